@@ -238,7 +238,7 @@ class SendEncoder:
         properties of the batch to those of the message.
 
         Raises:
-            MessageError: There are no messages, several topics, a delay, or the batch is too long.
+            MessageError: No messages, several topics, different `wait_store_ok`, a delay, or too long together.
         """
         if not messages:
             raise MessageError("a batch needs at least one message")

@@ -142,8 +142,8 @@ class AsyncProducer(AsyncGroupClient):
 
         Args:
             message: Message to send.
-            queue: Queue to send to, without retries on other queues; None: round robin, with retries.
-            selector: Chooses the queue, for example `by_hash(key)`; also without retries.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            selector: Chooses the queue, for example `by_hash(key)`; also a single attempt.
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
@@ -229,7 +229,7 @@ class AsyncProducer(AsyncGroupClient):
             timeout_ms: As in `send`.
 
         Raises:
-            MessageError: The messages have several topics or a delay, or are too long together.
+            MessageError: No messages, several topics, different `wait_store_ok`, a delay, or too long together.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         try:

@@ -76,7 +76,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
 
         Args:
             messages: Messages and batches, each sent as one request.
-            queue: Queue for all of them, without retries; None: round robin, with retries.
+            queue: Queue for all of them, with a single attempt each; None: round robin, with retries.
 
         Raises:
             ClientClosed: The producer is not running.
