@@ -1,6 +1,6 @@
-"""CometMQ: Apache RocketMQ, compatible on the wire and on disk, as Python software.
+"""CometMQ: Apache RocketMQ as Python software, compatible on the wire and on disk.
 
-All names of `cometmq.client` can be imported from here, each when it is asked for; errors from `cometmq.errors`.
+All names of `cometmq.client` can be imported from here (loaded on first use); errors from `cometmq.errors`.
 """
 
 from importlib import import_module
@@ -20,27 +20,27 @@ def virtual(
     settings: "Mapping[str, str | int | bool] | None" = None,
     seed: int = 0,
 ) -> "Virtual":
-    """Make a nameserver and a broker under virtual time, for tests; see `cometmq.embedded.virtual`.
+    """Create a nameserver and a broker under virtual time, for tests; see `cometmq.embedded.virtual`.
 
     Args:
-        data_dir: where the files lie; None: a temporary folder.
-        settings: keys and values of a `broker.conf`.
-        seed: of everything that is left to chance.
+        data_dir: Folder for the broker's files; None for a temporary one.
+        settings: Settings of the broker, as in a `broker.conf`.
+        seed: Seed of all randomness.
 
     Raises:
-        SettingsError: a value that cannot be used.
+        SettingsError: A value cannot be used.
     """
-    # Most who import the package want one part of it.
+    # Imported here, because most users of the package need only one part of it.
     from cometmq.embedded.virtual import Virtual
 
     return Virtual(data_dir, settings=settings, seed=seed)
 
 
-if not TYPE_CHECKING:  # A checker that sees it takes any name to be there.
+if not TYPE_CHECKING:  # A type checker would accept any name with it.
 
     def __getattr__(name: str) -> object:
-        """A name of `cometmq.client`; most who import the package want one part of it."""
-        if name == "__all__":  # Of `from cometmq import *`.
+        """Return a name of `cometmq.client`, imported on first use, because most users need only one part of the package."""
+        if name == "__all__":  # For `from cometmq import *`.
             return [*import_module("cometmq.client").__all__, "virtual"]
         if not name.startswith("_"):
             client = import_module("cometmq.client")

@@ -1,9 +1,9 @@
-"""Every error that CometMQ raises on purpose, for those who catch them.
+"""All errors that CometMQ raises deliberately, for users who catch them.
 
     from cometmq.errors import BrokerRefused, CometError
 
-All are a `CometError`. Their tree, with what each of them means, is `cometmq.model.errors`; an error that can
-be met only beside the client has its place here, too: a store that an embedded broker cannot open, say.
+All are a `CometError`. `cometmq.model.errors` defines and documents the hierarchy. Some do not come from the client, for
+example that of a store which an embedded broker cannot open.
 """
 
 from cometmq.model.errors import (

@@ -1,4 +1,4 @@
-"""Fixtures for tests of programs that use RocketMQ: a nameserver and a broker of their own, in 50 ms.
+"""pytest fixtures for programs that use RocketMQ: each test gets its own nameserver and broker, started in 50 ms.
 
     def test_an_order_is_announced(cometmq):
         place_order(17)                       # finds it by NAMESRV_ADDR, or give it cometmq.nameserver
@@ -6,9 +6,9 @@
             consumer.subscribe("orders")
             assert consumer.receive(wait_ms=5000)[0].body == b"17"
 
-`cometmq` starts anew, with empty topics, for each test; `cometmq_session` is one for the whole run.
-A marker gives keys of a broker.conf: `@pytest.mark.cometmq(autoCreateTopicEnable=False)`. pytest finds
-this module by itself once `cometmq` is installed, and pays nothing for it until a test asks.
+`cometmq` starts with empty topics for each test; `cometmq_session` is shared by the whole run.
+A marker sets keys of a broker.conf: `@pytest.mark.cometmq(autoCreateTopicEnable=False)`. pytest finds
+this module automatically once `cometmq` is installed; it costs nothing until a test uses it.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _NAMESERVER_VARIABLE = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker `cometmq`."""
     config.addinivalue_line(
         "markers", "cometmq(**settings): keys of a broker.conf for the fixture `cometmq`"
     )
@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def cometmq(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> "Iterator[Embedded]":
-    """A nameserver and a broker for this test; NAMESRV_ADDR names them while it runs."""
+    """Start a nameserver and a broker for this test; NAMESRV_ADDR names the nameserver while it runs."""
     from cometmq.embedded import Embedded
 
     marker = request.node.get_closest_marker("cometmq")
@@ -46,7 +46,7 @@ def cometmq(
 
 @pytest.fixture(scope="session")
 def cometmq_session() -> "Iterator[Embedded]":
-    """A nameserver and a broker for the whole run: each test uses topics of its own."""
+    """Start a nameserver and a broker for the whole run; tests must use their own topics."""
     from cometmq.embedded import Embedded
 
     with Embedded() as cluster:

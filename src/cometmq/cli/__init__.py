@@ -1,4 +1,4 @@
-"""The command line `cometmq`: one file for each family of commands.
+"""The command line `cometmq`, with one file for each family of commands.
 
-Whatever a command starts it imports when it runs, so that `cometmq --help` is there at once.
+A command imports what it needs only when it runs, so that `cometmq --help` starts quickly.
 """

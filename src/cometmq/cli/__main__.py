@@ -1,4 +1,4 @@
-"""`cometmq`: puts the commands together and turns every error into one line."""
+"""Entry point of `cometmq`: loads the commands, handles global options, and turns every error into one line and a status."""
 
 import contextlib
 import os
@@ -20,26 +20,26 @@ from cometmq.model.exit_status import ExitStatus, status_of
 
 
 class Commands(TyperGroup):
-    """All commands, each of which ends with a status of the one table, whatever happens in it.
+    """All commands; whatever happens in one, it ends with an exit status of `model.exit_status`.
 
-    A command is imported when it is asked for: `cometmq cluster list` does not wait for the others.
+    A command's module is imported on first use: `cometmq cluster list` does not load the others.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all."""
+        """Return the names of all commands."""
         return list(TABLE)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name; None where there is none."""
+        """Return the command with this name, importing its module; None if there is none."""
         if cmd_name not in self.commands and cmd_name in TABLE:
             part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-            part.callback()(_nothing)  # Without it, one command alone would be no group.
+            part.callback()(_nothing)  # Without it, a single command would not be a group.
             TABLE[cmd_name](part)
             self.commands.update(get_group(part).commands)
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments name, or an error that says which name comes near."""
+        """Return the command that the arguments name, or fail with a suggestion of similar names."""
         if args[0] not in TABLE:
             for name in TABLE:
                 self.get_command(ctx, name)
@@ -49,12 +49,12 @@ class Commands(TyperGroup):
         """Run the command that the arguments name.
 
         Raises:
-            typer.Exit: with the status.
+            typer.Exit: With the exit status.
         """
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # Whoever read our output (head, say) has enough. Python would complain once more at exit.
+            # The reader of our output (such as head) has closed the pipe. Python would report it again at exit.
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ExitStatus.WELL) from None
@@ -66,22 +66,22 @@ class Commands(TyperGroup):
             raise typer.Exit(ExitStatus.FAILED) from None
         except (
             typer.Abort
-        ):  # A question was answered with no, or by nobody; 1 would mean findings.
+        ):  # The answer to a question was no, or stdin gave none; 1 would mean findings.
             print_error("nothing was done")
             raise typer.Exit(ExitStatus.FAILED) from None
         except Exception as error:
             if hasattr(error, "exit_code"):
-                raise  # Typer's own: an end, or wrong arguments.
+                raise  # Typer's own: an exit, or wrong arguments.
             traceback.print_exc()  # A bug: 1, Python's status for it, would mean findings.
             raise typer.Exit(ExitStatus.FAILED) from None
 
 
 def _nothing() -> None:
-    """Stand before commands."""
+    """Do nothing; the callback that makes a Typer app with a single command a group."""
 
 
 def _said(error: BaseException) -> str:
-    """An error in one line, with the file that it is about."""
+    """Return the text of an error, with the name of its file or advice about the timeout."""
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, RequestTimeout):
@@ -102,7 +102,7 @@ app = typer.Typer(
 
 
 def print_version(is_wanted: bool) -> None:
-    """`--version`."""
+    """Print the version and exit, for `--version`."""
     if is_wanted:
         from importlib.metadata import version
 
@@ -138,14 +138,14 @@ def options(
         ),
     ] = SECONDS_DEFAULT,
 ) -> None:
-    """Take the options that stand before every command."""
+    """Apply the global options, which precede the command."""
     wait_for_answers(timeout)
     if credentials is not None:
         sign_with(credentials)
 
 
 def main() -> None:
-    """Run the command that the arguments name; its exit status becomes the process's."""
+    """Run the command that the arguments name; its exit status becomes that of the process."""
     app()
 
 

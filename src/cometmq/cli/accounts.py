@@ -1,4 +1,4 @@
-"""`cometmq acl`: users and policies of Auth 2.0 at every broker, and which entry decides."""
+"""`cometmq acl`: users and policies of Auth 2.0 at every broker, and a test which entry decides about a request."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ def group() -> None:
 
 @acl.command()
 def users(*, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = False) -> None:
-    """Show all users, and which brokers know them so."""
+    """Show all users, and the brokers that have each of them with these values."""
     lines = user_lines(_each(nameserver, lambda api, address: api.users(address)))
     print_lines(UserLine, lines, as_json=as_json, nothing="There are no users.")
 
@@ -64,7 +64,7 @@ def policies(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show what users may do, and which brokers have it so."""
+    """Show the entries of users' policies, and the brokers that have each of them."""
     said = _each(nameserver, lambda api, address: api.policies(address))
     lines = [each for each in entry_lines(said) if user in (None, each.user)]
     print_lines(EntryLine, lines, as_json=as_json, nothing="There are no policies.")
@@ -77,7 +77,7 @@ def create(
     is_super: Annotated[bool, typer.Option("--super", help="He may do everything.")] = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Make a user at every broker; his password is asked for, or read from stdin."""
+    """Create a user at every broker; the password is prompted for, or read from stdin."""
     kind = "Super" if is_super else "Normal"
     password = _password(user)
     _tell(nameserver, lambda api, address: api.create(address, user, password, kind), f"{user} is made")  # fmt: skip
@@ -85,7 +85,7 @@ def create(
 
 @acl.command()
 def password(user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
-    """Give a user another password at every broker; it is asked for, or read from stdin."""
+    """Change a user's password at every broker; it is prompted for, or read from stdin."""
     values = {"password": _password(user)}
     _tell(nameserver, lambda api, address: api.update(address, user, values), f"{user} has another password")  # fmt: skip
 
@@ -100,10 +100,10 @@ def delete(
 
 
 async def _delete(api: "UserApi", address: str, user: str) -> None:
-    """Brokers answer that a user is gone who never was, as RocketMQ's do: a misspelt name must not pass.
+    """Delete a user at one broker. Brokers, RocketMQ's too, report success for unknown users, so a misspelt name is checked here.
 
     Raises:
-        SettingsError: there is no such user.
+        SettingsError: There is no such user.
     """
     if user not in {told.name for told in await api.users(address)}:
         raise SettingsError(f"there is no user {user}; cometmq acl users lists them")
@@ -119,7 +119,7 @@ def allow(
     source: Sources = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Allow a user something at every broker, in place of what was said of that resource."""
+    """Allow a user actions on a resource at every broker, replacing the entry of that resource."""
     _put(nameserver, user, new_entry(resource, actions, source or (), is_allowed=True))
 
 
@@ -132,7 +132,7 @@ def deny(
     source: Sources = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Deny a user something at every broker, in place of what was said of that resource."""
+    """Deny a user actions on a resource at every broker, replacing the entry of that resource."""
     _put(nameserver, user, new_entry(resource, actions, source or (), is_allowed=False))
 
 
@@ -140,7 +140,7 @@ def deny(
 def remove(
     user: UserName, resource: ResourceName, *, nameserver: Nameserver = NAMESERVER_DEFAULT
 ) -> None:
-    """Take away what is said of a resource in a user's policy, at every broker."""
+    """Delete the entry of a resource from a user's policy, at every broker."""
     _tell(nameserver, lambda api, address: api.delete_entry(address, user, resource), f"{resource} is out of the policy of {user}")  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def check_right(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether a user may send a request about a resource, and which entry decides; status 1 where he may not."""
+    """Show whether a user may send a request about a resource, and which entry decides; status 1 if not."""
     access = asked_access(code, resource)
     known = _each(nameserver, lambda api, address: api.users(address))
     entries = _each(nameserver, lambda api, address: api.policies(address))
@@ -181,13 +181,13 @@ def check_right(
         raise typer.Exit(ExitStatus.FOUND)
 
 
-# --- asking and telling
+# --- requests to all brokers
 
 
 def _each(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[Value]]"
 ) -> dict[str, Value]:
-    """Ask each broker; name on stderr those that fail, and raise where all do."""
+    """Return each broker's answer by its name; print the failures on stderr, and raise if all brokers fail."""
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 
@@ -208,7 +208,7 @@ def _each(
 def _tell(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[None]]", done: str
 ) -> None:
-    """Make a change at every broker; status 3 where one did not."""
+    """Make a change at every broker, and print where it was made; exit with status 3 if a broker failed."""
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 
@@ -234,10 +234,10 @@ def _put(nameserver: str, user: str, entry: dict[str, Any]) -> None:
 
 
 def _password(user: str) -> str:
-    """From who sits there, unseen, or the first line of stdin; never from a flag, which all users of the machine see.
+    """Return a password typed at a hidden prompt, or the first line of stdin; a flag would be visible to all users of the machine.
 
     Raises:
-        SettingsError: there is none.
+        SettingsError: It is empty.
     """
     if sys.stdin.isatty():
         said = str(
@@ -255,11 +255,11 @@ def _password(user: str) -> str:
     return said
 
 
-# --- what a user may
+# --- rights of a user
 
 
 class _AnyField(dict[str, str]):
-    """Fields of a request that all name one thing."""
+    """Fields of a request, all with the same value: the name of the resource to test."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -273,10 +273,10 @@ class _AnyField(dict[str, str]):
 
 
 def asked_access(code: str, resource: str) -> "Access":
-    """The access that a request needs on a resource.
+    """Return the access that a request (name or number of its code) needs on a resource, such as "Topic:NAME".
 
     Raises:
-        SettingsError: there is no such request, or it touches no such thing.
+        SettingsError: There is no such request, or it does not touch such a resource.
     """
     from cometmq.broker.requests import RULES
     from cometmq.model.codes import RequestCode
@@ -309,10 +309,10 @@ def decided(
     known: "Sequence[UserReport]",
     policies: Mapping[str, Sequence[Any]],
 ) -> dict[str, Any]:
-    """Whether a user may do a thing at a broker, and which entry says so.
+    """Return whether a user may access a resource at a broker, the deciding policy entry, and a reason.
 
     Raises:
-        SettingsError: the address is none, or a broker has what is no policy.
+        SettingsError: The source address or a policy of the broker is invalid.
     """
     from ipaddress import ip_address
 

@@ -1,4 +1,4 @@
-"""Connects a command to a cluster: asks once or again and again, and closes its clients in order."""
+"""Runs a command's requests with clients of a cluster, once or repeatedly, and closes the clients."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ WATCH_SECONDS = 2.0
 
 
 class Clients(NamedTuple):
-    """The clients of a command, over the connections of one instance."""
+    """Clients of a command that share the connections of one instance."""
 
     admin: "AsyncAdmin"
     inspector: "AsyncInspector"
@@ -26,7 +26,7 @@ class Clients(NamedTuple):
 
 
 def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result:
-    """Run `work` with clients of a cluster, and return its result; Ctrl-C ends it."""
+    """Run `work` with clients of a cluster and return its result; Ctrl-C ends it."""
     from cometmq.net.loop import run
 
     async def main() -> Result:
@@ -38,10 +38,10 @@ def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result
 def ask_again(
     nameserver: str, look: Callable[[Clients], Awaitable[Result]], *, is_watched: bool
 ) -> Result | None:
-    """Look once, or every 2 s until Ctrl-C, which is then the normal end; return what the last look gave, if one was made.
+    """Run `look` once, or every 2 s until Ctrl-C, which is then the normal end; return the last result, or None.
 
-    The first look must succeed. A later one that fails, because a broker restarts say, is told of once, and the next one
-    is made all the same: who watches should not have to begin again.
+    The first run must succeed. A later failure, such as a broker's restart, is printed once, and `look` is retried, so that
+    the user need not restart the command.
     """
     from cometmq.net.loop import run
 

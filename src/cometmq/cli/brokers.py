@@ -1,4 +1,4 @@
-"""`cometmq cluster list`, `show`, `config`, `drain` and `undrain`: brokers, looked at and taken out of the routes."""
+"""`cometmq cluster list`, `show`, `config`, `drain` and `undrain`: the state and settings of brokers, and their removal from routes."""
 
 import contextlib
 from collections.abc import Mapping
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 
 class BrokerLine(NamedTuple):
-    """A member of a broker group; what nobody said is None.
+    """A member of a broker group in the list; values that were not reported are None.
 
     Attributes:
-        cluster: of the group.
-        broker: name of the group.
-        id: 0 is the master.
-        address: where it listens; None: it is not registered.
-        state: "up", "drained" (it takes no new messages) or "away".
-        version: of RocketMQ, as it calls itself.
-        in_per_s: messages put a second, of the last 10 s.
-        out_per_s: messages handed out a second.
-        disk_percent: of the disk of its log, used.
-        log_bytes: of its log.
-        up_s: seconds since its start.
-        error: why it does not answer.
+        cluster: Name of its cluster.
+        broker: Name of its broker group.
+        id: Broker id; 0 is the master.
+        address: Address that it listens on; None if it is not registered.
+        state: "up", "drained" (accepts no new messages) or "away" (does not answer).
+        version: RocketMQ version that it reports.
+        in_per_s: Messages stored per second, over the last 10 s.
+        out_per_s: Messages delivered per second, over the last 10 s.
+        disk_percent: Used part of the disk with its commit log, percent.
+        log_bytes: Size of its commit log, bytes.
+        up_s: Time since its start, seconds.
+        error: Why it does not answer.
     """
 
     cluster: str
@@ -60,12 +60,12 @@ class ConfigLine(NamedTuple):
     """A setting of a broker.
 
     Attributes:
-        key: RocketMQ's.
-        value: in force.
-        default: of CometMQ; None: it has no such key, or no value by default.
-        source: "default" (nobody set another), "set" (file, environment, flag or an earlier change), "changed" (over the wire,
-            since the start), or "unknown" (not CometMQ's default, at a broker of RocketMQ, which does not tell).
-        changeable: whether CometMQ's broker lets it be changed while it runs.
+        key: RocketMQ's name of the setting.
+        value: Current value.
+        default: CometMQ's default; None if it has no such setting or no default.
+        source: "default", "set" (by file, environment, flag or an earlier change), "changed" (remotely, since the start), or
+            "unknown" (not CometMQ's default, at a RocketMQ broker, which does not report the source).
+        changeable: Whether CometMQ's broker lets it be changed while it runs.
     """
 
     key: str
@@ -105,7 +105,7 @@ def show_broker(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show all numbers that a broker tells of itself."""
+    """Show all runtime statistics that a broker reports."""
 
     async def look(clients: Clients) -> None:
         numbers = dict(sorted((await clients.inspector.runtime(broker, broker_id)).items()))
@@ -130,9 +130,9 @@ def config(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show settings in force with their defaults and where they come from; --set changes some of a master.
+    """Show settings in force with their defaults and sources; --set changes settings of a master.
 
-    A change is kept beside the broker's file, which is yours: FILE.overlay.
+    A change is written to FILE.overlay beside the broker's configuration FILE, which is not touched.
     """
     values = read_pairs(set_ or [], option="--set")
     if values and broker_id:
@@ -162,7 +162,7 @@ def config(
 
 
 def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
-    """Have nobody send to a broker any more; what it holds is consumed as before."""
+    """Stop producers from sending to a broker; consumers still read its messages."""
     count = ask(nameserver, lambda clients: clients.admin.drain(broker))
     notes().print(
         f"{broker} takes no new messages any more ({count} {plural(count, 'topic')}); producers stop within 30 s. "
@@ -172,7 +172,7 @@ def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) ->
 
 
 def undrain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
-    """Have messages sent to a drained broker again."""
+    """Let producers send to a drained broker again."""
     count = ask(nameserver, lambda clients: clients.admin.undrain(broker))
     notes().print(
         f"{broker} takes messages again ({count} {plural(count, 'topic')}).", markup=False
@@ -180,7 +180,7 @@ def undrain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) 
 
 
 def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
-    """The row of a broker in the list of brokers."""
+    """Return the row of a broker in the list of brokers."""
     numbers = state.runtime
     name = "up" if state.is_writable is not False else "drained"
     started_ms = _number(numbers, "bootTimestamp")
@@ -203,14 +203,14 @@ def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
 
 
 def _number(numbers: Mapping[str, str], key: str) -> float | None:
-    """The first number of a text: rates are told of 10 s, 60 s and 600 s."""
+    """Return the first number of a text, or None; rates are reported for 10 s, 60 s and 600 s."""
     with contextlib.suppress(ValueError, IndexError):
         return float(numbers.get(key, "").split()[0])
     return None
 
 
 def config_lines(told: "SettingsReport") -> list[ConfigLine]:
-    """Each setting of a broker beside what CometMQ knows of it."""
+    """Return each setting of a broker with CometMQ's default and the source of its value."""
     from cometmq.broker.settings.broker_settings import BrokerSettings
     from cometmq.model.settings import setting_keys, settings_table
 

@@ -1,4 +1,4 @@
-"""`cometmq cluster`: what the brokers of a cluster say of themselves; `cometmq broker` starts one. Here: their copies."""
+"""`cometmq cluster` and its command `replicas`: the replication of brokers; `cometmq broker` starts one."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,18 +22,18 @@ def group() -> None:
 
 
 class ReplicaLine(NamedTuple):
-    """A member of a broker group; what nobody said is None.
+    """A member of a broker group with the state of its copy; values that were not reported are None.
 
     Attributes:
-        broker: name of the group.
-        id: 0 is the master.
-        address: where it listens.
-        state: "master", "alone" (a master that sends wait for in vain), "copying", "late", "stopped", "rival" (another
-            broker has its id), "refused" (it answers, but not this question) or "away".
-        offset: physical offset behind its last record.
-        gap: bytes of the master's log that it lacks.
-        behind_s: how much older its newest record is than the master's, seconds.
-        error: what is wrong: why it does not copy, or not all, or does not answer.
+        broker: Name of the broker group.
+        id: Broker id; 0 is the master.
+        address: Address that it listens on.
+        state: "master", "alone" (a master whose sends wait for slaves in vain), "copying", "late", "stopped", "rival"
+            (another broker has its id), "refused" (it refuses the query) or "away".
+        offset: End of its commit log, a physical offset.
+        gap: Bytes of the master's log that it has not copied.
+        behind_s: Age of its newest record relative to the master's, seconds.
+        error: Why it does not copy, not everything, or does not answer.
     """
 
     broker: str
@@ -47,7 +47,7 @@ class ReplicaLine(NamedTuple):
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is to be done about it."""
+        """Whether the member needs no attention."""
         return self.state in {"master", "copying"} and self.error is None
 
 
@@ -75,7 +75,7 @@ def replicas(
 
 
 def lines_of(members: Sequence["Replica"]) -> list[ReplicaLine]:
-    """A line for each member, beside what its master says."""
+    """Return a line for each member, judged by its own answer and its master's."""
     from cometmq.client.admin.copies import judge_copies
 
     return [

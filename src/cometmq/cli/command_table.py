@@ -1,4 +1,4 @@
-"""The table of commands and their modules, each imported only when it is asked for."""
+"""The table of commands and the modules that define them, each imported on first use."""
 
 from collections.abc import Callable
 
@@ -139,7 +139,7 @@ def _store(app: typer.Typer) -> None:
     app.add_typer(store, name="store", rich_help_panel=FILES)
 
 
-# In the order of --help. What a function adds has these names, some of them several.
+# In the order of --help. A function that adds several commands has several entries.
 TABLE: dict[str, Callable[[typer.Typer], None]] = {
     "up": _programs,
     "nameserver": _programs,

@@ -1,6 +1,6 @@
-"""Completes names when TAB is pressed, as the cluster knows them now.
+"""Shell completion of topic, group and broker names (TAB), queried from the cluster.
 
-It asks the nameserver of the line, of NAMESRV_ADDR, or of this machine; where nobody answers nothing is offered.
+It queries the nameserver given on the command line, in NAMESRV_ADDR, or on this machine; without an answer it completes nothing.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ _SECONDS_MAX = 2.0  # A shell that waits longer looks dead.
 
 
 def topics(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of topics."""
+    """Return topic names that begin with the incomplete word."""
     return _offered(context, incomplete, lambda admin: admin.topics())
 
 
 def groups(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of consumer groups."""
+    """Return consumer group names that begin with the incomplete word."""
     return _offered(context, incomplete, lambda admin: admin.groups())
 
 
 def brokers(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of brokers."""
+    """Return broker names that begin with the incomplete word."""
 
     async def names(admin: "AsyncAdmin") -> Iterable[str]:
         return (await admin.cluster()).brokers
@@ -53,5 +53,5 @@ def _offered(
     found: Iterable[str] = ()
     with contextlib.suppress(CometError, OSError, TimeoutError):
         found = run(names())
-    # A name with control characters would be run by the terminal that shows it.
+    # A terminal would execute control characters in a name.
     return sorted(name for name in found if name.startswith(incomplete) and name.isprintable())

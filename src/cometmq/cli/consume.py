@@ -1,7 +1,7 @@
-"""`cometmq consume`: a member of a consumer group that prints what it is given.
+"""`cometmq consume`: a member of a consumer group that prints its messages.
 
-What was printed is consumed: the group's offsets move, and other members do not get it. Nothing else
-is.
+A printed message counts as consumed: the group's offset moves past it, and other members do not get it.
+Messages that were not printed stay for the group.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from cometmq.model.message import StoredMessage
 if TYPE_CHECKING:
     from cometmq.client import PushSettings
 
-# A listener that prints is done at once; one that waits is to be left behind.
+# Printing ends at once. A listener call that waits (`_never`) must not delay the end.
 _CLOSE_TIMEOUT_MS = 200
 
 
@@ -46,7 +46,7 @@ def consume(
 ) -> None:
     """Consume as a member of a group.
 
-    --from counts only where the group never was before. A topic that is not there is an error, status 3.
+    --from applies only to queues in which the group has no offset yet. A topic that does not exist is an error, status 3.
     """
     from cometmq.net.loop import run
 
@@ -55,7 +55,7 @@ def consume(
 
 
 class _Printer:
-    """A listener that prints so many messages, then takes no more."""
+    """A listener that prints up to `count_max` messages and then blocks."""
 
     def __init__(self, count_max: int | None, *, as_json: bool) -> None:
         self._count_max = count_max
@@ -70,7 +70,7 @@ class _Printer:
         try:
             print_message(message, as_json=self._as_json)
         except OSError as error:
-            # Nobody reads us any more: to be said by the command, not by a retry of the message.
+            # Nobody reads our output any more: the command must report it; the message must not be retried.
             self._failure = error
             self._ended.set()
             await _never()
@@ -79,10 +79,10 @@ class _Printer:
             self._ended.set()
 
     async def wait_ended(self) -> None:
-        """Wait for the last message.
+        """Wait until the last message is printed.
 
         Raises:
-            OSError: a message could not be printed.
+            OSError: A message could not be printed.
         """
         await self._ended.wait()
         if self._failure is not None:
@@ -90,7 +90,7 @@ class _Printer:
 
 
 async def _never() -> None:
-    """Neither consumed nor given back: the message stays for the next member."""
+    """Wait forever, so that a message is neither consumed nor retried and stays for the next member."""
     await asyncio.get_running_loop().create_future()
 
 
@@ -114,7 +114,7 @@ async def _consume(
             settings=settings,
             instance=instance,
         )
-        # A member of a program waits for its topic to be made; whoever types it is to be told.
+        # A consumer waits for its topic to be created; a user who mistyped it must get an error instead.
         await instance.nameserver_api.route(topic)
         async with consumer:
             await printer.wait_ended()

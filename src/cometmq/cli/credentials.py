@@ -1,4 +1,4 @@
-"""Credentials for all that a command asks: from a file, never from a flag, which every user of the machine can read."""
+"""Credentials for all requests of a command: from a file, never from a flag, which all users of the machine can read."""
 
 import os
 from pathlib import Path
@@ -13,13 +13,13 @@ _KEYS = {
 
 
 def sign_with(path: Path) -> None:
-    """Have the clients of this process, and of those that it starts, sign with what a file says.
+    """Make the clients of this process and its child processes sign with the credentials in a file.
 
     Args:
-        path: `accessKey: ...` and `secretKey: ...`, as in the `conf/tools.yml` of RocketMQ.
+        path: YAML file with `accessKey` and `secretKey`, as RocketMQ's `conf/tools.yml`.
 
     Raises:
-        SettingsError: it cannot be read, or others can read it, or it lacks one of them; the message holds no secret.
+        SettingsError: It cannot be read, other users can read it, or a key is missing; the message contains no secret.
     """
     from cometmq.access.yaml_text import read_yaml
 

@@ -1,4 +1,4 @@
-"""`cometmq dashboard`: pages in a browser for who runs a cluster, and who may log in."""
+"""`cometmq dashboard`: serves the web pages for operators of a cluster, and manages the users who may log in."""
 
 import asyncio
 import os
@@ -88,9 +88,9 @@ def run_dashboard(
     jobs: JobFolders = None,
     sample_seconds: SampleSeconds = 5.0,
 ) -> None:
-    """Look after a cluster in a browser: topics, groups, messages, brokers. Login always.
+    """Serve web pages to look after a cluster: topics, groups, messages, brokers. A login is always required.
 
-    The first start makes the user admin and prints its password, once.
+    The first start creates the user admin and prints its password, once.
     """
     if context.invoked_subcommand is not None:
         return
@@ -136,7 +136,7 @@ async def _serve(settings: "DashboardSettings") -> None:
 
 
 def add_rows(where: Table, served: "Dashboard") -> None:
-    """Show the dashboard's address and, at the first start, how to log in."""
+    """Add the dashboard's address to a table and, at the first start, how to log in."""
     where.add_row("dashboard", Text(served.url, style="bold cyan"))
     if served.first_password is not None:
         if _goes_to_journal():
@@ -153,17 +153,17 @@ def add_rows(where: Table, served: "Dashboard") -> None:
 
 
 def _goes_to_journal() -> bool:
-    """Return whether systemd keeps what is printed here, where others may read it for long (systemd.exec, JOURNAL_STREAM)."""
+    """Return whether systemd's journal keeps stderr, where others may read it later (systemd.exec, JOURNAL_STREAM)."""
     device, _, inode = os.environ.get("JOURNAL_STREAM", "").partition(":")
     own = os.fstat(sys.stderr.fileno())
     return (device, inode) == (str(own.st_dev), str(own.st_ino))
 
 
 def needs_extra() -> None:
-    """Say how to install what it is made of, where that is missing.
+    """Check that the packages of the dashboard are installed.
 
     Raises:
-        SettingsError: it is.
+        SettingsError: Some are missing; the message says how to install them.
     """
     from importlib.util import find_spec
 
@@ -189,7 +189,7 @@ def add_user(
     ] = False,
     data: Data = FOLDER,
 ) -> None:
-    """Make a user, or give one another password and role; his sessions end."""
+    """Create a user, or change the password and role of one; the user's sessions end."""
     needs_extra()
     from cometmq.dashboard import Role, new_password
 
@@ -202,14 +202,14 @@ def add_user(
 
 @dashboard.command("remove-user")
 def remove_user(name: UserName, *, data: Data = FOLDER) -> None:
-    """Take a user away; his sessions end."""
+    """Remove a user; the user's sessions end."""
     needs_extra()
     _users(data).remove(name)
 
 
 @dashboard.command("users")
 def list_users(*, data: Data = FOLDER) -> None:
-    """Show the users of the dashboard's own."""
+    """Show the dashboard's own users."""
     needs_extra()
     print_table(
         ("user", "role"),

@@ -1,4 +1,4 @@
-"""`cometmq dlq`: what consumer groups gave up, and sending it once more."""
+"""`cometmq dlq`: dead letters of consumer groups, and their replay."""
 
 import gc
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 SHOWN_DEFAULT = 20
 _GC_THRESHOLD = 20_000
-_SORTED_MIN = 1_000  # Letters that are gathered before all but the youngest are let go.
+_SORTED_MIN = 1_000  # Number of gathered letters above which all but the youngest are dropped.
 
 letters = typer.Typer(help="Dead letters: what groups gave up.", no_args_is_help=True)
 
@@ -65,9 +65,9 @@ class DeadLetterLine(NamedTuple):
     """A group with dead letters.
 
     Attributes:
-        group: its name.
-        letters: how many are kept.
-        last_ms: when the last one died; None where that is not known.
+        group: Name of the group.
+        letters: Number of its dead letters.
+        last_ms: Time of the last dead letter, ms since 1970; None if unknown.
     """
 
     group: str
@@ -76,14 +76,14 @@ class DeadLetterLine(NamedTuple):
 
 
 class DeadLetterStatsLine(NamedTuple):
-    """Dead letters of a group that came from one topic after the same number of tries.
+    """The dead letters of a group that came from the same topic after the same number of retries.
 
     Attributes:
-        origin: the topic where they came from; None where they do not say.
-        tries: how often they were given to the group again.
-        letters: how many.
-        first_ms: when the first of them died.
-        last_ms: when the last of them died.
+        origin: Original topic; None if it was not recorded.
+        tries: Number of redeliveries before the group gave up.
+        letters: Number of dead letters.
+        first_ms: Time of the first dead letter, ms since 1970.
+        last_ms: Time of the last dead letter, ms since 1970.
     """
 
     origin: str | None
@@ -134,7 +134,7 @@ def show(
 
     async def work(clients: Clients) -> list[StoredMessage]:
         last: list[StoredMessage] = []
-        # Without a filter the last ones of each queue are enough to look at.
+        # Without a filter it is enough to read the last `count_max` letters of each queue.
         ends = None if any((sql, key, until)) else count_max
         async for letter in _read(clients, group, wanted, last=ends):
             last.append(letter)
@@ -166,7 +166,7 @@ def stats(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Count dead letters of a group by the topic where they came from, and by their tries."""
+    """Count dead letters of a group by their original topic, and by their tries."""
     wanted = _wanted(sql, key, since, until)
 
     async def work(clients: Clients) -> list[DeadLetterStatsLine]:
@@ -201,7 +201,7 @@ def replay(
     from cometmq.client.admin.replay import Replay, ReplayPlan
 
     plan = ReplayPlan(group, _wanted(sql, key, since, until), to, rate, dry_run)
-    gc.freeze()  # Nothing of a letter is in a cycle: looking for some took a quarter of the time.
+    gc.freeze()  # Letters have no reference cycles; searching for them took a quarter of the time.
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
 
     async def work(clients: Clients) -> "ReplayResult":
@@ -239,7 +239,7 @@ def export_letters(
 
     async def work(clients: Clients) -> int:
         count = 0
-        # A file is there only when it is whole.
+        # The file gets its name only when it is complete.
         part = None if file is None else file.with_name(f"{file.name}.part")
         output = None if part is None else part.open("wb")
         try:
@@ -297,7 +297,7 @@ def _read(
 
 
 async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStatsLine]:
-    """Dead letters by origin and tries, the most first."""
+    """Count dead letters by original topic and tries, largest count first."""
     from cometmq.client.admin.dead_letters import dead_letter_origin
 
     found: dict[tuple[str | None, int], DeadLetterStatsLine] = {}
@@ -319,16 +319,16 @@ async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStat
 
 
 def _youngest(letters: list[StoredMessage], count: int) -> list[StoredMessage]:
-    """The last letters of several queues by the time when they died, the youngest at the end."""
+    """Return the last `count` dead letters by the time when they died, youngest last."""
     return sorted(letters, key=lambda each: each.stored_ms)[-count:]
 
 
 def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
-    """The filter for dead letters, from an SQL92 expression, a key, and times.
+    """Return the filter for dead letters from the values of --sql, --key, --since and --until.
 
     Raises:
-        SettingsError: with what is wrong.
-        typer.BadParameter: a time that is none.
+        SettingsError: The SQL92 expression is invalid.
+        typer.BadParameter: A time is invalid.
     """
     from cometmq.client.admin.dead_letters import DeadLetterFilter
     from cometmq.codec.sql92 import sql92_filter
@@ -348,14 +348,14 @@ def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
 
 
 def letter_json(letter: StoredMessage) -> dict[str, object]:
-    """A dead letter as a JSON object: as any message, and where it came from."""
+    """Return a dead letter as JSON: the fields of any message, and its original topic."""
     from cometmq.client.admin.dead_letters import dead_letter_origin
 
     return {**message_json(letter), "origin": dead_letter_origin(letter)}
 
 
 def replay_json(result: "ReplayResult", *, dry_run: bool) -> dict[str, Any]:
-    """The counts of a replay as JSON."""
+    """Return the counts of a replay as JSON."""
     return {
         "dry_run": dry_run,
         "sent": dict(sorted(result.sent.items())),

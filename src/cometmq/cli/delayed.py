@@ -1,4 +1,4 @@
-"""`cometmq message delayed` and `cometmq message recall`: what waits for its time, and taking it back."""
+"""`cometmq message delayed` and `cometmq message recall`: list messages that wait for their time, and recall one."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated

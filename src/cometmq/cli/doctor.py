@@ -1,4 +1,4 @@
-"""`cometmq doctor`: what of a cluster is not well, each with what to do."""
+"""`cometmq doctor`: problems of a cluster, each with what to do about it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`cometmq store expired`: which files a broker would delete, and why; nothing is written."""
+"""`cometmq store expired`: lists the files that a broker would delete, and why; changes nothing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ _HOUR_MS = 3_600_000
 
 
 class ExpiredFile(NamedTuple):
-    """A line of the list; `bytes` is what the disk gets back."""
+    """A file in the list; `bytes` is the disk space that deleting it frees."""
 
     file: str
     bytes: int
@@ -67,7 +67,7 @@ def expired(
 
 
 def _settings(root: str, config: str | None) -> "StoreSettings":
-    """The broker's store settings, with the file sizes that were found."""
+    """Return the broker's store settings, with the file sizes found in the store."""
     from cometmq.broker.settings.broker_settings import load_settings
     from cometmq.offline.found import with_found_sizes
     from cometmq.store.real_disk import RealDisk
@@ -77,5 +77,5 @@ def _settings(root: str, config: str | None) -> "StoreSettings":
 
 
 def _size_on_disk(path: str) -> int:
-    """Bytes that a file takes; queue files are sparse."""
+    """Return the bytes that a file occupies on disk; queue files are sparse."""
     return Path(path).stat().st_blocks * 512

@@ -1,4 +1,4 @@
-"""`cometmq explain`, `cometmq conflicts`, `cometmq transactions`: why something does not move, and what helps."""
+"""`cometmq explain`, `conflicts` and `transactions`: why a message, group or transaction is stuck, and what helps."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,7 +91,7 @@ def conflicts(
 
     with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
         if group is not None:
-            inspector.group(group)  # A misspelt one contradicts nobody.
+            inspector.group(group)  # Raises if the group is misspelt.
         found = inspector.conflicts(group)
     rows = [
         (conflict.group, conflict.kind, ", ".join(side.clients), side.says)
@@ -125,7 +125,7 @@ def discarded(
         try:
             queues = consumer.queues(TRANS_CHECK_MAX_TIME_TOPIC)
         except TopicNotFound:
-            queues = []  # The topic is made for the first one.
+            queues = []  # Brokers create the topic with its first message.
         for queue in queues:
             offset, end = consumer.min_offset(queue), consumer.max_offset(queue)
             while offset < end:

@@ -1,4 +1,4 @@
-"""`cometmq group`: consumer groups, what they lack, who is in them, and their settings."""
+"""`cometmq group`: consumer groups with their lag, members and settings."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -47,14 +47,14 @@ class GroupLine(NamedTuple):
     """A consumer group in the list.
 
     Attributes:
-        group: its name.
-        topics: in which it has offsets, or that its members want; without its retry topic.
-        members: how many are there.
+        group: Name of the group.
+        topics: Topics in which it has offsets or that its members subscribe to, without its retry topic.
+        members: Number of its members.
         model: CLUSTERING or BROADCASTING; None without a member.
-        lag: messages that are known not to be consumed yet, in all its topics.
-        lag_unknown: why there may be more.
-        rate_per_s: messages that it consumes.
-        enabled: whether it may consume, at every broker.
+        lag: Known number of messages not consumed yet, in all its topics.
+        lag_unknown: Reasons why the lag may be larger.
+        rate_per_s: Messages consumed per second.
+        enabled: Whether every broker lets it consume.
     """
 
     group: str
@@ -71,13 +71,13 @@ class ProgressLine(NamedTuple):
     """The progress of a group in one queue.
 
     Attributes:
-        topic: of the queue.
-        broker: of the queue.
-        queue: its number.
-        offset: the next that the group consumes; None: it has committed none.
-        end: what the next message of the queue gets; None: its broker cannot be asked.
-        lag: messages that are not consumed yet; None: its broker cannot be asked.
-        consumed_ms: store time of the last message that was; None without one.
+        topic: Topic of the queue.
+        broker: Broker of the queue.
+        queue: Queue id.
+        offset: Committed offset, that of the next message to consume; None if none was committed.
+        end: Offset of the queue's next message; None if its broker does not answer.
+        lag: Number of messages not consumed yet; None if its broker does not answer.
+        consumed_ms: Store time of the last consumed message, ms since 1970; None without one.
     """
 
     topic: str
@@ -93,10 +93,10 @@ class MemberLine(NamedTuple):
     """A member of a group.
 
     Attributes:
-        client: its client id.
-        address: where it connects from.
-        language: of its client.
-        version: of RocketMQ, as its client calls itself: an ordinal.
+        client: Client id.
+        address: Address that it connects from.
+        language: Language of its client.
+        version: RocketMQ version that its client reports, as an ordinal of MQVersion.
     """
 
     client: str
@@ -200,7 +200,7 @@ def create(
     timeout: Timeout = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Make a consumer group at every broker."""
+    """Create a consumer group at every broker."""
     changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
 
     async def work(clients: Clients) -> bool:
@@ -234,7 +234,7 @@ def change(
         raise typer.BadParameter("say what is to change", param_hint="set")
 
     async def work(clients: Clients) -> list[str]:
-        await clients.inspector.group(group)  # A misspelt one is an error.
+        await clients.inspector.group(group)  # A misspelt group is an error.
         return sorted(await clients.admin.change_group(group, changes))
 
     changed = ask(nameserver, work)
@@ -254,7 +254,7 @@ def delete(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     yes: Yes = False,
 ) -> None:
-    """Delete a group at every broker, with where it stood."""
+    """Delete a group at every broker, with its offsets."""
     more = "" if keep_offsets else " and where it stands"
     more += ", its retries and its dead letters" if topics else ""
     confirm(f"Delete {group}{more}?", yes=yes)
@@ -263,7 +263,7 @@ def delete(
         known = set(await clients.admin.topics()) if topics else set()
         own = [each for each in (retry_topic(group), dead_letter_topic(group)) if each in known]
         if not own:
-            await clients.inspector.group(group)  # What nobody knows cannot be deleted.
+            await clients.inspector.group(group)  # An unknown group is an error.
         await clients.admin.delete_group(group, delete_offsets=not keep_offsets)
         for topic in own:
             await clients.admin.delete_topic(topic)
@@ -291,11 +291,11 @@ def _changes(
     return {name: value for name, value in given.items() if value is not None}
 
 
-# --- what is shown
+# --- output
 
 
 def group_line(state: "GroupState") -> GroupLine:
-    """The row of a group in the list of groups."""
+    """Return the row of a group in the list of groups."""
     ours = retry_topic(state.name)
     return GroupLine(
         state.name,
@@ -310,7 +310,7 @@ def group_line(state: "GroupState") -> GroupLine:
 
 
 def progress_lines(state: "GroupState", topic: str | None = None) -> list[ProgressLine]:
-    """The progress of a group, a line for each queue, those of absent brokers among them."""
+    """Return the progress of a group, a line for each queue, including queues of absent brokers."""
     lines = [
         ProgressLine(
             queue.topic,
@@ -333,7 +333,7 @@ def progress_lines(state: "GroupState", topic: str | None = None) -> list[Progre
 
 
 def member_lines(state: "GroupState") -> list[MemberLine]:
-    """The members of a group, a line each."""
+    """Return the members of a group, a line each."""
     from cometmq.model.codes import Language
 
     known = {int(each): each.name for each in Language}
@@ -349,7 +349,7 @@ def member_lines(state: "GroupState") -> list[MemberLine]:
 
 
 def group_json(state: "GroupState", running: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """A group, as programs read it."""
+    """Return a group with its settings, members and queues as JSON; `running` has the reports of its members."""
     return {
         **group_line(state)._asdict(),
         "type": state.consume_type,
@@ -380,7 +380,7 @@ def _settings(config: GroupConfig) -> dict[str, Any]:
 async def _running(
     clients: Clients, group: str, client_id: str, *, stacks: bool
 ) -> dict[str, Any]:
-    """The state that a member reports; the reason instead where it does not answer."""
+    """Return the state that a member reports, or why it does not answer."""
     try:
         state = await clients.inspector.running(group, client_id, stacks=stacks)
     except CometError as error:
@@ -395,7 +395,7 @@ def _nothing_said(client_id: str) -> dict[str, Any]:
 
 
 def running_json(client_id: str, state: "RunningState") -> dict[str, Any]:
-    """The state of a member as JSON."""
+    """Return the reported state of a member as JSON."""
     queues = [
         {
             "topic": queue.topic,

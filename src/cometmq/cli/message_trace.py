@@ -1,4 +1,4 @@
-"""`cometmq message trace` and `message resend`: the way of a message, and sending it once more."""
+"""`cometmq message trace` and `message resend`: the trace of a message, and sending a copy of it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,7 +42,7 @@ def trace(
         except TopicNotFound:
             if trace_topic != TRACE_TOPIC:
                 raise
-            return []  # It is made for the first trace.
+            return []  # Brokers create it with the first trace.
 
     found = ask(nameserver, work)
     if as_json:
@@ -72,7 +72,7 @@ def resend(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Send a copy of a message to its topic, or have one group consume it now; status 1 where that went wrong."""
+    """Send a copy of a message to its topic, or have one group consume it now; status 1 if that fails or there is no such message."""
 
     async def work(clients: Clients) -> dict[str, Any] | None:
         message = await clients.admin.message_by_id(topic, message_id)
@@ -132,7 +132,7 @@ async def _consume(clients: Clients, message: "StoredMessage", group: str) -> di
 
 
 def trace_json(record: "Trace") -> dict[str, Any]:
-    """A record of a trace, as programs read it; what its kind does not say is null."""
+    """Return a trace record as JSON."""
     from cometmq.codec.trace import TraceKind
 
     is_call = record.kind is TraceKind.SUB_AFTER

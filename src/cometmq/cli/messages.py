@@ -1,6 +1,6 @@
-"""`cometmq message find`: looks messages up by key, by id, by their place or by time.
+"""`cometmq message find`: finds messages by key, id, offset or time.
 
-Nothing is consumed: no group moves.
+It consumes nothing: no group's offsets change.
 """
 
 import asyncio
@@ -78,12 +78,12 @@ def find(
 
 
 def _show(found: Found, nameserver: str | None, *, as_json: bool) -> None:
-    """Print what was found; nothing found is status 1, so that a script sees it.
+    """Print the found messages; exit with status 1 if there are none, so that a script notices.
 
     Args:
-        found: the messages.
-        nameserver: of the cluster that says which are of a deleted topic; None if they were read from queues.
-        as_json: print objects.
+        found: The messages.
+        nameserver: Cluster to query for messages of a deleted topic; None if they were read from queues.
+        as_json: Print JSON objects.
     """
     dead = set[str]() if nameserver is None else _dead_of(nameserver, found)
     for message in found:
@@ -115,20 +115,20 @@ async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> 
 
 
 async def _by_id(admin: "AsyncAdmin", topic: str, message_id: str) -> Found:
-    """By the producer's id, and where none has it by the place that the id may name."""
+    """Find a message by its producer's id, and otherwise by the offset that the id may encode."""
     from cometmq.client.admin.queries import is_offset_message_id
 
     found = await admin.message_by_id(topic, message_id)
     if found is None and is_offset_message_id(message_id):
         try:
             found = await admin.view_message(message_id)
-        except (BrokerRefused, NetError):  # Both kinds look alike: most name no broker.
+        except (BrokerRefused, NetError):  # Both kinds of id look alike; most name no broker.
             return []
     return [] if found is None or found.topic != topic else [found]
 
 
 class _Places:
-    """Messages by their place in queues."""
+    """Finds messages of a topic by offset or time, in one queue or in all."""
 
     def __init__(self, topic: str, queue_id: int | None, count_max: int) -> None:
         self._topic = topic
@@ -136,12 +136,12 @@ class _Places:
         self._count_max = count_max
 
     async def at_offset(self, consumer: "AsyncPullConsumer", offset: int) -> Found:
-        """The message at an offset of each queue."""
+        """Return the message at an offset of each queue."""
         found = await self._from_each(consumer, lambda _: _ready(offset), count=1)
         return [message for message in found if message.queue_offset == offset]
 
     async def since(self, consumer: "AsyncPullConsumer", time_ms: int) -> Found:
-        """The first messages stored at a time or later, over all queues."""
+        """Return the first messages stored at a time (ms since 1970) or later, over all queues."""
         found = await self._from_each(
             consumer,
             lambda queue: consumer.offset_by_time(queue, time_ms),

@@ -1,6 +1,6 @@
-"""`cometmq offset`: where consumer groups stand, and moving them elsewhere.
+"""`cometmq offset`: shows and moves the offsets of consumer groups.
 
-Each command that moves shows the moves first, asks, and does nothing with `--dry-run`.
+Each command that moves offsets first shows the moves and asks for confirmation. With `--dry-run` it changes nothing.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -63,18 +63,18 @@ def group() -> None:
 
 
 class OffsetLine(NamedTuple):
-    """The progress of a group in one queue, with whose it is and when it was looked at.
+    """The progress of a group in one queue at one time.
 
     Attributes:
-        group: whose progress.
-        topic: of the queue.
-        broker: of the queue.
-        queue: its number.
-        offset: the next that the group consumes; None: it has committed none.
-        end: what the next message of the queue gets; None: its broker cannot be asked.
-        lag: messages that are not consumed yet; None: its broker cannot be asked.
-        consumed_ms: store time of the last message that was; None without one.
-        at_ms: when the brokers were asked.
+        group: Name of the group.
+        topic: Topic of the queue.
+        broker: Broker of the queue.
+        queue: Queue id.
+        offset: Committed offset, that of the next message to consume; None if none was committed.
+        end: Offset of the queue's next message; None if its broker does not answer.
+        lag: Number of messages not consumed yet; None if its broker does not answer.
+        consumed_ms: Store time of the last consumed message, ms since 1970; None without one.
+        at_ms: Time of the query, ms since 1970.
     """
 
     group: str
@@ -104,7 +104,7 @@ def show_offsets(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show where a group, or each group, stands in each queue, and what it lacks; status 1 when a broker does not answer.
+    """Show the offsets and the lag of a group, or of each group, in each queue; status 1 when a broker does not answer.
 
     With --json and --watch each look is a line: a history of lag, for a file.
     """
@@ -132,15 +132,15 @@ def show_offsets(
 
 
 class MoveLine(NamedTuple):
-    """A group that goes elsewhere in a queue.
+    """The move of a group's offset in one queue.
 
     Attributes:
-        topic: of the queue.
-        broker: of the queue.
-        queue: its number.
-        offset: where the group stands; None: nowhere.
-        new: where it goes on.
-        moves: messages that are passed over, or with a minus consumed again; None where it stood nowhere.
+        topic: Topic of the queue.
+        broker: Broker of the queue.
+        queue: Queue id.
+        offset: Committed offset; None if none was committed.
+        new: New offset.
+        moves: Number of messages skipped, or negative if consumed again; None without a committed offset.
     """
 
     topic: str
@@ -152,12 +152,12 @@ class MoveLine(NamedTuple):
 
 
 class _OffsetMove(NamedTuple):
-    """A move of a group's offsets: how to find the new ones, and how to set them.
+    """A move of a group's offsets: how to find the new offsets and how to set them.
 
     Attributes:
-        group: who moves.
-        find: gives where it goes.
-        do: moves it.
+        group: Name of the group.
+        find: Returns the new offsets by queue.
+        do: Sets them.
     """
 
     group: str
@@ -179,14 +179,14 @@ def reset(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Have a group go on elsewhere in a topic; its members are sent there."""
+    """Move the offsets of a group in a topic; its members continue there."""
     if (to is None) == (to_offset is None):
         raise typer.BadParameter("say one of --to and --to-offset", param_hint="reset")
     time_ms = None if to is None else read_place(to)
     is_partly = bool(queue) or broker is not None or to_offset is not None
 
     async def find(clients: Clients) -> Wanted:
-        await clients.inspector.group(group)  # A misspelt one is an error.
+        await clients.inspector.group(group)  # A misspelt group is an error.
         found = await clients.admin.offsets_at(topic, time_ms)
         return {
             each: offset if to_offset is None else to_offset
@@ -213,7 +213,7 @@ def skip(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Have a group pass over all that it has not consumed."""
+    """Move a group to the end of a topic, past all messages that it has not consumed."""
 
     async def find(clients: Clients) -> Wanted:
         await clients.inspector.group(group)
@@ -242,7 +242,7 @@ def copy(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Have another group go on where a group stands."""
+    """Set the offsets of another group to those of a group."""
     move = _OffsetMove(
         target,
         lambda clients: _standing(clients, source, topic),
@@ -261,7 +261,7 @@ def export_offsets(
     topic: TopicOption = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Write where a group stands as JSON."""
+    """Write the offsets of a group as JSON."""
     import orjson
 
     async def work(clients: Clients) -> bytes:
@@ -294,7 +294,7 @@ def import_offsets(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Have a group go on where an export says."""
+    """Set the offsets of a group to those of an export."""
     if file.stat().st_size > _FILE_SIZE_MAX:
         raise SettingsError(
             f"{file} has more than {_FILE_SIZE_MAX} bytes: no export of offsets"
@@ -312,10 +312,10 @@ def import_offsets(
 
 
 def read_place(text: str) -> int | None:
-    """A place as `Admin.reset_offsets` takes it: ms since 1970, 0 for the first, None for the end.
+    """Parse a position for `Admin.reset_offsets`: ms since 1970, 0 for the first message, None for the end.
 
     Raises:
-        typer.BadParameter: it is none.
+        typer.BadParameter: It is not a position.
     """
     if text == START_LATEST:
         return None
@@ -325,7 +325,7 @@ def read_place(text: str) -> int | None:
 
 
 async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
-    """The offsets of a group; those of its retry topic only where it is asked for."""
+    """Return the committed offsets of a group; those of its retry topic only if `topic` names it."""
     progress = await clients.admin.group_progress(group, topic)
     found = {
         queue: each.consumer_offset
@@ -340,7 +340,7 @@ async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
 def _move(
     nameserver: str, move: _OffsetMove, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Show the moves, ask, and do them."""
+    """Show the moves, ask for confirmation, and set the offsets."""
 
     async def look(clients: Clients) -> tuple[Wanted, list[MoveLine]]:
         wanted = await move.find(clients)
@@ -363,7 +363,7 @@ def _move(
 def move_lines(
     wanted: Mapping["MessageQueue", int], now: Mapping["MessageQueue", int | None]
 ) -> list[MoveLine]:
-    """Each queue with where a group stands and where it goes."""
+    """Return a line for each queue, with the group's current and new offset."""
     lines = []
     for queue, new in sorted(wanted.items()):
         offset = now.get(queue)
@@ -375,7 +375,7 @@ def move_lines(
 
 
 def said_of(group: str, lines: list[MoveLine]) -> str:
-    """The question to a user before offsets are moved."""
+    """Return the confirmation question before offsets are moved."""
     moves = [line.moves or 0 for line in lines]
     passed, again = sum(max(each, 0) for each in moves), -sum(min(each, 0) for each in moves)
     return f"Move {group}: {passed} {plural(passed, 'message is', 'messages are')} passed over, {again} {plural(again, 'is', 'are')} consumed again?"
@@ -384,7 +384,7 @@ def said_of(group: str, lines: list[MoveLine]) -> str:
 def export_json(
     group: str, now_ms: int, standing: Mapping["MessageQueue", int]
 ) -> dict[str, Any]:
-    """An export: whose, when, and the offsets."""
+    """Return an export of offsets as JSON: the group, the time, and the offsets."""
     return {
         "group": group,
         "exported_ms": now_ms,
@@ -401,10 +401,10 @@ def export_json(
 
 
 def read_export(content: bytes, name: str) -> tuple[str, Wanted]:
-    """Read an export of offsets: its group, and the offsets.
+    """Parse an export of offsets; return its group and the offsets by queue.
 
     Raises:
-        SettingsError: it is none; `name` says of which file.
+        SettingsError: It is not an export; the message contains `name`, that of the file.
     """
     from cometmq.codec.bodies.json_object import load_object
     from cometmq.model.errors import CodecError

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read from text."""
+"""Options that several commands share, and the parsing of their values."""
 
 from datetime import datetime
 from typing import Annotated
@@ -64,20 +64,20 @@ Start = Annotated[
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before what cannot be taken back, on stderr.
+    """Ask the user on stderr to confirm an irreversible action, unless `yes` is set.
 
     Raises:
-        typer.Abort: the answer is no, or nobody is there to answer.
+        typer.Abort: The answer is no, or stdin gives none.
     """
     if not yes:
         typer.confirm(visible(question), abort=True, err=True)
 
 
 def read_pairs(pairs: list[str], *, option: str) -> dict[str, str]:
-    """`["a=1", "b=2"]` as a dictionary.
+    """Parse `["a=1", "b=2"]` to a dictionary.
 
     Raises:
-        typer.BadParameter: one of them has no '=', or no name before it.
+        typer.BadParameter: One of them has no '=', or no name before it.
     """
     values = {}
     for pair in pairs:
@@ -89,22 +89,22 @@ def read_pairs(pairs: list[str], *, option: str) -> dict[str, str]:
 
 
 def read_properties(pairs: list[str]) -> dict[str, str]:
-    """`["a=1", "b=2"]` as a dictionary.
+    """Parse the values of --property, `["a=1", "b=2"]`, to a dictionary.
 
     Raises:
-        typer.BadParameter: one of them has no '=', or no name before it.
+        typer.BadParameter: One of them has no '=', or no name before it.
     """
     return read_pairs(pairs, option="--property")
 
 
 def read_start(text: str) -> str | int:
-    """Read the start of a topic: "earliest", "latest", or a time as ms since 1970.
+    """Parse a start position: "earliest", "latest", or a time, which is returned as ms since 1970.
 
-    A time is such a number of ms, or ISO 8601 ("2026-05-01T12:00", local time unless it says
-    otherwise).
+    A time is given as ms since 1970 or in ISO 8601 ("2026-05-01T12:00", in local time if it names no
+    zone).
 
     Raises:
-        typer.BadParameter: it is none of these.
+        typer.BadParameter: It is none of these.
     """
     if text in {START_EARLIEST, START_LATEST}:
         return text
@@ -112,10 +112,10 @@ def read_start(text: str) -> str | int:
 
 
 def read_time(text: str, *, option: str, also: str = "") -> int:
-    """A time as ms since 1970: such a number, or ISO 8601 (local time unless it says otherwise).
+    """Parse a time, given as ms since 1970 or in ISO 8601 (local time if it names no zone), to ms since 1970.
 
     Raises:
-        typer.BadParameter: it is neither; `also` names what else the option takes.
+        typer.BadParameter: It is neither; the message lists `also`, other values that the option accepts.
     """
     if text.isdecimal():
         return int(text)

@@ -1,7 +1,7 @@
 """Output of commands: tables and lines for people, JSON for programs, errors in one line.
 
-Data goes to stdout, everything else to stderr, so that output can be piped. Colours appear only
-where a terminal shows them.
+Data goes to stdout and everything else to stderr, so that output can be piped. Colours are used only
+on terminals.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from cometmq.model.total import Total
 if TYPE_CHECKING:
     from cometmq.client import AbsentBroker
 
-# Told apart on dark and light backgrounds; red is left for errors.
+# Readable on dark and light backgrounds; red is reserved for errors.
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta")
 _BYTES_SHOWN_MAX = 32
 _UNKNOWN = "_unknown"
@@ -33,40 +33,40 @@ _GAP = "   "  # Between the columns of a table.
 
 
 class _Screen(Console):
-    """A console whose reader may leave: rich would end the process with 1, which means findings here."""
+    """A console that survives a closed pipe: rich would exit with status 1, which means findings here."""
 
     def on_broken_pipe(self) -> None:
-        """Raise what the pipe raised; the command's end makes a status of it."""
+        """Raise BrokenPipeError; the entry point turns it into an exit status."""
         raise BrokenPipeError
 
 
 def screen() -> Console:
-    """The console on stdout, for data."""
+    """Return a console on stdout, for data."""
     return _Screen(soft_wrap=True, highlight=False)
 
 
 def notes() -> Console:
-    """The console on stderr, for everything that is not data."""
+    """Return a console on stderr, for everything that is not data."""
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def print_error(text: str) -> None:
-    """One line that says what is wrong and what to do."""
+    """Print an error to stderr as one line."""
     line = Text.assemble(("error: ", "bold red"), visible(" ".join(text.split())))
     notes().print(line)
 
 
 def print_json(value: object) -> None:
-    """One line of JSON on stdout, there at once for whoever reads the pipe."""
+    """Print a value to stdout as one line of JSON, and flush so that a reader of a pipe gets it immediately."""
     sys.stdout.write(orjson.dumps(value).decode() + "\n")
     sys.stdout.flush()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; columns whose values are numbers stand to the right.
+    """Print a table to stdout; columns of numbers are aligned right.
 
-    A name is never cut: a terminal wraps a line that is too long, and a pipe has no width. Cells are plain text, so the
-    lines are made here: rich's table takes four times the rest of a list of 1,000 groups.
+    Names are never cut: a terminal wraps long lines, and a pipe has no width. The lines are formatted here because cells are
+    plain text and rich's table takes four times as long as the rest of a list of 1,000 groups.
     """
     values = [list(row) for row in rows]
     shown = [
@@ -101,7 +101,7 @@ def print_lines(
     as_json: bool,
     nothing: str,
 ) -> None:
-    """Named tuples of one kind as a table or as one JSON array; `nothing` is said where there are none."""
+    """Print named tuples of type `kind` as a table or one JSON array; for an empty table print `nothing` to stderr."""
     columns: Sequence[str] = kind._fields  # type: ignore[attr-defined]
     if as_json:
         print_json([dict(zip(columns, line, strict=True)) for line in lines])
@@ -112,7 +112,7 @@ def print_lines(
 
 
 def print_totals(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table in which a column and the reasons for what is unknown of it (`NAME_unknown`) are one."""
+    """Print a table; a column and its reasons for unknown parts (`NAME_unknown`) are joined into one column."""
     reasons = {
         columns.index(name.removesuffix(_UNKNOWN)): place
         for place, name in enumerate(columns)
@@ -134,7 +134,7 @@ def print_totals(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> No
 
 
 def note_absent(absent: "Iterable[AbsentBroker]") -> bool:
-    """Note on stderr each broker that a list is without; return whether there is one."""
+    """Print each broker whose data is missing in a list to stderr; return whether there is one."""
     found = sorted({each.name: each for each in absent}.values())
     for each in found:
         notes().print(f"without {visible(str(each))}", style="bold red", markup=False)
@@ -142,22 +142,22 @@ def note_absent(absent: "Iterable[AbsentBroker]") -> bool:
 
 
 def exit_if_partial(is_partial: bool | None) -> None:
-    """End with status 1 if what was printed is without a broker."""
+    """Exit with status 1 if the printed data lacks that of a broker."""
     if is_partial:
         raise typer.Exit(ExitStatus.FOUND)
 
 
 def time_text(time_ms: int) -> str:
-    """A time by the clock of this machine.
+    """Format a time (ms since 1970) in this machine's time zone.
 
     Raises:
-        ValueError, OverflowError, OSError: beyond what a clock shows.
+        ValueError, OverflowError, OSError: It is out of datetime's range.
     """
     return f"{datetime.fromtimestamp(time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def print_message(message: StoredMessage, *, as_json: bool) -> None:
-    """A message, in one line."""
+    """Print a message as one line, of text or JSON."""
     if as_json:
         print_json(message_json(message))
     else:
@@ -165,7 +165,7 @@ def print_message(message: StoredMessage, *, as_json: bool) -> None:
 
 
 def message_line(message: StoredMessage) -> Text:
-    """A message in one line: when, which queue and offset, tag, keys, properties, body."""
+    """Format a message as one line: store time, queue and offset, tag, keys, properties, body."""
     stored = datetime.fromtimestamp(message.stored_ms / 1000).astimezone()
     line = Text()
     line.append(f"{stored:%H:%M:%S}.{message.stored_ms % 1000:03d} ", style="dim")
@@ -183,7 +183,7 @@ def message_line(message: StoredMessage) -> Text:
 
 
 def message_json(message: StoredMessage) -> dict[str, object]:
-    """A message as a JSON object; a body that is no UTF-8 stands as hexadecimal in `bodyHex`."""
+    """Return a message as JSON; a body that is not UTF-8 is hexadecimal, in `bodyHex`."""
     try:
         body = {"body": message.body.decode()}
     except UnicodeDecodeError:
@@ -206,7 +206,7 @@ def message_json(message: StoredMessage) -> dict[str, object]:
 
 
 def body_text(body: bytes) -> str:
-    """A body for the eye: its text in one line, or how long it is and how it begins."""
+    """Format a body as one line of text; if it is not printable, as its size and first bytes."""
     with contextlib.suppress(UnicodeDecodeError):
         text = body.decode().rstrip("\n")
         if text.replace("\n", "").replace("\t", "").isprintable():
@@ -216,7 +216,7 @@ def body_text(body: bytes) -> str:
 
 
 def _cell(value: object, column: str) -> str:
-    """A value as a table shows it: a dash for what nobody said, a time by the clock for whole ms."""
+    """Format a value for a table: a dash for None, a local time for whole ms (columns `*_ms`)."""
     if value is None or value == []:
         return "-"
     if isinstance(value, bool):
@@ -236,5 +236,5 @@ def _is_number(value: object) -> bool:
 
 
 def _colour_of(text: str) -> str:
-    """Always the same colour for the same text."""
+    """Return a colour for a text, always the same for the same text."""
     return _COLOURS[java_hash(text) % len(_COLOURS)]

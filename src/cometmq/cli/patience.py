@@ -1,4 +1,4 @@
-"""The time that a command gives a server for each answer: `cometmq --timeout SECONDS`, or COMETMQ_TIMEOUT."""
+"""The timeout of a command for each answer of a server: `cometmq --timeout SECONDS`, or COMETMQ_TIMEOUT."""
 
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,11 +16,11 @@ SECONDS_MAX = 3600.0
 
 
 def wait_for_answers(seconds: float) -> None:
-    """Have the clients of this process, and of those that it starts, wait so long for each answer."""
+    """Set the timeout of each answer, in seconds, for the clients of this process and its child processes."""
     os.environ[VARIABLE] = str(seconds)
 
 
 def patient(kind: type[Settings], **values: Any) -> Settings:
-    """Settings of a client of a command, with the time that an answer may take."""
+    """Return settings for a client of a command, with its timeout for answers."""
     timeout_ms = int(float(os.environ.get(VARIABLE) or SECONDS_DEFAULT) * 1_000)
     return kind(request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms, **values)

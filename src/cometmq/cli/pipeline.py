@@ -1,6 +1,6 @@
-"""`cometmq pipeline JOB`: the jobs on Spark, each a command made of its options.
+"""`cometmq pipeline JOB`: the Spark jobs, each a command generated from its options.
 
-Nothing of Spark is imported before the command is used. The same file is what `spark-submit` takes:
+Spark is imported only when the command is used. spark-submit can run this file, too:
 
     spark-submit --master spark://… src/cometmq/cli/pipeline.py stats --topic orders
 """
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from cometmq.spark.jobs.job import Job, Report
 
-# The arguments behind `cometmq pipeline` are read by the commands that it makes.
+# Arguments after `cometmq pipeline` are parsed by the generated commands.
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 MASTER_DEFAULT = "local[*]"
 _NAMES = {"nameserver": ("--nameserver", "-n")}
 _VARIABLES = {"nameserver": "NAMESRV_ADDR"}
-_GATEWAY = "PYSPARK_GATEWAY_PORT"  # spark-submit tells its Python where the JVM listens.
+_GATEWAY = "PYSPARK_GATEWAY_PORT"  # Set by spark-submit: the port of its JVM.
 
 
 def pipeline(context: typer.Context) -> None:
@@ -42,15 +42,15 @@ def pipeline(context: typer.Context) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the job that the arguments name; its status becomes the process's."""
-    # SIGTERM ends a run as Ctrl-C does: the manifest tells it.
+    """Run the job that the arguments name; its exit status becomes that of the process."""
+    # SIGTERM ends a run as Ctrl-C does, so that the manifest records the end.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     given = sys.argv[1:] if arguments is None else arguments
     application(*given[:1])(args=given, prog_name="cometmq pipeline")
 
 
 def application(word: str = "") -> typer.Typer:
-    """The command of all jobs, or of those alone whose names begin with a word."""
+    """Return the command line of all jobs, or only of those whose names begin with `word`."""
     from cometmq.spark.jobs.catalogue import jobs_of
 
     app = _group(
@@ -88,7 +88,7 @@ def _group(text: str) -> typer.Typer:
 
 
 def _command(job: Job[Any]) -> Callable[..., None]:
-    """A function whose parameters are the fields of the job's options, and where it runs."""
+    """Return a command for a job: a function with the job's options and the common Spark options as parameters."""
 
     def command(**given: Any) -> None:
         master, as_json, log = (given.pop(name) for name in ("master", "json", "log"))
@@ -166,7 +166,7 @@ def _pairs(texts: list[str] | None) -> dict[str, str]:
 def _spark(
     name: str, master: str, conf: Mapping[str, str], log: Path
 ) -> Iterator[SparkSession]:
-    """A session where the user wants it; under spark-submit the one that it was told to make."""
+    """Start a Spark session at the requested master; under spark-submit use the session that it configures."""
     from pyspark.sql import SparkSession
 
     from cometmq.model.errors import SettingsError
@@ -179,7 +179,7 @@ def _spark(
         )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local") and _GATEWAY not in os.environ:
-        # Its JVM ends when this process does; `stop` would only wait half a second for a thread.
+        # Its JVM ends with this process; `stop` would only wait half a second for a thread.
         with _error_output(log):
             spark = session(f"cometmq {name}", master=master, conf=conf)
         yield spark
@@ -199,9 +199,9 @@ def _spark(
 
 @contextmanager
 def _error_output(log: Path) -> Iterator[None]:
-    """Have the programs that are started meanwhile, Java and its Pythons, write their errors to a file.
+    """Redirect stderr to a file for programs started meanwhile, such as Java and its Python workers.
 
-    An error of theirs comes back as an exception, too, and is one line then.
+    Their errors also arrive as exceptions, which are printed as one line.
     """
     kept = os.dup(2)
     try:
@@ -215,7 +215,7 @@ def _error_output(log: Path) -> Iterator[None]:
 
 @contextmanager
 def _statuses() -> Iterator[None]:
-    """Every failure is one line and a status."""
+    """Turn every failure into one line on stderr and an exit status."""
     from py4j.protocol import Py4JError
     from pyarrow import ArrowException
     from pyspark.errors import PySparkException
@@ -225,7 +225,7 @@ def _statuses() -> Iterator[None]:
     from cometmq.model.exit_status import ExitStatus
     from cometmq.spark.jobs.error_text import is_usage, message_of
 
-    # What is logged there is an exception, too.
+    # These loggers' messages also arrive as exceptions.
     for kind in ("SQL", "DataFrame"):
         PySparkLogger.getLogger(f"{kind}QueryContextLogger").disabled = True
     try:
@@ -258,7 +258,7 @@ def _show(report: Report, *, as_json: bool) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value of Spark's as JSON can hold it: bytes become text where they are UTF-8, as does what JSON does not know."""
+    """Convert a value of Spark for JSON: bytes to text (invalid UTF-8 replaced), and types unknown to JSON to text."""
     match value:
         case bytes() | bytearray():
             return value.decode(errors="replace")

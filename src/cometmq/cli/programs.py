@@ -1,4 +1,4 @@
-"""`cometmq up`, `nameserver` and `broker`: start what others talk to."""
+"""`cometmq up`, `nameserver` and `broker`: start the servers."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ Conf = Annotated[
 PrintsSettings = Annotated[
     bool, typer.Option("-p", "--print", help="Print all settings in force, and end.")
 ]
-# Every setting is a flag, too; the programs read those.
+# Every setting is also a flag, parsed by the programs.
 SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -109,7 +109,7 @@ async def _stay_up(cluster: "AsyncEmbedded", dashboard_port: int | None) -> None
             try:
                 served = await stack.enter_async_context(_dashboard(cluster, dashboard_port))
             except (NetError, SettingsError) as error:
-                # The cluster is what was asked for; its pages are not.
+                # The user asked for the cluster; without the dashboard it is still useful.
                 why_not = f"No dashboard: {error}"
         notes().print(_welcome(cluster, served))
         if why_not:
@@ -118,10 +118,10 @@ async def _stay_up(cluster: "AsyncEmbedded", dashboard_port: int | None) -> None
 
 
 def _dashboard(cluster: "AsyncEmbedded", port: int) -> "Dashboard":
-    """Pages for this cluster, whose users lie beside its messages.
+    """Return a dashboard for this cluster, with its files in the cluster's data folder.
 
     Raises:
-        SettingsError: what it is made of is not installed.
+        SettingsError: Its packages are not installed.
     """
     needs_extra()
     from cometmq.dashboard import Dashboard, DashboardSettings
@@ -134,7 +134,7 @@ def _dashboard(cluster: "AsyncEmbedded", port: int) -> "Dashboard":
 
 
 def _welcome(cluster: "AsyncEmbedded", served: "Dashboard | None") -> Panel:
-    """The panel shown after a start: the addresses, and what to do next."""
+    """Return the panel shown after a start: addresses, and next steps."""
     where = Table.grid(padding=(0, 2))
     where.add_row("nameserver", Text(cluster.nameserver, style="bold cyan"))
     where.add_row("broker", Text(cluster.broker, style="cyan"))

@@ -1,4 +1,4 @@
-"""Runs what a command does, and ends it in order when the user presses Ctrl-C."""
+"""Runs a command's work, and cancels it when the user presses Ctrl-C."""
 
 import asyncio
 import signal
@@ -7,10 +7,10 @@ from typing import Any
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` until it ends, or until Ctrl-C or SIGTERM asks for its end.
+    """Run `work` until it ends, or cancel it at Ctrl-C or SIGTERM.
 
-    It is asked by cancellation, so its `finally` and `async with` blocks run; to be asked is no
-    error. What `work` raises comes out.
+    A cancelled `work` runs its `finally` and `async with` blocks, and its cancellation is not an
+    error. Other exceptions of `work` are raised.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)

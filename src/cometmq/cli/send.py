@@ -1,7 +1,7 @@
-"""`cometmq send`: one message, one many times, or each line of stdin.
+"""`cometmq send`: sends one message, a message many times, or each line of stdin.
 
-What one read of stdin brings is sent together, so a file goes at full speed and a line that is typed
-goes at once.
+The lines of one read of stdin are sent together, so a file is sent at full speed and a typed line
+immediately.
 """
 
 import io
@@ -91,7 +91,7 @@ def _send(
     queue: str | None,
     as_json: bool,
 ) -> int:
-    """Send all groups and show their results; how many messages it were."""
+    """Send all groups of messages and print the results; return the number of messages."""
     from cometmq.client import Producer, ProducerSettings
 
     sent = 0
@@ -104,9 +104,9 @@ def _send(
 
 
 def lines(stream: io.BufferedIOBase) -> Iterator[list[bytes]]:
-    """The lines of a stream without their ends, in groups as reads bring them; none is empty."""
+    """Yield the non-empty lines of a stream without their line ends, grouped by reads."""
     rest = b""
-    while piece := stream.read1(_READ_SIZE):  # What is there; read() would wait for all of it.
+    while piece := stream.read1(_READ_SIZE):  # Available bytes; read() would wait for all.
         *whole, rest = (rest + piece).split(b"\n")
         if group := [line for line in whole if line]:
             yield group
@@ -115,16 +115,16 @@ def lines(stream: io.BufferedIOBase) -> Iterator[list[bytes]]:
 
 
 def repeated(text: bytes, count: int) -> Iterator[list[bytes]]:
-    """`text`, `count` times, in groups."""
+    """Yield `text` `count` times, in groups."""
     for start in range(0, count, _GROUP_COUNT):
         yield [text] * min(_GROUP_COUNT, count - start)
 
 
 def find_queue(queues: Sequence["MessageQueue"], wanted: str) -> "MessageQueue":
-    """The queue that `wanted` ("3", or "broker-a:3") names.
+    """Return the queue that `wanted` names, such as "3" or "broker-a:3".
 
     Raises:
-        typer.BadParameter: there is none, or several brokers have one of this number.
+        typer.BadParameter: There is none, or several brokers have a queue with this id.
     """
     broker, _, number = wanted.rpartition(":")
     found = [
@@ -140,7 +140,7 @@ def find_queue(queues: Sequence["MessageQueue"], wanted: str) -> "MessageQueue":
 
 
 def show(results: Sequence["SendResult"], *, as_json: bool) -> None:
-    """Each result as JSON; for people only single ones, and those that are not all well."""
+    """Print each result as JSON; as text only a single result, and those with another status than SEND_OK."""
     for result in results:
         queue = result.queue
         if as_json:

@@ -1,7 +1,7 @@
-"""`cometmq store`: looks into a store directory while no broker has it, and puts it in order.
+"""`cometmq store`: inspects and repairs a store directory while no broker uses it.
 
-Every command here but `repair` opens files for reading only. Exit statuses are those of every command
-(`model.exit_status`): 1 says that something is not as it should be.
+In this file only `repair` opens files for writing. Exit statuses are those of all commands
+(`model.exit_status`): 1 means that a problem was found.
 """
 
 from collections.abc import Callable, Iterator
@@ -112,7 +112,7 @@ def dump_records(
 ) -> None:
     """Print the records of the log, in their order: a JSON object a line, or --hex.
 
-    What is passed over, since it is no record, is told on stderr; status 1 then.
+    Bytes that are not a record are skipped and reported on stderr; status 1 then.
     """
     with _found(folder, config) as found:
         left, scan = count_max, _scan(found, offset)
@@ -134,7 +134,7 @@ def dump_records(
 
 
 def _scan(found: "FoundStore", offset: int | None) -> "LogScan":
-    """A walk over the records from an offset on."""
+    """Return a scan of the log's records, from the record at `offset` on."""
     from cometmq.offline.log_scan import LogScan
     from cometmq.store.log_end import record_at
 
@@ -185,7 +185,7 @@ def _repair(
     cut: bool,
     on_progress: Callable[[int], None],
 ) -> "RepairPlan":
-    """Repair, or say what would be done."""
+    """Repair the store, or only plan it; return the plan."""
     from cometmq.net.clock import SystemClock
     from cometmq.offline.repair import plan_repair, repair
 
@@ -202,7 +202,7 @@ def _repair(
 
 
 def store_settings(config: str | None) -> "StoreSettings | None":
-    """A broker's settings; None where no conf file is given."""
+    """Return a broker's store settings; None if no conf file is given."""
     if config is None:
         return None
     from cometmq.broker.settings.broker_settings import load_settings
@@ -212,7 +212,7 @@ def store_settings(config: str | None) -> "StoreSettings | None":
 
 @contextmanager
 def _found(folder: Path, config: str | None) -> "Iterator[FoundStore]":
-    """The store of a folder, opened for reading."""
+    """Open the store of a folder for reading."""
     from cometmq.offline.found import find_store
     from cometmq.store.real_disk import RealDisk
 
@@ -224,13 +224,13 @@ def _found(folder: Path, config: str | None) -> "Iterator[FoundStore]":
 
 
 def _log_size(found: "FoundStore") -> int:
-    """Bytes of the log's files."""
+    """Return the size of the log's files in bytes."""
     return found.log.chain.end - found.log.chain.start
 
 
 @contextmanager
 def progress_bar(total: int | None, what: str) -> Iterator[Callable[..., None]]:
-    """A bar over bytes, on a terminal; called with how many are done, and of how many if that was not known."""
+    """Show a progress bar over bytes on a terminal; yields a function that sets the done bytes, and the total if it was unknown."""
     from rich.progress import (
         BarColumn,
         DownloadColumn,

@@ -1,6 +1,6 @@
-"""`cometmq store rebuild`, `archive` and `restore`: files made of a store's log, and a log of files, on one core.
+"""`cometmq store rebuild`, `compare`, `archive` and `restore`: build files from a store's log, and a log from files, on one core.
 
-The jobs of `cometmq pipeline` do the same with the same functions on all cores (docs/design/0052).
+The jobs of `cometmq pipeline` use the same functions on all cores (docs/design/0052).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -208,10 +208,10 @@ def restore_store(
 
 
 def need_arrow() -> None:
-    """Check that the packages are installed with which rows are made.
+    """Check that numpy and pyarrow are installed.
 
     Raises:
-        CometError: it is not.
+        CometError: One is missing; the message says how to install it.
     """
     try:
         import numpy  # noqa: F401
@@ -227,10 +227,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _end(counts: Mapping[str, int], findings: "Iterable[Finding]", *, as_json: bool) -> None:
-    """Print what was done; findings are status 1.
+    """Print counts and findings; exit with status 1 if there are findings.
 
     Raises:
-        typer.Exit: there are findings.
+        typer.Exit: There are findings.
     """
     found: Sequence[Finding] = list(findings)
     if as_json:

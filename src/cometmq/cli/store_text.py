@@ -1,4 +1,4 @@
-"""Output of `cometmq store`: verdicts, numbers, records and plans, for people and for programs."""
+"""Output of `cometmq store`: verification results, summaries, records, comparisons and repair plans, as text and JSON."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ SHOWN_MAX = 20  # Findings printed for people; --json gives up to a thousand.
 
 
 def verdict_json(verdict: "StoreVerdict") -> dict[str, object]:
-    """The verdict for programs."""
+    """Return the result of a verification as JSON."""
     return {
         "sound": verdict.is_sound,
         "records": verdict.records,
@@ -37,7 +37,7 @@ def verdict_json(verdict: "StoreVerdict") -> dict[str, object]:
 
 
 def print_verdict(verdict: "StoreVerdict") -> None:
-    """The verdict for people."""
+    """Print the result of a verification as text."""
     for finding in verdict.findings[:SHOWN_MAX]:
         mark, style = ("error", "bold red") if finding.is_error else ("note", "yellow")
         where = f" {finding.part} {visible(finding.where)}: "
@@ -58,7 +58,7 @@ def print_verdict(verdict: "StoreVerdict") -> None:
 
 
 def print_summary(summary: "Summary") -> None:
-    """A store in numbers, for people."""
+    """Print the summary of a store as text."""
     size = summary.log_file_size
     print_table(
         ("store", visible(summary.path)),
@@ -86,7 +86,7 @@ def print_summary(summary: "Summary") -> None:
 
 
 def _no_records(summary: "Summary") -> list[tuple[str, str]]:
-    """A line where something is damaged."""
+    """Return a table row with the number of bytes that are not records; none if there are no such bytes."""
     if not summary.no_records:
         return []
     return [("no records", f"{summary.no_records} bytes: `cometmq store verify` says where")]
@@ -99,14 +99,14 @@ def _time_text(time_ms: int | None) -> str:
 
 
 def print_record(record: "Record") -> None:
-    """A record as a JSON object, in one line."""
+    """Print a record as one line of JSON."""
     from cometmq.offline.record_text import record_json
 
     print_json(record_json(record))
 
 
 def print_fields(found: "FoundStore", record: "Record") -> None:
-    """A record field by field: its place in the log, bytes, name."""
+    """Print a record field by field: physical offset, name, bytes in hexadecimal."""
     from cometmq.offline.record_text import record_fields
 
     file = found.log.chain.find(record.physical_offset)
@@ -124,7 +124,7 @@ def print_fields(found: "FoundStore", record: "Record") -> None:
 
 
 def comparison_json(found: "CopyComparison") -> dict[str, object]:
-    """A comparison for programs."""
+    """Return the result of a comparison as JSON."""
     return {
         "same": found.is_same,
         "queues": found.queues,
@@ -140,7 +140,7 @@ def comparison_json(found: "CopyComparison") -> dict[str, object]:
 
 
 def print_comparison(found: "CopyComparison") -> None:
-    """A comparison for people."""
+    """Print the result of a comparison as text."""
     shown = found.differences[:SHOWN_MAX]
     if shown:
         rows = [
@@ -165,7 +165,7 @@ def print_comparison(found: "CopyComparison") -> None:
 
 
 def plan_json(plan: "RepairPlan") -> dict[str, object]:
-    """A repair for programs."""
+    """Return a repair plan as JSON."""
     damages = [damage._asdict() for damage in plan.damages]
     return {
         **plan._asdict(),
@@ -175,7 +175,7 @@ def plan_json(plan: "RepairPlan") -> dict[str, object]:
 
 
 def print_plan(plan: "RepairPlan") -> None:
-    """A repair for people."""
+    """Print a repair plan as text."""
     for damage in plan.damages:
         what = (
             f"{damage.end - damage.start} bytes of {damage.path} at {damage.at}: {damage.why}"

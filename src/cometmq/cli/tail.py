@@ -1,7 +1,7 @@
-"""`cometmq tail`: shows the messages of a topic as they come, without being a member of a group.
+"""`cometmq tail`: shows new messages of a topic, without joining a consumer group.
 
-Every queue is followed by a long poll of its own; within a queue the order is the broker's, between
-queues it is that of arrival.
+Each queue is read by its own long poll. Messages of a queue keep the broker's order; messages of
+different queues are shown in the order of arrival.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 WAIT_MS = 15_000  # A broker holds a poll this long, as for a push consumer.
 _RETRY_SECONDS = 1.0
-# Of a broker that is not read just now: a slave without slaveReadEnable, one that is being stopped.
+# Codes of a temporarily unreadable broker: a slave without slaveReadEnable, or a broker that is stopping.
 _NOT_NOW = (
     ResponseCode.SYSTEM_BUSY,
     ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -94,7 +94,7 @@ async def _tail(
 
 
 async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: str | int) -> int:
-    """The queue offset to begin at."""
+    """Return the queue offset to start at."""
     if place == START_EARLIEST:
         return await consumer.min_offset(queue)
     if isinstance(place, int):
@@ -103,10 +103,10 @@ async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: st
 
 
 class _Follower:
-    """Puts the messages of queues into `arrivals`, as they come.
+    """Puts new messages of queues into `arrivals`.
 
-    A broker that restarts comes back, a slave of it may be read meanwhile, and who looks at its messages should
-    not have to start again: it is said once that it is lost, and once that it, or its slave, is read again.
+    The user should not have to restart the command when a broker restarts or its slave can be read meanwhile. So the loss
+    of a broker is printed once, and once that it, or its slave, is read again.
     """
 
     def __init__(
@@ -119,9 +119,9 @@ class _Follower:
         self._lost: set[str] = set()
 
     async def follow(self, queue: "MessageQueue", offset: int) -> None:
-        """Follow a queue from an offset on, without end."""
+        """Read a queue from an offset on, without end."""
         while True:
-            # Of one that was lost any answer is news.
+            # A broker that was lost is asked without waiting, so that its return is noticed at once.
             wait_ms = 0 if queue.broker_name in self._lost else WAIT_MS
             try:
                 pull = await self._consumer.fetch(
@@ -149,7 +149,7 @@ class _Follower:
             )
 
     async def _look_for_slaves(self, topic: str) -> None:
-        """Refresh the route of a topic, so that a slave can be read; keeps the known one where none answers."""
+        """Refresh the route of a topic, so that a slave can be read; keep the known route if no nameserver answers."""
         with suppress(CometError):
             await self._instance.fresh(topic)
 
@@ -162,7 +162,7 @@ async def _show(arrivals: _Arrivals, count_max: int | None, *, as_json: bool) ->
 
 
 async def _until_first_ends(*futures: "asyncio.Future[Any]") -> None:
-    """Wait until one ends, end the others, and raise what it raised."""
+    """Wait until one future ends, cancel the others, and raise its exception."""
     try:
         done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         for each in done:

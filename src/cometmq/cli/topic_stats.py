@@ -1,4 +1,4 @@
-"""`cometmq topic stats`, `queues` and `perm`: what goes through a topic, and who may use it."""
+"""`cometmq topic stats`, `queues` and `perm`: traffic, queues and permissions of a topic."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -34,14 +34,14 @@ class QueueStateLine(NamedTuple):
     """A queue of a topic.
 
     Attributes:
-        broker: of the queue.
-        queue: its number.
-        read: whether consumers see it.
-        write: whether producers see it.
-        first: offset of its first message.
-        next: what its next message gets.
-        messages: in it.
-        last_ms: when the last one was stored; None without one.
+        broker: Broker of the queue.
+        queue: Queue id.
+        read: Whether consumers read it.
+        write: Whether producers send to it.
+        first: Offset of its first message.
+        next: Offset of its next message.
+        messages: Number of messages in it.
+        last_ms: Store time of its last message, ms since 1970; None without one.
     """
 
     broker: str
@@ -55,14 +55,14 @@ class QueueStateLine(NamedTuple):
 
 
 class ReaderLine(NamedTuple):
-    """A group that reads a topic.
+    """A group that consumes a topic.
 
     Attributes:
-        group: its name.
-        lag: messages of the topic that are known not to be consumed yet.
-        lag_unknown: why there may be more.
-        rate_per_s: messages of all its topics that it consumes.
-        members: how many are there.
+        group: Name of the group.
+        lag: Known number of the topic's messages not consumed yet.
+        lag_unknown: Reasons why the lag may be larger.
+        rate_per_s: Messages consumed per second, of all its topics.
+        members: Number of its members.
     """
 
     group: str
@@ -73,7 +73,7 @@ class ReaderLine(NamedTuple):
 
 
 class PermLine(NamedTuple):
-    """A topic's permission at a broker."""
+    """The permission of a topic at a broker."""
 
     broker: str
     read: bool
@@ -163,7 +163,7 @@ def perm(
 async def _perms(
     clients: Clients, topic: str, change: Callable[[int], int] | None, broker: str | None
 ) -> dict[str, int]:
-    """The permission of a topic at each broker, after the change."""
+    """Return the permission of a topic at each broker, after applying `change` if it is not None."""
     from cometmq.client.admin.topic_perms import change_perm
 
     if change is not None:
@@ -173,7 +173,7 @@ async def _perms(
 
 
 def queue_lines(route: "TopicRoute", held: "TopicState") -> list[QueueStateLine]:
-    """Each queue, as routes and brokers say."""
+    """Return the queues of a topic, joining the topic's route and the brokers' answers."""
     data = {each.broker_name: each for each in route.queues}
     lines = []
     for queue, each in sorted(held.queues.items()):
@@ -207,7 +207,7 @@ async def _stats(
     for name in await clients.inspector.groups_of_topic(topic):
         try:
             state = await clients.inspector.group(name)
-        except GroupNotFound:  # It went meanwhile.
+        except GroupNotFound:  # The group was deleted meanwhile.
             continue
         lag = state.lag_in(topic)
         groups.append(
@@ -221,7 +221,7 @@ async def _stats(
 async def _put(clients: Clients, broker: str, topic: str) -> "StatsWindows | None":
     try:
         return await clients.inspector.stats(broker, _PUT, topic)
-    except (BrokerRefused, BrokerNotFound):  # Nothing was put yet, or its master is away.
+    except (BrokerRefused, BrokerNotFound):  # Nothing is stored yet, or its master is away.
         return None
 
 
@@ -231,7 +231,7 @@ def stats_json(
     windows: "list[StatsWindows | None]",
     groups: list[ReaderLine],
 ) -> dict[str, Any]:
-    """The traffic of a topic as JSON."""
+    """Return the traffic of a topic as JSON."""
     known = [each for each in windows if each is not None]
     sums = {
         f"put_{name}": sum(getattr(each, name).sum for each in known) if known else None

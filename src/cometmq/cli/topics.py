@@ -1,4 +1,4 @@
-"""`cometmq topic`: what topics there are, what they hold, and how they come and go."""
+"""`cometmq topic`: list, create, describe and delete topics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,12 +36,12 @@ class TopicLine(NamedTuple):
     """A topic in the list.
 
     Attributes:
-        topic: Its name.
-        queues: Number of its queues at all brokers, those of absent ones among them.
-        access: Who may use it, in words.
-        messages: Messages that are known to be in it.
-        messages_unknown: Why there may be more.
-        brokers: The brokers that have queues of it.
+        topic: Name of the topic.
+        queues: Number of its queues at all brokers, including absent ones.
+        access: Permission in words.
+        messages: Known number of messages in it.
+        messages_unknown: Reasons why there may be more.
+        brokers: Brokers that have queues of it.
     """
 
     topic: str
@@ -53,7 +53,7 @@ class TopicLine(NamedTuple):
 
 
 class QueueLine(NamedTuple):
-    """A queue in the description."""
+    """A queue of a topic: its first offset, next offset, and number of messages."""
 
     broker: str
     queue: int
@@ -89,7 +89,7 @@ def create(
         int | None, typer.Option(min=1, help="On each broker; 8 where it is new.")
     ] = None,
 ) -> None:
-    """Make a topic, or change the number of its queues; the rest of one that is there stays."""
+    """Create a topic, or change only the number of queues of an existing one."""
     configs = _with_admin(nameserver, lambda admin: admin.create_topic(topic, queues=queues))
     counts = {broker: config.write_queues for broker, config in sorted(configs.items())}
     if len(set(counts.values())) == 1:
@@ -137,7 +137,7 @@ def delete(
         typer.confirm(f"Delete {topic} and all its messages?", abort=True, err=True)
 
     async def work(admin: "AsyncAdmin") -> None:
-        await admin.route(topic)  # What nobody knows cannot be deleted.
+        await admin.route(topic)  # An unknown topic is an error.
         await admin.delete_topic(topic)
 
     _with_admin(nameserver, work)
@@ -158,13 +158,13 @@ def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]
 async def _list(
     clients: Clients, *, with_system: bool
 ) -> "tuple[list[TopicLine], list[AbsentBroker]]":
-    """The topics, and the brokers that they are listed without."""
+    """Return the topics, and the brokers whose data is missing."""
     missing = await clients.inspector.missing()
     away = {topic for broker in missing for topic in broker.queues or ()}
     names = sorted({*await clients.admin.topics(), *away})
     if not with_system:
         known = await clients.admin.cluster()
-        # Clusters and brokers have topics of their own names; nobody reads those.
+        # Clusters and brokers have topics named after themselves, which no user reads.
         clusters = {*known.broker_names, *(each.cluster for each in missing)}
         replies = {f"{cluster}_{REPLY_TOPIC_SUFFIX}" for cluster in clusters}
         hidden = {*clusters, *known.brokers, *(each.name for each in missing), *replies}
@@ -185,7 +185,7 @@ async def _list(
 async def _line(clients: Clients, topic: str, state: "TopicState") -> TopicLine:
     try:
         routed = (await clients.instance.known(topic)).route.queues
-    except TopicNotFound:  # It is at absent brokers only.
+    except TopicNotFound:  # Only absent brokers have it.
         routed = ()
     queues = {each.broker_name: max(each.read_queues, each.write_queues) for each in routed}
     for broker in state.absent:

@@ -1,7 +1,7 @@
-"""`cometmq acl copy`: users of one broker and what they may do, copied to another.
+"""`cometmq acl copy`: copies users with passwords and policies from one broker to another.
 
-No answer of a broker holds a password, so `mqadmin copyUser` has none to copy. This command is run where the first
-broker runs, by who may read its file: passwords come from there, and go to the other broker in signed requests.
+Brokers never report passwords, so `mqadmin copyUser` has none to copy. This command therefore runs on the first broker's machine,
+as a user who may read its file of users: it takes passwords from there and sends them to the other broker in signed requests.
 """
 
 from pathlib import Path
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class CopiedUserLine(NamedTuple):
-    """A user that was copied.
+    """A user that was copied, or would be with --dry-run.
 
     Attributes:
-        user: his name.
+        user: Name of the user.
         type: Super or Normal.
         status: enable or disable.
-        entries: of his policies.
-        done: "made", "changed", or what would be with --dry-run.
+        entries: Number of entries in the user's policies.
+        done: "made" or "changed".
     """
 
     user: str
@@ -54,7 +54,7 @@ def copy_users(
 ) -> None:
     """Copy users with their passwords and policies from one broker to another.
 
-    Users that are there are changed; their other policies stay. No password is shown or is a flag.
+    Existing users are changed; their other policies stay. Passwords are never shown and never passed as flags.
     """
 
     async def work(clients: Clients) -> list[CopiedUserLine]:

@@ -1,8 +1,8 @@
-"""Text of others, made harmless: what would steer a terminal or turn its line round is shown escaped."""
+"""Escapes untrusted text before it is printed, so that it cannot send control sequences to a terminal."""
 
 
 def visible(text: str) -> str:
-    """`text` without what would steer a terminal: a sender must not write on our user's screen."""
+    """Return `text` with unprintable characters escaped, so that a sender cannot control the user's terminal."""
     return text if text.isprintable() else "".join(map(_shown, text))
 
 

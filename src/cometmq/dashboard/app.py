@@ -40,9 +40,9 @@ COOKIE = "cometmq_session"
 _FIELDS_MAX = 200
 _REPORTS_MAX = 100
 _REPORTS_OF_ADDRESS_MAX = (
-    10  # Nobody logs in to report: one address must not leave others without room.
+    10  # Reports need no login, so one address must not use up all the room.
 )
-_CHECKED_MS = 2_000  # So often the cluster is asked whether a user of it is still there.
+_CHECKED_MS = 2_000  # How often the cluster is asked whether it still accepts a user.
 _LOGGED_OUT = "You are logged out."
 
 

@@ -134,7 +134,7 @@ class PageProtocol(H11Protocol):
             if self._head_timer is not None:
                 self._head_timer.cancel()
                 self._head_timer = None
-        elif self._head_timer is None:  # The next request of the connection begins.
+        elif self._head_timer is None:  # The connection's next request begins.
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.leave)
 
     def on_response_complete(self) -> None:
@@ -166,7 +166,7 @@ class PageProtocol(H11Protocol):
     @property
     def is_asked(self) -> bool:
         """Whether a request's head was received and its answer is not complete yet."""
-        cycle: RequestResponseCycle | None = self.cycle  # uvicorn has None in it, too.
+        cycle: RequestResponseCycle | None = self.cycle  # uvicorn also sets it to None.
         return cycle is not None and not cycle.response_complete
 
     def leave(self) -> None:

@@ -65,7 +65,7 @@ def job_runs(places: Sequence[Path]) -> list[JobRun]:
             paths = [each for each in folder.glob("*.json") if each.is_file()]
             found += [(each.stat().st_mtime, str(each), each) for each in paths]
         except OSError:
-            continue  # It went, or is not ours to read; others are.
+            continue  # Deleted meanwhile or not readable; other folders may be.
     return [_read(path, int(at * 1000)) for at, _, path in heapq.nlargest(RUNS_MAX, found)]
 
 

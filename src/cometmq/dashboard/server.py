@@ -214,7 +214,7 @@ class _Https(_Http):
         while True:
             try:
                 connection, name = await loop.sock_accept(listener)
-            except OSError as error:  # No descriptor is free, say.
+            except OSError as error:  # For example, no descriptor is free.
                 _log.warning("no connection can be accepted: %s; trying again", error)
                 await asyncio.sleep(_ACCEPT_PAUSE_SECONDS)
                 continue
@@ -236,7 +236,7 @@ class _Https(_Http):
             await asyncio.get_running_loop().connect_accepted_socket(
                 page, connection, ssl=self._context, ssl_handshake_timeout=HEAD_SECONDS
             )
-        except OSError as error:  # Errors of TLS and times that are over are such errors, too.
+        except OSError as error:  # Includes TLS errors and timeouts.
             _log.debug("no handshake with %s: %s", handshake.address, error)
         finally:
             self._places.leave(handshake)

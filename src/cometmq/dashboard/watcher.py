@@ -141,7 +141,7 @@ class Watcher:
                 _log.exception("a look at the cluster failed")
             await asyncio.sleep(seconds)
 
-    # --- what was seen
+    # --- results
 
     def brokers(self) -> list[WatchedBroker]:
         """Return all brokers that are registered or were within the last hour, by cluster, name and id."""
@@ -202,7 +202,7 @@ class Watcher:
         """The last known lag of all groups together, without system groups, in messages; None before the first poll."""
         return self._lag_of_all
 
-    # --- looking
+    # --- polling
 
     async def look(self) -> None:
         """Poll all brokers once."""
@@ -261,7 +261,7 @@ class Watcher:
         wanted = nlargest(LAG_GROUPS_MAX, self._lags.items(), key=lambda each: each[1])
         for name, lag in wanted:
             points = self._lag.setdefault(name, deque(maxlen=LAG_SAMPLES_MAX))
-            if name not in partial:  # A part of it would be drawn as a fall.
+            if name not in partial:  # A partial lag would look like a drop.
                 points.append((now_ms, lag))
         for name in self._lag.keys() - {name for name, _ in wanted}:
             del self._lag[name]

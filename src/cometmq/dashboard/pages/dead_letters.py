@@ -67,7 +67,7 @@ async def show_letters(request: PageRequest) -> Response:
     except TopicNotFound:
         raise PageMissing(f"The group {group[:100]!r} has no dead letters.") from None
     replayed: set[str] | None = None
-    with contextlib.suppress(BrokerRefused):  # He may read the letters and not the ledger.
+    with contextlib.suppress(BrokerRefused):  # The user may be denied the ledger alone.
         replayed = await _replayed(request, group, [row.message for row in browsed.rows])
     return request.page(
         "dead_group.html",

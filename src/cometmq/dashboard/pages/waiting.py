@@ -68,7 +68,7 @@ async def _show_delayed(request: PageRequest, kind: str) -> Response:
     )
     try:
         found = await _DELAYED[kind](finder)
-    except TopicNotFound:  # A broker of Java makes the timer's topic with its first message.
+    except TopicNotFound:  # A Java broker creates the timer's topic with its first message.
         found = DelayedMessages([])
     part = table_page(found.messages, page_of(request.fields), rows=_ROWS)
     return request.page(
