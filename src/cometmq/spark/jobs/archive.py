@@ -1,4 +1,4 @@
-"""The jobs "archive" and "restore": a store's log or topics as Parquet files, and a store out of them."""
+"""Jobs "archive" and "restore": write a store's log or topics to Parquet files, and recreate a store from them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,13 +41,13 @@ class ArchiveOptions(JobOptions, ClusterOptions):
     """Options of the job `archive`.
 
     Attributes:
-        store: the store's directory; a broker may have it open.
-        to: the archive's folder or URI.
-        topic: topics of a cluster; with a store only these. No watermark is moved then.
-        raw: keep each record's own bytes, so that `restore` can make the store again.
-        until: only what was stored before this time.
-        follow: do it again and again.
-        every: how long between two rounds.
+        store: Directory of the store; a broker may be using it.
+        to: Folder or URI of the archive.
+        topic: Topics of a cluster, or with `store` the topics to archive; then no watermark is advanced.
+        raw: Whether to keep each record's bytes, from which `restore` recreates the store.
+        until: Archive only messages stored before this time.
+        follow: Whether to repeat until interrupted.
+        every: Pause between two rounds with `follow`.
     """
 
     store: str = option("The store's directory; a broker may have it open.", "")
@@ -64,13 +64,13 @@ class RestoreOptions(JobOptions):
     """Options of the job `restore`.
 
     Attributes:
-        archive: the archive's folder or URI, made with --raw.
-        to: the directory that is to be; it must not be there, or be empty.
-        start: physical offset; the log file that holds it is the first.
-        end: physical offset; the log file that holds the byte before it is the last.
-        queue_file_size: bytes of a queue file (mappedFileSizeConsumeQueue).
-        index_slots: of an index file (maxHashSlotNum).
-        index_entries: of an index file (maxIndexNum).
+        archive: Folder or URI of an archive made with --raw.
+        to: Directory to create; it must not exist, or be empty.
+        start: Physical offset in the first log file to restore; -1 for the oldest.
+        end: Physical offset after the last byte to restore, which determines the last log file; -1 for the newest.
+        queue_file_size: Bytes of a queue file (mappedFileSizeConsumeQueue); 0 for the original size.
+        index_slots: Slots of an index file (maxHashSlotNum); 0 for the original number.
+        index_entries: Entries of an index file (maxIndexNum); 0 for the original number.
     """
 
     archive: str = option("The archive's folder or URI, made with --raw.")
@@ -85,13 +85,13 @@ class RestoreOptions(JobOptions):
 def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
     """Write a store's log or topics as Parquet files, by topic and day; what is archived is left out.
 
-    Each place gets all that the log has; a broker with `archiveGuard=true` deletes only what a place still holds, and an archive of
-    topics holds nothing for it. A killed run goes on where it was. Bytes of the log that are no record, or not what their
-    record says, are findings, and what the log has deleted before it was archived.
+    Each archive gets the whole log, independent of other archives. A broker with `archiveGuard=true` deletes only files that an
+    archive has; an archive of topics does not count. A killed run is resumed. Findings are: bytes of the log that are not a record,
+    records that contradict themselves, and parts of the log that were deleted before they were archived.
 
     Raises:
-        SettingsError: neither store nor topics, or the archive is one of another kind.
-        StoreDamaged: there is no log, or nothing of it can be read.
+        SettingsError: Neither store nor topics are given, or the archive is of another kind.
+        StoreDamaged: There is no log, or nothing in it is readable.
     """
     try:
         pause_s = duration_ms(options.every) / 1000
@@ -106,7 +106,7 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
             findings += once.run(spark, this)
             while options.follow:
                 sleep(pause_s)
-                # What stands behind the log's end is found in each round.
+                # Damage after the log's end is found in each round, but reported once.
                 findings += [each for each in once.run(spark, this) if each not in findings]
         except KeyboardInterrupt:
             if not options.follow:
@@ -115,11 +115,11 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
 
 
 class _Rounds(NamedTuple):
-    """The steps by which an archive is made, a round at a time.
+    """Steps of an archive job, one round at a time.
 
     Attributes:
-        plan: says what the next would do.
-        run: does it; gives what was lost before it was archived, or is damaged.
+        plan: Returns the report of a dry run of the next round.
+        run: Runs a round; returns findings about damage and lost messages.
     """
 
     plan: Callable[[], Report]
@@ -127,10 +127,10 @@ class _Rounds(NamedTuple):
 
 
 def _rounds(options: ArchiveOptions) -> _Rounds:
-    """The rounds of what is asked for.
+    """Return the steps for the requested source.
 
     Raises:
-        SettingsError: neither store nor topics, or raw records of topics.
+        SettingsError: Neither store nor topics are given, or raw records of topics.
     """
     if options.store:
         folder = StoreFolder(same_place(options.store))
@@ -157,7 +157,7 @@ def _rounds(options: ArchiveOptions) -> _Rounds:
 def _archive_new(
     spark: SparkSession, run: Run, options: ArchiveOptions, folder: StoreFolder
 ) -> list[str]:
-    """Archive what came since; a round that was killed is finished with the range that it had."""
+    """Archive the records added since the last round; a killed round is first finished with its own range."""
     rules = _rules(options)
     splits = _splits(folder, run, options, rules)
     if not splits:
@@ -189,7 +189,7 @@ def _archive_new(
 def _splits(
     folder: StoreFolder, run: Run, options: ArchiveOptions, rules: kernel.ArchiveRules
 ) -> list[Split]:
-    """The splits of this round: those of the one that was killed, if they are still to be archived."""
+    """Return the splits of this round; those of a killed round if they are not archived yet."""
     manifest = run.manifest
     splits = kernel.plan_archive(folder, _wanted(options), rules)
     kept = kernel.resumed(folder, manifest.ahead.get("splits", ()), splits)
@@ -216,11 +216,11 @@ def _wanted(options: ArchiveOptions) -> LogRange:
 def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     """Make a store's directory again out of an archive with raw records, bit by bit.
 
-    It grows under another name and is renamed when it is whole. Files have the sizes that they had; those
-    of queues and index can be chosen. Records that the archive lacks are findings.
+    The directory gets its name only when it is complete. Files have their original sizes; those
+    of queue and index files can be changed. Records missing in the archive are findings.
 
     Raises:
-        SettingsError: no archive with raw records, or the directory is not empty.
+        SettingsError: The archive has no raw records, or the directory is not empty.
     """
     place = same_place(options.archive)
     to = local_place(options.to)
@@ -264,14 +264,14 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
 
 
 def _planned(parts: Sequence[back.LogPart]) -> Report:
-    """The report of a dry run: the log files that would be made."""
+    """Return the report of a dry run: the log files to create."""
     rows = [(part.start, part.size, len(part.parquet)) for part in parts]
     counts = {"log files": len(rows), "bytes": sum(row[1] for row in rows)}
     return Report(counts, ("log file", "bytes", "archive files"), list(rows))
 
 
 def _chosen(options: RestoreOptions) -> dict[str, int]:
-    """The sizes that are asked for; 0: as they were."""
+    """Return the requested file sizes; 0 for the original size."""
     names = ("queue_file_size", "index_slots", "index_entries")
     return {name: getattr(options, name) for name in names}
 

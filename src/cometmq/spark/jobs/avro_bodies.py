@@ -1,8 +1,8 @@
-"""Avro bodies, by fastavro: one record without a file's header, as producers write it into a message.
+"""Avro bodies, decoded by fastavro: one record without a file header, as producers put it into a message.
 
-Types are those of Spark's own `from_avro` (SchemaConverters of Spark 4.1): an enum is a string, a union with
-null is a column that may be null, int with long is a long, float with double a double. Other unions and
-recursive records have no columns.
+Types are those of Spark's `from_avro` (SchemaConverters of Spark 4.1): an enum becomes a string, a union with
+null a nullable column, int with long a long, float with double a double. Other unions and
+recursive records are not supported.
 """
 
 import json
@@ -48,7 +48,7 @@ _PLAIN: dict[str, DataType] = {
     "enum": StringType(),
     "fixed": BinaryType(),
 }
-# What Spark knows of them; any other logical type is read as what it is stored as.
+# Logical types that Spark supports; values of any other are read as their underlying type.
 _LOGICAL: dict[str, DataType] = {
     "date": DateType(),
     "timestamp-millis": TimestampType(),
@@ -64,11 +64,11 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class AvroBodies:
-    """Bodies of one Avro schema.
+    """Body form of one Avro schema.
 
     Attributes:
-        schema: as JSON text.
-        columns: the columns.
+        schema: Schema as JSON text.
+        columns: Columns of the record.
     """
 
     schema: str
@@ -77,10 +77,10 @@ class AvroBodies:
 
     @classmethod
     def of(cls, text: str) -> "AvroBodies":
-        """Read the columns from a schema's JSON.
+        """Derive the columns from a schema's JSON.
 
         Raises:
-            SettingsError: it is none, or has no columns.
+            SettingsError: The schema is invalid or cannot be expressed as columns.
         """
         try:
             schema = _without_unknown(json.loads(text))
@@ -97,7 +97,7 @@ class AvroBodies:
         return cls(json.dumps(schema), columns)
 
     def reader(self) -> Reader:
-        """Reads one body; bytes behind the record are an error."""
+        """Return a function that decodes one body; bytes after the record are an error."""
         schema = parse_schema(json.loads(self.schema))
 
         def read(body: bytes) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class AvroBodies:
 
 
 def _without_unknown(schema: Any) -> Any:
-    """The schema without logical types that are no column's."""
+    """Return the schema without logical types that Spark does not support."""
     if isinstance(schema, list):
         return [_without_unknown(each) for each in schema]
     if not isinstance(schema, dict):
@@ -124,7 +124,7 @@ def _without_unknown(schema: Any) -> Any:
 
 
 def _column(schema: Any, where: str) -> tuple[DataType, bool]:
-    """The type of a column, and whether it may be null."""
+    """Return the type of a column, and whether it is nullable."""
     if isinstance(schema, list):
         return _union(schema, where)
     kind = schema["type"] if isinstance(schema, dict) else schema
@@ -152,7 +152,7 @@ def _array(schema: Any, where: str) -> DataType:
 
 
 def _is_empty(schema: Any) -> bool:
-    """Whether no value of a schema takes a byte."""
+    """Return whether values of a schema never take any bytes."""
     if not isinstance(schema, dict):
         return bool(schema == "null")
     kind = schema["type"]

@@ -1,7 +1,7 @@
-"""Bodies as typed columns: one function over Arrow arrays, run by the tasks.
+"""Decoding of bodies to typed columns: one function over Arrow arrays, run by the tasks.
 
-A form (`text_bodies`, `changes`, `avro_bodies`, `protobuf_bodies`) is its columns and a function that reads one body. A
-body that it cannot read, or whose values no column holds, has a reason in place of a value; it stops no other.
+A form (`text_bodies`, `changes`, `avro_bodies`, `protobuf_bodies`) has columns and a function that decodes one body. A
+body that cannot be decoded or stored in the columns gets a reason in place of a value; the others are not affected.
 """
 
 from collections.abc import Callable
@@ -19,48 +19,48 @@ _REASON_MAX = 200  # characters
 
 
 class BodyMismatch(ValueError):
-    """A body that does not fit; the text says why, to the user."""
+    """Raised for a body that does not fit the form; the text is the reason shown to the user."""
 
 
 class BodyForm(Protocol):
-    """A form of bodies; picklable."""
+    """Form of bodies; picklable."""
 
     @property
     def name(self) -> str:
-        """The name that users give the format."""
+        """Name of the format for users."""
         ...
 
     @property
     def columns(self) -> StructType:
-        """The columns."""
+        """Columns of a decoded body."""
         ...
 
     def reader(self) -> Reader:
-        """A function that reads a body; it raises whatever its library raises."""
+        """Return a function that decodes a body; it may raise any exception of its library."""
         ...
 
 
 def value_and_reason(form: BodyForm, body: Column) -> Column:
-    """A struct of `value`, with the form's columns, and `reason`; one of both is null."""
+    """Return a struct of `value`, with the form's columns, and `reason`; one of the two is null."""
     kind = StructType([StructField("value", form.columns), StructField("reason", StringType())])
 
     def read_all(bodies: pa.Array) -> pa.Array:
         return read_bodies(form, bodies)
 
-    made: Any = arrow_udf  # Its stubs do not know that the hints above say what it is.
-    # Spark reads a body once: of a function that it takes for deterministic it makes a copy for each use.
+    made: Any = arrow_udf  # Its type stubs do not accept the type hints above.
+    # So that each body is decoded once: Spark would repeat a deterministic function for each use of its result.
     found: Column = made(read_all, kind).asNondeterministic()(body)
     return found
 
 
 def read_bodies(form: BodyForm, bodies: pa.Array) -> pa.Array:
-    """Each body as a struct of value and reason."""
+    """Decode each body to a struct of value and reason."""
     read, values, reasons = form.reader(), [], []
     for body in bodies.to_pylist():
         value, reason = None, None
         try:
             value = read(body)
-        except Exception as error:  # noqa: BLE001  A library's, for bytes that anybody may have sent.
+        except Exception as error:  # noqa: BLE001  Any exception of a library, for bytes from any sender.
             reason = _reason(form, error)
         values.append(value)
         reasons.append(reason)
@@ -85,5 +85,5 @@ def _reason(form: BodyForm, error: Exception) -> str:
     else:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         text = f"no {form.name} of the schema ({said})"
-    # A body may name half of a surrogate pair, which no column of text holds.
+    # A body may contain half of a surrogate pair, which a text column cannot store.
     return text[:_REASON_MAX].encode(errors="backslashreplace").decode()

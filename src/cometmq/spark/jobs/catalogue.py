@@ -1,6 +1,6 @@
-"""All jobs by their names. A new one is a module with a `JOB` or `JOBS`, and a word here.
+"""Catalogue of all jobs by name. A new job is a module with a `JOB` or `JOBS`, and an entry here.
 
-A job's start does not wait for the modules of the others.
+Modules are imported on use, so that starting one job does not load the others.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 from cometmq.spark.jobs.job import Job
 
-# The first word of a job's name, and its module; in the order of the command's help.
+# Module by the first word of a job's name, in the order of the command's help.
 _MODULES = {
     "stats": "stats",
     "sql": "sql",
@@ -30,12 +30,12 @@ _MODULES = {
 
 
 def all_jobs() -> list[Job[Any]]:
-    """Every job."""
+    """Return all jobs."""
     return [job for word in _MODULES for job in _of(word)]
 
 
 def jobs_of(word: str) -> list[Job[Any]]:
-    """The jobs whose names begin with a word; all of them where none does."""
+    """Return the jobs whose names begin with a word, or all jobs if there is none."""
     return list(_of(word)) if word in _MODULES else all_jobs()
 
 

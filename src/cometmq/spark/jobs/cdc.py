@@ -1,6 +1,6 @@
-"""The job "cdc": change messages become a table of how things are now.
+"""Job "cdc": turns change messages into a table of the current rows.
 
-A message is a change as Debezium writes it (`changes`). The newest change of a key wins, in whatever order they come.
+A message is a change in Debezium's format (`changes`). The newest change of a key wins, in any order of arrival.
 """
 
 from collections.abc import Sequence
@@ -45,9 +45,9 @@ class CdcOptions(FromOptions, TargetOptions):
     """Options of the job `cdc`.
 
     Attributes:
-        schema: the columns of a row: "id BIGINT, name STRING", or a file with that.
-        key: the columns that tell rows apart.
-        ts: the field with the time of a change, or its path with dots; empty: the store time.
+        schema: Columns of a row: "id BIGINT, name STRING", or a file with such a text.
+        key: Columns that identify a row, separated by commas.
+        ts: Field with the time of a change, or the path to it with dots; empty for the store time.
     """
 
     schema: str = option("Columns of a row, 'id BIGINT, name STRING', or a file.")
@@ -59,26 +59,26 @@ class CdcOptions(FromOptions, TargetOptions):
 
 
 class _Newest(Protocol):
-    """A table of the newest by key, in either form."""
+    """Table of the newest row by key, as Parquet or Delta."""
 
     @property
     def current(self) -> str | None:
-        """The folder to read."""
+        """Folder of the current table."""
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Take the changes of a micro-batch, those that come again too; gives what they add to the counts."""
+        """Merge the changes of a micro-batch, which may be repeated; returns what to add to the counts."""
 
     def finish(self, spark: SparkSession) -> None:
-        """Put into the table what waits."""
+        """Merge changes that are still pending into the table."""
 
 
 def run(spark: SparkSession, options: CdcOptions) -> Report:
     """Make a table of how things are out of change messages (Debezium's JSON).
 
-    Changes that do not fit lie in `_bad` with the reason.
+    Changes that do not fit are written to `_bad` with the reason.
 
     Raises:
-        SettingsError: a key that is no column.
+        SettingsError: A key is not a column, or the folder's table has another key, time or schema.
     """
     check_has_driver(spark, options, "cdc")
     row = schema_of(options.schema)
@@ -118,10 +118,10 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
 
 
 def _check_made_alike(options: CdcOptions) -> None:
-    """Refuse to go on with a table whose rows were told apart, or ordered, by something else.
+    """Check that the existing table was made with the same key and time.
 
     Raises:
-        SettingsError: they were.
+        SettingsError: It was made with others.
     """
     for other in JobFolder(options.to).all("cdc"):
         has_rows = other.counts.get("rows", 0) > other.counts.get("bad", 0)
@@ -145,21 +145,21 @@ def _table(
         table = NewestByKey(run, options.to, keys, f.struct(_TIME, _PLACE))
         table.check(spark, schema)
         return table
-    from cometmq.spark.jobs.delta_merge import DeltaMerge  # An extra brings what it needs.
+    from cometmq.spark.jobs.delta_merge import DeltaMerge  # Needs packages of an extra.
 
     return DeltaMerge(run, options.to, schema, keys, (_TIME, _PLACE))
 
 
 class ChangeDecoder:
-    """Decodes change messages.
+    """Decoder of change messages.
 
     Args:
-        options: of the job.
-        row: the columns of a row.
-        keys: the columns that tell rows apart.
+        options: Options of the job.
+        row: Columns of a row.
+        keys: Columns that identify a row.
 
     Raises:
-        SettingsError: a column has a type that no JSON value has.
+        SettingsError: A column has a type that JSON values cannot have.
     """
 
     def __init__(self, options: CdcOptions, row: StructType, keys: Sequence[str]) -> None:
@@ -167,7 +167,7 @@ class ChangeDecoder:
         self._form = ChangeBodies(row, tuple(keys), options.ts)
 
     def read(self, batch: DataFrame) -> DataFrame:
-        """The messages, with their changes and the reason where they do not fit."""
+        """Return the messages with their changes, or the reason why they do not fit."""
         read = batch.withColumn(_READ, value_and_reason(self._form, f.col("body")))
         found = f.col(_READ)
         return read.select(
@@ -178,7 +178,7 @@ class ChangeDecoder:
         )
 
     def rows(self, fitting: DataFrame) -> DataFrame:
-        """The rows that the changes of fitting messages set and delete."""
+        """Return the rows that the changes of fitting messages set or delete."""
         change = f.col(_READ)
         each = fitting.select("storeTimestamp", "queueOffset", f.explode(CHANGES).alias(_READ))
         return each.select(

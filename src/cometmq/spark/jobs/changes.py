@@ -1,8 +1,8 @@
-"""Change messages as Debezium writes them, as what they do to the rows of a table.
+"""Change messages in Debezium's format, decoded to the changes of table rows.
 
-A body is `{"op": "u", "before": …, "after": …, "ts_ms": …}`, with or without its envelope `{"payload": …}`. It sets
+A body is `{"op": "u", "before": …, "after": …, "ts_ms": …}`, with or without the envelope `{"payload": …}`. It sets
 one row, deletes one, or both: an update with another key in `before` deletes that row. An empty body (a tombstone,
-which Debezium sends after a deletion) does nothing.
+which Debezium sends after a deletion) changes nothing.
 """
 
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ _DELETES = ("d", "delete", "remove")
 
 @dataclass(frozen=True)
 class ChangeBodies:
-    """Bodies that are changes of rows.
+    """Body form of change messages.
 
     Args:
-        row: The columns of a row.
-        keys: The columns that tell rows apart.
-        time: The field with the time of a change, or the path to it with dots; empty: there is none.
+        row: Columns of a row.
+        keys: Columns that identify a row.
+        time: Field with the time of a change, or the path to it with dots; empty for none.
 
     Raises:
-        SettingsError: A column has a type that no JSON value has.
+        SettingsError: A column has a type that JSON values cannot have.
     """
 
     row: t.StructType
@@ -50,12 +50,12 @@ class ChangeBodies:
 
     @property
     def columns(self) -> t.StructType:
-        """One column: the changes of a body."""
+        """Single column: the changes of a body."""
         change = t.StructType().add(ROW, carried(self.row)).add(TIME, t.LongType())
         return t.StructType().add(CHANGES, t.ArrayType(change.add(IS_GONE, t.BooleanType())))
 
     def reader(self) -> Reader:
-        """Return a function that reads a body."""
+        """Return a function that decodes a body."""
         as_row, as_time = converter(self.row), converter(t.LongType())
         key = t.StructType([t.StructField(name, self.row[name].dataType) for name in self.keys])
         as_key = converter(key)
@@ -103,7 +103,7 @@ def _time_of(change: dict[str, Any], path: str, as_time: Any) -> int | None:
 def _rows_of(
     change: dict[str, Any], keys: tuple[str, ...], as_row: Any, as_key: Any
 ) -> list[tuple[dict[str, Any], bool]]:
-    """Return the rows of a change, and of each whether it is deleted; of such a row only the key is known."""
+    """Return the rows of a change, each with whether it is deleted; a deleted row has only its key."""
     before, after = change.get("before"), change.get("after")
     if _is_deletion(change.get("op"), after):
         gone = {} if before is None else _part(as_key, before, "before")

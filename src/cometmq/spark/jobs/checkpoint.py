@@ -1,4 +1,4 @@
-"""Reads a checkpoint of Spark: which query it is of, and how far its stream has read."""
+"""Reading of Spark's checkpoints: the id of the query, and the offsets up to which it has read."""
 
 import json
 from typing import Any
@@ -10,10 +10,10 @@ from cometmq.offline.place import open_place
 
 
 def query_id(place: str) -> str:
-    """The id that Spark gave a query when it began, the same in each of its runs.
+    """Return the id that Spark gave a query at its first start, the same in all its runs.
 
     Raises:
-        SettingsError: no query has its checkpoint there.
+        SettingsError: There is no query's checkpoint.
     """
     files, root = open_place(place)
     try:
@@ -27,7 +27,7 @@ def query_id(place: str) -> str:
 
 
 def checkpointed(place: str) -> dict[str, Any]:
-    """Up to where a checkpoint's stream has read: `{topic: {broker: {queue: offset}}}`."""
+    """Return the offsets up to which a checkpoint's stream has read: `{topic: {broker: {queue: offset}}}`."""
     files, root = open_place(place)
     folder = f"{root}/commits"
     if files.get_file_info(folder).type != fs.FileType.Directory:
@@ -37,7 +37,7 @@ def checkpointed(place: str) -> dict[str, Any]:
     if done < 0:
         return {}
     with files.open_input_stream(f"{root}/offsets/{done}") as stream:
-        # A line with the version, one with the query's settings, then one for each source.
+        # First line: version; second: the query's settings; then one line per source.
         offsets = json.loads(stream.read().splitlines()[2])
     queues: dict[str, Any] = offsets.get("q", {})
     return queues

@@ -1,6 +1,6 @@
-"""The job "compact": of each key the last message, or the last few; an empty body deletes the key.
+"""Job "compact": keeps the last message or the last few of each key; an empty body deletes the key.
 
-A version of its table is laid out as an archive, so that it can be replayed.
+A version of its table has the layout of an archive, so it can be replayed.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class CompactOptions(FromOptions, FlowOptions):
     """Options of the job `compact`.
 
     Attributes:
-        to: the folder or URI of the table.
-        keep_last: how many messages of a key stay.
+        to: Folder or URI of the table.
+        keep_last: Number of messages to keep per key.
     """
 
     to: str = option("The table's folder or URI.")
@@ -36,11 +36,11 @@ class CompactOptions(FromOptions, FlowOptions):
 def run(spark: SparkSession, options: CompactOptions) -> Report:
     """Keep the last message of each key as a table; one with an empty body deletes its key.
 
-    With `keep_last` the last few stay, of those behind the last empty body. Messages of one key
-    must be in one queue, as for RocketMQ's compaction topics. Messages without a key are left out.
+    With `keep_last` the last few messages after the last empty body are kept. All messages of a key
+    must be in one queue, as for RocketMQ's compaction topics. Messages without a key are ignored.
 
     Raises:
-        SettingsError: less than one message of a key would stay.
+        SettingsError: `keep_last` is less than 1.
     """
     check_has_driver(spark, options, "compact")
     if options.keep_last < 1:

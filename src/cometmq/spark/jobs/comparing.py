@@ -1,4 +1,4 @@
-"""Two copies compared by a job: the engine of `offline.copy_compare`, its parts as tasks."""
+"""Comparison of two copies as a job: runs the parts of `offline.copy_compare` as Spark tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,12 +15,12 @@ SHOWN_MAX = 1000
 
 
 class TaskRunner:
-    """Runs parts of copies as tasks of Spark; what each has done is kept in the run's manifest.
+    """Runner of parts of copies as Spark tasks; finished parts are recorded in the run's manifest.
 
     Args:
-        spark: the session.
-        run: whose parts they are.
-        reading: tells how large a part is.
+        spark: Spark session.
+        run: Run that compares.
+        reading: Supplies the size of a part.
     """
 
     def __init__(self, spark: SparkSession, run: Run, reading: CopyReading) -> None:
@@ -29,11 +29,11 @@ class TaskRunner:
         self._reading = reading
 
     def run(self, parts: Mapping[str, Part], work: Callable[[Part], list[Row]]) -> list[Row]:
-        """The rows of all parts."""
+        """Run the work on all parts and return their rows."""
         return run_tasks(self._spark, self._run, parts, work, size_of=self._reading.size_of)
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Keep the blocks: what a killed run knows of messages of other ones is of no use."""
+        """Record the differing blocks, and discard results that a killed run has for other blocks."""
         manifest, listed = self._run.manifest, [list(block) for block in blocks]
         if manifest.ahead.get("blocks") != listed:
             manifest.ranges = [
@@ -43,7 +43,7 @@ class TaskRunner:
 
 
 def compare(spark: SparkSession, run: Run, reading: CopyReading) -> Report:
-    """Read both copies on all cores, and say which messages one lacks or has otherwise."""
+    """Compare both copies on all cores, and report the messages that one lacks or that differ."""
     found = copy_compare.compare(reading, TaskRunner(spark, run, reading))
     counts = {
         "messages of A": found.rows[0],

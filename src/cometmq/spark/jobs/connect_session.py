@@ -1,8 +1,8 @@
-"""Sessions of Spark Connect: which they are, and what a job says that cannot run in one.
+"""Detection of Spark Connect sessions, and the error of jobs that cannot run in one.
 
-The session is in this process, the driver in the server's. Spark has there neither tasks without a table (RDDs)
-nor a tracker of jobs, and it runs a function of micro-batches in a process of the server: what that notes in a
-manifest, the job never sees.
+With Spark Connect the session is in this process and the driver in the server. There are no RDDs and
+no status tracker, and functions of micro-batches run in a process of the server: the job does not see their
+changes to a manifest.
 """
 
 from pyspark.sql import SparkSession
@@ -12,15 +12,15 @@ from cometmq.spark.jobs.options import JobOptions
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect: its class is another one with the same methods."""
+    """Return whether a session is one of Spark Connect, whose class is different but has the same methods."""
     return not isinstance(spark, SparkSession)
 
 
 def check_has_driver(spark: SparkSession, options: JobOptions, job: str) -> None:
-    """Check that micro-batches of a job would be written by this process; a dry run has none.
+    """Check that this process would write the micro-batches of a job; a dry run has none.
 
     Raises:
-        SettingsError: the session is one of Spark Connect.
+        SettingsError: The session is one of Spark Connect.
     """
     if is_connect(spark) and not options.dry_run:
         raise SettingsError(

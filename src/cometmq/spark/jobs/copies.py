@@ -1,4 +1,4 @@
-"""Copies of messages that a job compares: those of `offline.copies`, and topics of a cluster."""
+"""Copies of messages to compare: archives and stores (`offline.copies`), and topics of a cluster."""
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -22,18 +22,18 @@ from cometmq.spark.source.planning import PlannedRange
 from cometmq.spark.source.pull import RangePuller
 from cometmq.spark.source.settings import SourceSettings
 
-PART_ROWS = 100_000  # Offsets of a queue in one part; parts begin at multiples of it.
+PART_ROWS = 100_000  # Offsets of a queue per part; parts start at multiples of it.
 _SCHEMA = arrow_schema(message_schema(COMPARED))
 
 
 @dataclass(frozen=True)
 class TopicCopy:
-    """Topics of a live cluster.
+    """Topics of a live cluster as a copy.
 
     Attributes:
-        name: the topics, with commas between.
-        nameserver: of the cluster.
-        broker: only the queues of this one; empty: of all.
+        name: Topics, separated by commas.
+        nameserver: Nameservers of the cluster.
+        broker: Broker whose queues are read; empty for all.
     """
 
     name: str
@@ -62,25 +62,25 @@ class TopicCopy:
         )
 
     def parts(self) -> Mapping[str, Any]:
-        """The ranges of the topics' queues, by their names."""
+        """Return the ranges of the topics' queues by name."""
         pieces = [piece for each in self._ranges() for piece in pieces_of(each)]
         return {range_name(piece): piece for piece in pieces}
 
     def size_of(self, part: Any) -> int:
-        """Messages of a range."""
+        """Return the number of messages of a range."""
         return int(part.rows)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """The messages of a range of a queue."""
+        """Return the messages of a range of a queue."""
         settings = self._settings()
         return RangePuller(source_cluster(settings), settings, _SCHEMA).batches([part])
 
     def damage_behind(self) -> Finding | None:
-        """None: a broker gives messages."""
+        """Return None: a broker returns only messages."""
         return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Whether a range reaches into one of the blocks."""
+        """Return whether a range overlaps one of the blocks."""
         first, last = part.start // BLOCK_OFFSETS, (part.end - 1) // BLOCK_OFFSETS
         return any(
             (topic, number) == (part.queue.topic, part.queue.queue_id)
@@ -89,7 +89,7 @@ class TopicCopy:
         )
 
     def coverage(self) -> Coverage:
-        """Each queue from its first offset on."""
+        """Return the first offset of each queue as its coverage."""
         firsts = {
             (each.queue.topic, each.queue.broker_name, each.queue.queue_id): each.start
             for each in self._ranges()
@@ -97,25 +97,25 @@ class TopicCopy:
         return Coverage(firsts)
 
     def brokers(self) -> set[str]:
-        """The brokers that have queues with messages."""
+        """Return the brokers that have queues with messages."""
         return {each.queue.broker_name for each in self._ranges()}
 
     def is_live(self) -> bool:
-        """Whether messages come meanwhile: always, at a cluster."""
+        """Return True: messages may be added to a cluster at any time."""
         return True
 
 
 def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> MessageCopy:
-    """The copy that is meant: an archive or a store where there is a folder, else topics.
+    """Return the copy at a place: an archive or a store if it is a folder, or else topics.
 
     Args:
-        place: a folder, a URI, or topics with commas between.
-        topics: of a store or an archive only these, with commas between.
-        nameserver: of the cluster, for topics.
-        broker: only its queues, for topics.
+        place: A folder, a URI, or topics separated by commas.
+        topics: Topics to which a store or archive is limited, separated by commas.
+        nameserver: Nameservers of the cluster, for topics.
+        broker: Broker whose queues are read, for topics.
 
     Raises:
-        SettingsError: a folder that is neither an archive nor a store.
+        SettingsError: The folder is neither an archive nor a store.
     """
     if "/" in place or Path(place).is_dir():
         return folder_copy(place, words(topics))
@@ -123,7 +123,7 @@ def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> Message
 
 
 def pieces_of(whole: PlannedRange) -> Iterator[PlannedRange]:
-    """A range in pieces that end at multiples of `PART_ROWS`."""
+    """Split a range into pieces that end at multiples of `PART_ROWS`."""
     start = whole.start
     while start < whole.end:
         end = min(whole.end, (start // PART_ROWS + 1) * PART_ROWS)
@@ -132,5 +132,5 @@ def pieces_of(whole: PlannedRange) -> Iterator[PlannedRange]:
 
 
 def range_name(part: PlannedRange) -> str:
-    """A range of a queue as a text."""
+    """Return a range of a queue as text."""
     return f"{part.queue} {part.start}-{part.end}"

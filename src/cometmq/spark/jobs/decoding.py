@@ -1,4 +1,4 @@
-"""The format and the schema of bodies, as options name them."""
+"""Selection of the format and schema of bodies from a job's options."""
 
 import json
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class BodyOptions(JobOptions):
     """Options for the content of bodies.
 
     Attributes:
-        format: how they are written.
-        schema: columns like "id BIGINT, name STRING", or a file: with such a text, with a schema
-            of Spark as JSON, an Avro schema, or a Protobuf descriptor.
-        message: the name of the Protobuf message.
-        separator: of CSV.
+        format: Format of the bodies.
+        schema: Columns like "id BIGINT, name STRING", or a file with such a text, a Spark schema
+            as JSON, an Avro schema, or a Protobuf descriptor set.
+        message: Name of the Protobuf message.
+        separator: Separator of CSV values.
     """
 
     format: BodyFormat = option("What bodies hold.", "json")
@@ -43,11 +43,11 @@ class BodyOptions(JobOptions):
 
 @dataclass(frozen=True)
 class DecodedBody:
-    """A way to read bodies as columns.
+    """Form of bodies with its columns.
 
     Attributes:
-        form: Reads a body in a task.
-        schema: The columns.
+        form: Decodes a body in a task.
+        schema: Columns as the user wants them.
     """
 
     form: BodyForm
@@ -55,15 +55,15 @@ class DecodedBody:
 
     @property
     def read(self) -> Column:
-        """A column of the values and the reasons of the column `body`."""
+        """Column of values and reasons, decoded from the column `body`."""
         return value_and_reason(self.form, f.col("body"))
 
 
 def decoded(options: BodyOptions) -> DecodedBody:
-    """Choose how bodies are read.
+    """Choose the form of bodies from the options.
 
     Raises:
-        SettingsError: The schema is none, or has columns that the format has not.
+        SettingsError: The schema is invalid, or has columns that the format does not support.
     """
     form: BodyForm
     if options.format in ("avro", "protobuf"):
@@ -76,7 +76,7 @@ def decoded(options: BodyOptions) -> DecodedBody:
 
 
 def typed(value: Column, schema: StructType) -> list[Column]:
-    """Return the columns of a schema out of a struct whose times and variants are still text."""
+    """Return the columns of a schema from a struct in which times and variants are still text."""
     columns = []
     for each in without_rules(schema).fields:
         column = value[each.name]
@@ -89,10 +89,10 @@ def typed(value: Column, schema: StructType) -> list[Column]:
 
 
 def schema_of(given: str) -> StructType:
-    """Read a schema from text, or from the file that holds it.
+    """Parse a schema from text, or from a file.
 
     Raises:
-        SettingsError: it is none.
+        SettingsError: It is invalid.
     """
     text = _content(given)
     columns: DataType
@@ -103,7 +103,7 @@ def schema_of(given: str) -> StructType:
             columns = StructType.fromDDL(text)
     except (ParseException, ValueError, KeyError, TypeError, AttributeError):
         columns = NullType()
-    # A lone type, "int", has no column's name.
+    # A type alone, such as "int", has no columns.
     if not isinstance(columns, StructType):
         raise SettingsError(
             f"--schema {given!r} is neither a file nor columns like 'id BIGINT, name STRING'"
@@ -112,10 +112,10 @@ def schema_of(given: str) -> StructType:
 
 
 def _content(given: str) -> str:
-    """The text of a file, or what was given where that is none.
+    """Return the text of a file, or the argument itself if it names no file.
 
     Raises:
-        SettingsError: the file holds no text.
+        SettingsError: The file is not text.
     """
     path = Path(given)
     if len(given) >= 255 or not path.is_file():
@@ -129,7 +129,7 @@ def _content(given: str) -> str:
 
 
 def _binary_form(options: BodyOptions) -> BodyForm:
-    # Their libraries are imported by who needs them.
+    # Imported on use, because of their libraries.
     if options.format == "avro":
         from cometmq.spark.jobs.avro_bodies import AvroBodies
 

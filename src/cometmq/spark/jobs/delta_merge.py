@@ -1,10 +1,10 @@
-"""A Delta table of the newest by key: a micro-batch is merged into it, and rewrites the files that its keys are in.
+"""Delta table of the newest row by key: merging a micro-batch rewrites the files that contain its keys.
 
     …                  the table: one row for each key
-    _gone/             a Delta table of keys that were deleted, so that an older change that comes late stays out
+    _gone/             Delta table of deleted keys, so that an older change that arrives late is ignored
 
-Deletions are noted before the table changes. A run that is killed in between does both again: whatever is merged
-twice is as if merged once, since only what is newer changes a row.
+Deletions are recorded before the table changes. If a run is killed in between, both merges are repeated: merging
+twice gives the same result as once, because only a newer change replaces a row.
 """
 
 from collections.abc import Sequence
@@ -19,24 +19,24 @@ from cometmq.spark.delta import DeltaTable, quoted, read_delta
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.versions import GONE, GONE_FOLDER, newest_by_key
 
-# Every merge leaves files that its rows have moved out of. Readers at work have a day to end.
+# Every merge leaves obsolete files behind. Readers that still use them have a day to finish.
 _PROPERTIES = {"delta.deletedFileRetentionDuration": "interval 1 days"}
 _TIDY_EVERY = 100  # micro-batches
-_NO_MERGE = set("[]^|\\")  # delta-rs makes a host's name of the path (1.6.6).
+_NO_MERGE = set("[]^|\\")  # delta-rs (1.6.6) uses the path as a host name.
 
 
 class DeltaMerge:
-    """A Delta table of the newest row of each key.
+    """Delta table of the newest row of each key.
 
     Args:
-        run: whose micro-batches it is made of.
-        place: its folder or URI.
-        schema: of its rows.
-        keys: the columns whose values are the key.
-        order: columns; of rows with one key the one with the greatest values wins.
+        run: Run that merges its micro-batches.
+        place: Folder or URI of the table.
+        schema: Columns of its rows.
+        keys: Columns that form the key.
+        order: Columns that order the rows of a key; the greatest wins.
 
     Raises:
-        SettingsError: the place holds something else, or a table with other columns.
+        SettingsError: The place holds something else, or a table with other columns.
     """
 
     def __init__(
@@ -62,20 +62,20 @@ class DeltaMerge:
 
     @property
     def current(self) -> str:
-        """The folder of the table."""
+        """Folder of the table."""
         return self._rows.place
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
         """Merge the changes of a micro-batch.
 
         Args:
-            changes: rows, with a column `is_gone` that is true for a deleted key.
-            number: of the micro-batch; one that comes again changes nothing.
+            changes: Rows with a column `is_gone` that is true for a deleted key.
+            number: Number of the micro-batch; repeating one changes nothing.
 
         Returns:
-            What it adds to the run's count of "keys".
+            Difference to add to the run's count of "keys".
         """
-        # A change that moves a row to the key that it had sets it.
+        # One change can delete a key and set the same key; then setting it wins.
         order = f.struct(*self._order, ~f.col(GONE))
         newest = self._without_late(newest_by_key(changes, self._keys, order))
         self._merge(newest.toArrow(), number)
@@ -86,10 +86,10 @@ class DeltaMerge:
         return {"keys": self._rows.lake.count() - before.get("keys", 0)}
 
     def finish(self, spark: SparkSession) -> None:
-        """Do nothing: each micro-batch is in the table when it is done."""
+        """Do nothing: each micro-batch is already merged."""
 
     def _without_late(self, changes: DataFrame) -> DataFrame:
-        """The changes but those of keys that a newer one has deleted."""
+        """Return the changes without those older than the deletion of their key."""
         if not self._gone.lake.count():
             return changes
         gone = read_delta(changes.sparkSession, self._gone.place)
@@ -101,7 +101,7 @@ class DeltaMerge:
 
     def _merge(self, changes: pa.Table, number: int) -> None:
         same = " AND ".join(f"s.{name} = t.{name}" for name in map(quoted, self._keys))
-        # A row that is read once more, by a run with another schema, may have a column more.
+        # A row that is read again, by a run with another schema, may have an additional column.
         newer, as_new = self._newer(), self._newer(or_same=True)
         is_gone = f"s.{quoted(GONE)}"
         deletions = changes.select([*self._keys, *self._order, GONE])
@@ -116,7 +116,7 @@ class DeltaMerge:
                 same,
                 source_alias="s",
                 target_alias="t",
-                streamed_exec=False,  # The changes are few: files without any of their keys are not read.
+                streamed_exec=False,  # Few changes: files with none of their keys are skipped.
                 commit_properties=table.transaction(number),
             )
             (
@@ -127,7 +127,7 @@ class DeltaMerge:
             )
 
     def _newer(self, *, or_same: bool = False) -> str:
-        """SQL that is true where the change `s` is newer than the table's row `t`."""
+        """Return SQL that is true if the change `s` is newer than the table's row `t`."""
         equal: list[str] = []
         ways = []
         for name in map(quoted, self._order):
@@ -138,7 +138,7 @@ class DeltaMerge:
         return f"({' OR '.join(f'({each})' for each in ways)})"
 
     def _tidy_up(self) -> None:
-        """Join small files, and delete files that no reader needs any more."""
+        """Compact small files, and delete obsolete ones."""
         for table in (self._rows, self._gone):
             table.lake.optimize.compact()
             table.lake.vacuum(dry_run=False)

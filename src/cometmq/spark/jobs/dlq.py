@@ -1,6 +1,6 @@
-"""The job "dlq replay": dead letters of a group go back to where they came from, on all cores.
+"""Job "dlq replay": sends dead letters of a group back to the topics they came from, on all cores.
 
-To look at them needs no Spark: `cometmq dlq list`, `stats` and `show`.
+Inspecting dead letters needs no Spark: `cometmq dlq list`, `stats` and `show`.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from cometmq.spark.jobs.sending import SENT_COLUMNS, SendTarget, resent
 from cometmq.spark.jobs.streaming import FlowOptions, drain
 
 _PLACE = ("topic", "brokerName", "queueId", "queueOffset")
-# Of a micro-batch: the driver has them in memory while it claims them.
+# Maximum number of messages in a micro-batch, which the driver keeps in memory while reserving them.
 CLAIMED_MAX = 50_000
 
 
@@ -31,12 +31,12 @@ class ReplayDeadOptions(ClusterOptions, FlowOptions):
     """Options of the job `dlq replay`.
 
     Attributes:
-        group: of this consumer group.
-        where: those for which this SQL holds.
-        since: those that died at or after this time.
-        until: those that died before this time.
-        to_topic: where to; empty: to the topic where each came from.
-        state: the folder for manifest and checkpoint.
+        group: Consumer group.
+        where: SQL condition for the dead letters to send.
+        since: Only dead letters stored at or after this time.
+        until: Only dead letters stored before this time.
+        to_topic: Topic to send to; empty for the original topic of each.
+        state: Folder for manifest and checkpoint.
     """
 
     group: str = option("The consumer group.", is_argument=True)
@@ -52,7 +52,7 @@ class ReplayDeadOptions(ClusterOptions, FlowOptions):
 def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
     """Send dead letters of a group back to the topics where they came from.
 
-    Each is sent once, whatever conditions the runs have: a ledger in the cluster, that of `cometmq dlq replay`, holds which.
+    A dead letter is sent at most once, also by runs with other conditions and by `cometmq dlq replay`: they share a ledger in the cluster.
     """
     check_has_driver(spark, options, "dlq replay")
     messages = _messages(options)
@@ -70,7 +70,7 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
         target = SendTarget(this, options.nameserver, topics)
 
         def write(batch: DataFrame, number: int) -> dict[str, int]:
-            # The same when the batch comes again, and of no other state folder.
+            # The same if the batch is repeated, and different for every state folder.
             run = f"{this.short_id}-{this.manifest.started_ms}-{number}"
             claimed = _claimed(batch, to, claims, run)
             counts = target.send(resent(claimed, to), number)
@@ -82,7 +82,7 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
 
 
 def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> DataFrame:
-    """The dead letters of a micro-batch that nobody has sent, now claimed for this run."""
+    """Reserve the dead letters of a micro-batch that were not sent yet, and return these."""
     table = batch.select(
         *_PLACE, f.unix_millis("storeTimestamp").alias("ms"), "msgId", to.alias("to")
     ).toArrow()
@@ -107,7 +107,7 @@ def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> Da
 
 
 def origin() -> Column:
-    """The topic where a dead letter came from, by the rule of `cometmq.client.dead_letter_origin`."""
+    """Return the original topic of a dead letter, like `cometmq.client.dead_letter_origin`."""
     named = (
         f.col("properties")[key] for key in (keys_of.DLQ_ORIGIN_TOPIC, keys_of.RETRY_TOPIC)
     )
@@ -120,7 +120,7 @@ def _of_origin(dead: DataFrame, where: str) -> DataFrame:
 
 
 def _users_topics(nameserver: str) -> list[str]:
-    """The topics from which dead letters can have come."""
+    """Return the topics from which dead letters can come."""
     with Admin(nameserver) as admin:
         return [
             topic
@@ -130,10 +130,10 @@ def _users_topics(nameserver: str) -> list[str]:
 
 
 def _messages(options: ReplayDeadOptions) -> FromOptions:
-    """The dead letters of the group as what a job reads.
+    """Return options that select the dead letters of the group.
 
     Raises:
-        GroupNotFound: it has none.
+        GroupNotFound: The group has no dead letters.
     """
     topic = dead_letter_topic(options.group)
     with Admin(options.nameserver) as admin:

@@ -1,4 +1,4 @@
-"""One line for people of why a job failed: Spark's own errors are pages of text."""
+"""One-line error messages for failed jobs; Spark's own errors are pages long."""
 
 import re
 
@@ -6,27 +6,27 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkE
 
 from cometmq.model.errors import SettingsError
 
-# The last line of a Python traceback that Spark carries in its own error's text.
+# The last line of a Python traceback inside the text of a Spark error.
 _OURS = re.compile(r"^cometmq\.[\w.]+\.(?P<kind>\w+): (?P<text>.*)$", re.MULTILINE)
 _PYTHONS = re.compile(
     r"^(?:[\w.]+\.)?(?P<kind>\w+(?:Error|Exception)): (?P<text>.*)$", re.MULTILINE
 )
-# SQL and settings that Spark cannot make sense of, before a task runs.
+# Raised by Spark for invalid SQL or settings, before a task runs.
 _WRONG_USE = (AnalysisException, IllegalArgumentException)
 _NO_JAVA = "JAVA_GATEWAY_EXITED"
-# Of a place that Hadoop knows by name and has no jar for.
+# Errors for a URI scheme whose Hadoop jar is missing.
 _NO_FILE_SYSTEM = re.compile(
     r"Class (\S+FileSystem) not found|No FileSystem for scheme|CANNOT_LOAD_CHECKPOINT_FILE_MANAGER"
 )
-# Behind a condition's text stand its SQLSTATE, the place in the SQL, and the whole plan.
+# Spark appends the SQLSTATE, the position in the SQL and the whole plan to its message.
 _STATE = re.compile(r"\s*SQLSTATE: \w{5}.*", re.DOTALL)
-# Py4J says first which of its objects it called.
+# Py4J's message starts with the object that it called.
 _JAVA_CALL = re.compile(r"^An error occurred while calling \S+\.\n: (?:[\w.$]+: )?")
 _JAVA_TRACE = re.compile(r"\n\s*(?:JVM stacktrace|at [\w.$]+\()", re.MULTILINE)
 
 
 def message_of(error: BaseException) -> str:
-    """The part of an error that a person must know: of Spark's long texts the line that says why."""
+    """Return the essential part of an error: from Spark's long texts, the line with the cause."""
     text = str(error) or type(error).__name__
     found = _OURS.findall(text) or _PYTHONS.findall(text)
     if found:
@@ -44,7 +44,7 @@ def message_of(error: BaseException) -> str:
 
 
 def is_usage(error: BaseException) -> bool:
-    """Whether wrong options are to blame, also where a worker of Spark noticed it."""
+    """Return whether wrong options caused the error, even if a Spark worker reported it."""
     if isinstance(error, _WRONG_USE) or _NO_FILE_SYSTEM.search(str(error)):
         return True
     found = _OURS.findall(str(error))
@@ -52,5 +52,5 @@ def is_usage(error: BaseException) -> bool:
 
 
 def _condition_of(error: BaseException) -> str:
-    """The name that Spark has for an error; empty where it is none of Spark's."""
+    """Return Spark's name for an error, or an empty text if it is not an error of Spark."""
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""

@@ -1,11 +1,11 @@
-"""The list of files that Spark reads of a folder in place of all that lie in it.
+"""File list that limits `spark.read` of a folder to the listed files.
 
-Spark's own file sink keeps such a list, and `spark.read` goes by it wherever it finds one (MetadataLogFileIndex of
-Spark 4.3): files that it does not name are not there. It is one file, so a table of several files changes at once.
+Spark's file sink keeps such a list, and `spark.read` uses it wherever it finds one (MetadataLogFileIndex of
+Spark 4.3): files that are not listed are ignored. It is one file, so a table of several files changes atomically.
 
     _spark_metadata/0    "v1", then a line of JSON for each file: path, size, times, "action": "add"
 
-Paths are whole URIs, so a folder that was moved is read by its versions, or listed again by the next run.
+Paths are absolute URIs: after a folder is moved, read its versions directly, or let the next run write the list again.
 """
 
 import json
@@ -24,14 +24,14 @@ _LISTED = re.compile(r".*/((?:cometmq_)?version=[0-9a-f-]+[^/]*)/")
 
 
 def list_only(place: str, folder: str | None) -> None:
-    """Have `spark.read` see the files of one folder in a place and no others.
+    """Limit `spark.read` of a place to the files of one folder in it.
 
     Args:
-        place: a folder or URI.
-        folder: the name of the folder in it; None: it holds nothing to be read, and `spark.read` says so.
+        place: Folder or URI.
+        folder: Name of the folder in it; None for none, then `spark.read` reports that nothing is there.
 
     Raises:
-        OSError: the list cannot be written.
+        OSError: The list cannot be written.
     """
     files, root = open_place(place)
     lines = [_HEAD]
@@ -42,7 +42,7 @@ def list_only(place: str, folder: str | None) -> None:
             lines.append(json.dumps(_entry(path, info)))
     files.create_dir(f"{root}/{_FOLDER}", recursive=True)
     path = f"{root}/{_FOLDER}/0"
-    # Spark takes no name that begins with a dot for a list of files.
+    # Spark ignores a file list whose name starts with a dot.
     with files.open_output_stream(f"{root}/{_FOLDER}/.new") as stream:
         stream.write("\n".join(lines).encode())
     files.move(f"{root}/{_FOLDER}/.new", path)
@@ -52,7 +52,7 @@ def listed_folder(place: str) -> str | None:
     """Return the folder whose files `spark.read` of a place sees; None if there is no list, or it is empty.
 
     Args:
-        place: A folder or URI; it may have been moved since its list was written.
+        place: Folder or URI; it may have been moved since the list was written.
     """
     files, root = open_place(place)
     path = f"{root}/{_FOLDER}/0"

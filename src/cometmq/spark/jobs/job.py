@@ -1,4 +1,4 @@
-"""A job, and the report that it gives back."""
+"""Definition of a job, and its report."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -15,15 +15,15 @@ from cometmq.spark.jobs.options import JobOptions
 
 @dataclass
 class Report:
-    """The result of a job, or of its dry run.
+    """Result of a job, or of its dry run.
 
     Attributes:
-        counts: how much of what: rows, bytes, files; of a job that goes on, all its runs together.
-        this_run: what of `counts` this run added; None where a job has no runs before.
-        columns: the names of a table's columns, where the answer is a table.
-        rows: its rows.
-        findings: what is not as it should be, a line each; status 1 when there is one.
-        notes: what its reader should know, a line each.
+        counts: Numbers by name: rows, bytes, files; for a resumable job, the total of all its runs.
+        this_run: Part of `counts` that this run added; None if the job has no earlier runs.
+        columns: Column names, if the result is a table.
+        rows: Rows of the table.
+        findings: Problems, one line each; with any, the exit status is 1.
+        notes: Information for the user, one line each.
     """
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -35,10 +35,10 @@ class Report:
 
     @classmethod
     def of_table(cls, frame: DataFrame, **counts: int) -> "Report":
-        """The rows of a small data frame, collected.
+        """Collect the rows of a small data frame into a report.
 
         Raises:
-            SettingsError: an answer that Python has no value for.
+            SettingsError: A value cannot be represented in Python.
         """
         try:
             rows = [tuple(row) for row in frame.collect()]
@@ -47,7 +47,7 @@ class Report:
         except (
             ValueError,
             OverflowError,
-        ) as error:  # Its times are those of the years 1 to 9999.
+        ) as error:  # Python's times have the years 1 to 9999.
             raise SettingsError(
                 f"the answer has a time that Python cannot hold ({error}): make it text, as with CAST(… AS STRING)"
             ) from error
@@ -55,7 +55,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """The counts as one line: "600 rows", "This run 100 rows; in all 600 rows", "nothing to do"."""
+        """Counts as one line: "600 rows", "This run 100 rows; in all 600 rows", "nothing to do"."""
         counts = _texts(self.counts) or "nothing to do"
         if self.this_run is None or self.this_run.items() <= self.counts.items():
             return counts
@@ -63,7 +63,7 @@ class Report:
 
     @property
     def status(self) -> ExitStatus:
-        """The exit status of the command."""
+        """Exit status of the command."""
         return ExitStatus.FOUND if self.findings else ExitStatus.WELL
 
 
@@ -76,12 +76,12 @@ Options = TypeVar("Options", bound=JobOptions)
 
 @dataclass(frozen=True)
 class Job(Generic[Options]):
-    """A job, as the catalogue knows it.
+    """Entry of a job in the catalogue.
 
     Attributes:
-        name: its command; two words for one of a family ("dlq replay").
-        options: what it takes.
-        run: does it; its docstring is the command's help.
+        name: Command name; two words for a job of a family ("dlq replay").
+        options: Class of its options.
+        run: Function that runs it; its docstring is the command's help.
     """
 
     name: str
@@ -90,5 +90,5 @@ class Job(Generic[Options]):
 
     @property
     def help(self) -> str:
-        """The first paragraph of what `run` says about itself."""
+        """First paragraph of the docstring of `run`."""
         return (inspect.getdoc(self.run) or "").partition("\n\n")[0].replace("\n", " ")

@@ -1,6 +1,6 @@
-"""The jobs "import-kafka" and "export-kafka": topics from Kafka into a cluster, and back.
+"""Jobs "import-kafka" and "export-kafka": copy records from Kafka topics to a RocketMQ topic, and back.
 
-They use Spark's own Kafka connector, which comes as a jar.
+They use Spark's own Kafka connector, which is a separate jar.
 """
 
 import json
@@ -20,7 +20,7 @@ from cometmq.spark.jobs.run import read_before, running
 from cometmq.spark.jobs.streaming import FlowOptions, counted, drain
 
 KAFKA_OF = "KAFKA_OF"
-# Base64 of a key, and of the headers that RocketMQ's properties cannot hold: bytes that are no text.
+# Properties with Base64 of a key, and of headers, that are not text and so cannot be properties themselves.
 KAFKA_KEY, KAFKA_HEADERS = "KAFKA_KEY", "KAFKA_HEADERS"
 _OURS = (KAFKA_OF, KAFKA_KEY, KAFKA_HEADERS)
 _ENTRIES = "array<struct<key:string,value:string>>"
@@ -32,10 +32,10 @@ class ImportOptions(ClusterOptions, FlowOptions):
     """Options of the job `import-kafka`.
 
     Attributes:
-        kafka: its bootstrap servers.
-        from_topic: topics of Kafka, with commas between.
-        to_topic: where to.
-        state: the folder for manifest and checkpoint.
+        kafka: Kafka's bootstrap servers.
+        from_topic: Kafka topics, separated by commas.
+        to_topic: RocketMQ topic to send to.
+        state: Folder for manifest and checkpoint.
     """
 
     kafka: str = option("Kafka's bootstrap servers, host:port.")
@@ -49,9 +49,9 @@ class ExportOptions(FromOptions, FlowOptions):
     """Options of the job `export-kafka`.
 
     Attributes:
-        kafka: its bootstrap servers.
-        to_topic: the topic of Kafka.
-        state: the folder for manifest and checkpoint.
+        kafka: Kafka's bootstrap servers.
+        to_topic: Kafka topic to write to.
+        state: Folder for manifest and checkpoint.
     """
 
     kafka: str = option("Kafka's bootstrap servers, host:port.")
@@ -62,15 +62,15 @@ class ExportOptions(FromOptions, FlowOptions):
 def import_kafka(spark: SparkSession, options: ImportOptions) -> Report:
     """Send the records of Kafka topics to a topic: key, value and headers (needs Spark's Kafka jar).
 
-    At least once: Kafka's records have no ids. The property KAFKA_OF says where each was.
+    Delivery is at least once, because Kafka's records have no ids. The property KAFKA_OF has the origin of each record.
 
     Raises:
-        SettingsError: the jar is not there.
+        SettingsError: The Kafka jar is missing.
     """
     check_has_driver(spark, options, "import-kafka")
     check_kafka(spark)
     if options.dry_run:
-        # Which offsets there are, only Kafka knows.
+        # The offsets are not known without asking Kafka.
         return Report(
             notes=[f"{options.from_topic} at {options.kafka} goes to {options.to_topic}"]
         )
@@ -100,10 +100,10 @@ def import_kafka(spark: SparkSession, options: ImportOptions) -> Report:
 def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
     """Write messages of a topic, a store or an archive to a topic of Kafka (needs Spark's Kafka jar).
 
-    At least once; the message id is a header, by which a reader knows a record that came twice.
+    Delivery is at least once; the message id is a header, by which a reader can detect duplicates.
 
     Raises:
-        SettingsError: the jar is not there.
+        SettingsError: The Kafka jar is missing.
     """
     check_has_driver(spark, options, "export-kafka")
     check_kafka(spark)
@@ -126,11 +126,11 @@ def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
 
 
 def messages_of(records: DataFrame) -> DataFrame:
-    """Kafka's records as the sink takes rows; one key goes to one queue, in its order."""
+    """Convert Kafka's records to rows for the sink; records with the same key go to one queue, in order."""
     place = f.to_json(f.struct("topic", "partition", "offset"))
     nothing = f.array().cast("array<struct<key:string,value:binary>>")
     given = f.coalesce("headers", nothing)
-    # Kafka allows several headers of one name; the last one counts. Properties of an earlier import are made anew.
+    # Of several headers with one name the last one counts. Properties of an earlier import are created again.
     names = f.transform(given, lambda each: each["key"])
     last = f.filter(
         given,
@@ -148,7 +148,7 @@ def messages_of(records: DataFrame) -> DataFrame:
         f.filter(last, lambda each: ~_is_property(each)),
         lambda each: f.struct(each["key"], f.base64(each["value"]).alias("value")),
     )
-    # The sink writes no property without a value.
+    # The sink ignores properties without a value.
     ours = f.create_map(
         f.lit(KAFKA_OF), place,
         f.lit(KAFKA_KEY), f.when(~_is_text(key), f.base64("key")),
@@ -168,7 +168,7 @@ def _text_of(header: Column) -> Column:
 
 
 def _is_text(value: Column) -> Column:
-    """Return whether a property can hold a text: UTF-8 without the bytes that end a property, or null."""
+    """Return whether a property can hold a value: UTF-8 without the separators of properties, or null."""
     return value.isNull() | (f.is_valid_utf8(value) & ~value.rlike(r"[\x01\x02]"))
 
 
@@ -177,9 +177,9 @@ def _is_property(header: Column) -> Column:
 
 
 def records_of(messages: DataFrame) -> DataFrame:
-    """Messages as Kafka's sink takes rows: properties are headers, the id among them.
+    """Convert messages to rows for Kafka's sink; properties become headers, including the message id.
 
-    A record that `messages_of` made a message of gets its key and its headers back.
+    A message created by `messages_of` gets its original key and headers back.
     """
     entry = "struct<key:string,value:binary>"
     properties = f.col("properties")
@@ -204,19 +204,19 @@ def records_of(messages: DataFrame) -> DataFrame:
 
 
 def _write_as_v2(spark: SparkSession) -> None:
-    """Make a session write to Kafka by the second version of Spark's interface for data sources.
+    """Make a session write to Kafka with version 2 of Spark's data source interface.
 
-    By the first one, its default, Spark never delivers what it observed of the rows.
+    With version 1, the default, Spark never delivers the counts observed of the rows.
     """
     old = spark.conf.get(_V1_SOURCES, "") or ""
     spark.conf.set(_V1_SOURCES, ",".join(each for each in old.split(",") if each != "kafka"))
 
 
 def check_kafka(spark: SparkSession) -> None:
-    """Refuse to go on without Spark's Kafka connector.
+    """Check that Spark's Kafka connector is available.
 
     Raises:
-        SettingsError: it is not; names the package.
+        SettingsError: It is not; the message names the package.
     """
     given = {"kafka.bootstrap.servers": "localhost:1", "assign": json.dumps({"t": [0]})}
     try:

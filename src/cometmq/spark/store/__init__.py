@@ -1,5 +1,5 @@
 """Store directories as Spark tables: the format "rocketmq-store".
 
-What reads the files is `cometmq.offline`: plain functions, a split goes in and Arrow batches come out
-(docs/design/0052). Here stands what Spark asks for: schemas, options, readers, a writer.
+The files are read by `cometmq.offline`: plain functions from a split of the log to Arrow batches
+(docs/design/0052). This package adds Spark's side: schemas, options, readers and a writer.
 """

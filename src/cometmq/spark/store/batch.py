@@ -1,4 +1,4 @@
-"""The batch source of a store: what is there when the read is planned."""
+"""Batch source of a store: reads the data present when the read is planned."""
 
 # ruff: noqa: N802  Spark gives these names.
 
@@ -19,18 +19,18 @@ from cometmq.spark.store.settings import StoreReadSettings
 
 
 def store_reader(settings: StoreReadSettings, schema: StructType) -> "StoreReader":
-    """The reader for whoever called: of messages with filters only where Spark has some to give."""
+    """Create a batch reader; it accepts filters only for messages and in Spark's push-down step."""
     is_filtered = settings.view == MESSAGES and push_down.is_asked()
     reader = FilteredStoreReader if is_filtered else StoreReader
     return reader(settings, schema)
 
 
 class StoreReader(DataSourceReader):
-    """Plans and reads a batch.
+    """Reader that plans and reads a batch.
 
     Args:
-        settings: the options.
-        schema: the columns to read.
+        settings: Options of the read.
+        schema: Columns to read.
     """
 
     def __init__(self, settings: StoreReadSettings, schema: StructType) -> None:
@@ -38,22 +38,22 @@ class StoreReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """The tasks."""
+        """Plan the tasks."""
         return list(plan(self._settings))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a task, in an executor."""
-        # Spark makes one partition without a value of an empty list.
+        """Return the rows of a task as Arrow batches; runs in an executor."""
+        # If there are no partitions, Spark still runs one task, with a partition of its own class.
         if not isinstance(partition, StorePartition):
             return iter(())
         return rows_of(self._settings, partition, arrow_schema(self._schema))
 
 
 class FilteredStoreReader(StoreReader):
-    """A reader for a query whose filters Spark tells (`push_down.is_asked`)."""
+    """Reader for a query with filters, used only while push-down is on (`push_down.is_asked`)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Read less where the filters allow it; Spark checks all of them again."""
+        """Use the filters to read less; returns all of them, so Spark applies them again."""
         rules = replace(
             self._settings.rules, conditions=push_down.conditions_of(filters, ANY_ROW)
         )
@@ -64,11 +64,11 @@ class FilteredStoreReader(StoreReader):
 def rows_of(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a task.
+    """Return the rows of a task as Arrow batches.
 
     Raises:
-        StoreDamaged: something is broken that the mode does not pass over.
-        OSError: a file cannot be read.
+        StoreDamaged: The store has damage that the mode does not tolerate.
+        OSError: A file cannot be read.
     """
     if settings.view == MESSAGES:
         rules = replace(settings.rules, known=partition.known)

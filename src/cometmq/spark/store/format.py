@@ -1,4 +1,4 @@
-"""The format "rocketmq-store": what Spark asks for a reader, a stream reader, a writer or a schema."""
+"""Data source "rocketmq-store": creates the readers, writer and schema that Spark requests."""
 
 # ruff: noqa: N802  Spark gives these names.
 
@@ -34,14 +34,14 @@ class RocketMQStoreSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(...)` and `USING ...`."""
+        """Return the name used in `format(...)` and `USING ...`."""
         return "rocketmq-store"
 
     def schema(self) -> StructType:
-        """The columns of a read whose user names none.
+        """Return the columns of a read for which the user gave no schema.
 
         Raises:
-            SettingsError: for a column or view that there is not.
+            SettingsError: An option is invalid, or names an unknown column or view.
         """
         shape = read_shape(self.options)
         schema = view_schema(
@@ -53,10 +53,10 @@ class RocketMQStoreSource(DataSource):
         return with_table_options(schema, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads a batch.
+        """Create the reader of a batch query.
 
         Raises:
-            SettingsError: for options or columns that do not work.
+            SettingsError: An option or column is invalid.
         """
         options = table_options(schema, self.options, PATH)
         settings = StoreReadSettings.parse(options, is_stream=False)
@@ -64,10 +64,10 @@ class RocketMQStoreSource(DataSource):
         return store_reader(settings, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Reads micro-batches.
+        """Create the reader of a streaming query.
 
         Raises:
-            SettingsError: for options or columns that do not work.
+            SettingsError: An option or column is invalid.
         """
         options = table_options(schema, self.options, PATH)
         settings = StoreReadSettings.parse(options, is_stream=True)
@@ -75,12 +75,12 @@ class RocketMQStoreSource(DataSource):
         return StoreStreamReader(settings, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
-        """Writes queue files of packed entries.
+        """Create the writer of queue files from packed entries.
 
         Raises:
-            SettingsError: for options, columns or a mode that do not work.
+            SettingsError: An option, a column or the save mode is invalid.
         """
-        # Spark asks new processes, one after the other; most of them read.
+        # Imported here because Spark calls this class in many new processes, most of which read.
         from cometmq.offline.delay_levels import USUAL_LEVELS_MS
         from cometmq.offline.rebuild import RebuildTarget, queue_file_size
         from cometmq.spark.store.writer import QueueWriter, check_packed

@@ -1,7 +1,7 @@
-"""The tasks of a read of a store: each is a small picklable thing.
+"""Tasks of a read of a store, as small picklable objects.
 
-What the views beside the messages need is imported by who reads them: Spark asks new processes, one after the
-other, and most of them want messages.
+Modules for views other than messages are imported on use: Spark starts several new processes per query, in
+sequence, and most of them read messages.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cometmq.offline.lives import KnownQueues
     from cometmq.offline.queue_reader import QueueFile
 
-# Queue files are small, and a store may have very many: so many for a task.
+# Queue files per task: they are small, and a store may have very many.
 _QUEUE_FILES_A_TASK = 16
 
 
@@ -28,11 +28,11 @@ class StorePartition(InputPartition):
     """Files and splits of the log for one task of a read.
 
     Attributes:
-        log: splits of the log, for the views that read it.
-        queues: queue files.
-        path: an index file.
-        delay_levels_ms: the delay of each level, for the view that makes entries of the delay topic.
-        known: the store's queues, which say what is of a deleted topic; None: rows of all records.
+        log: Splits of the log, for views that read it.
+        queues: Queue files.
+        path: Path of an index file.
+        delay_levels_ms: Delay of each level in ms, for the view that creates entries of the delay topic.
+        known: Queues of the store, to leave out records of deleted topics; None to read all records.
     """
 
     log: Task = ()
@@ -43,10 +43,10 @@ class StorePartition(InputPartition):
 
 
 def plan(settings: StoreReadSettings) -> list[StorePartition]:
-    """The tasks of a batch read.
+    """Plan the tasks of a batch read.
 
     Raises:
-        StoreDamaged: there is no store.
+        StoreDamaged: There is no store.
     """
     folder = settings.folder
     if settings.view in (MESSAGES, "packed-cq"):
@@ -78,10 +78,10 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
 
 
 def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
-    """Return the queues whose messages are read; None if all records are, or the queue files do not say.
+    """Return the queues whose messages are read; None to read all records, also if there are no usable queue files.
 
     Raises:
-        OSError: a file cannot be read.
+        OSError: A file cannot be read.
     """
     if settings.with_deleted:
         return None
@@ -93,7 +93,7 @@ def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
 
 
 def _known_queues(folder: StoreFolder, levels_ms: tuple[int, ...]) -> "KnownQueues | None":
-    """The store's queues by their files, or by the log where these are missing or damaged."""
+    """Return the store's queues from their files, or from the log if these are missing or damaged."""
     from cometmq.offline.folder_queues import known_queues_in
     from cometmq.offline.rebuild import logged_queues
 
@@ -101,7 +101,7 @@ def _known_queues(folder: StoreFolder, levels_ms: tuple[int, ...]) -> "KnownQueu
 
 
 def _delay_levels_ms(folder: StoreFolder) -> tuple[int, ...]:
-    """The delay of each level: found out where the store is on this machine, else as brokers have them."""
+    """Return the delay of each level in ms: determined from a local store, or else the brokers' default."""
     from cometmq.offline.delay_levels import USUAL_LEVELS_MS
     from cometmq.offline.rebuild import found_settings
 

@@ -1,4 +1,4 @@
-"""The columns of each view of a store."""
+"""Columns of each view of a store."""
 
 from collections.abc import Sequence
 
@@ -83,16 +83,16 @@ def view_schema(
     properties_format: PropertiesFormat = "map",
     with_raw: bool = False,
 ) -> StructType:
-    """The schema of a view: all its columns, or the named ones in their order.
+    """Return the schema of a view: all columns, or the named ones in the given order.
 
     Args:
-        view: one of `VIEWS`.
-        columns: names in any case; none for all.
-        properties_format: "raw" for the stored text of the properties, "json" for an object as text.
-        with_raw: the column `rawRecord` too.
+        view: One of `VIEWS`.
+        columns: Names, ignoring case; empty for all.
+        properties_format: "raw" for the stored text of the properties, "json" for a JSON object as text.
+        with_raw: Whether to include the column `rawRecord`.
 
     Raises:
-        SettingsError: for a name that is no column, with the nearest one.
+        SettingsError: A name is not a column; the message suggests the nearest one.
     """
     types = _types(view)
     if properties_format != "map" and "properties" in types:
@@ -107,10 +107,10 @@ def view_schema(
 
 
 def check_view_schema(view: str, schema: StructType) -> None:
-    """Refuse a user's schema that names what a view does not have, or with another type.
+    """Check that a user's schema has only columns of a view, with the right types.
 
     Raises:
-        SettingsError: naming the column, its type and the right one.
+        SettingsError: A column is unknown or has another type; the message names the right type.
     """
     types = _types(view)
     for field in schema.fields:

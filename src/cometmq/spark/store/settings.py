@@ -1,4 +1,4 @@
-"""The options of the format "rocketmq-store", and what they say together."""
+"""Options of the format "rocketmq-store", typed and checked together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ class StoreReadSettings:
         """Parse the options of a read.
 
         Raises:
-            SettingsError: for an option that is unknown, wrong, missing or does not fit another.
+            SettingsError: An option is unknown, invalid, missing or conflicts with another.
         """
         value = read_options(options, READ_OPTIONS, WRITE_OPTIONS)
         _check(value, is_stream=is_stream)
@@ -112,10 +112,10 @@ class StoreReadSettings:
 
 
 def read_shape(options: Mapping[str, str]) -> StoreReadSettings:
-    """Read the options that say how rows look, of a batch or a stream.
+    """Parse the options that determine the columns, of a batch or a stream.
 
     Raises:
-        SettingsError: for an option that is unknown or wrong.
+        SettingsError: An option is unknown or invalid.
     """
     known = {name.lower() for name in _ONLY_STREAM}
     kept = {

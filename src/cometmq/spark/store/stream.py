@@ -1,8 +1,8 @@
-"""A growing log as a stream: the checkpoint is a physical offset, and nothing is read before it is durable.
+"""Stream over a growing log: the checkpoint holds a physical offset, and only durable records are read.
 
-A micro-batch has the records that start between two offsets, so any offset will do as an end, and a
-batch that runs again has the same records. A broker that deletes its oldest files faster than the
-stream reads is data loss, and said.
+A micro-batch has the records that start between two offsets. Any offset can be its end, and a
+repeated batch has the same records. If a broker deletes its oldest files before the
+stream has read them, the query fails with an error.
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -28,41 +28,41 @@ from cometmq.spark.store.batch import rows_of
 from cometmq.spark.store.partitions import StorePartition, living_queues
 from cometmq.spark.store.settings import StoreReadSettings
 
-_BEGIN = -1  # Before the oldest record, wherever that is when the first batch is planned.
+_BEGIN = -1  # Stands for the oldest record at the time when the first batch is planned.
 
 Json = dict[str, Any]
 
 
 class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans and reads micro-batches.
+    """Reader that plans and reads micro-batches.
 
     Args:
-        settings: the options.
-        schema: the columns to read.
+        settings: Options of the read.
+        schema: Columns to read.
     """
 
     def __init__(self, settings: StoreReadSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
-        self._target: int | None = None  # Where an AvailableNow query stops.
+        self._target: int | None = None  # End offset of an AvailableNow query.
         self._latest: int | None = None
 
     def initialOffset(self) -> Json:
-        """The beginning of the stream; the first end offset makes "at the oldest record" a number."""
+        """Return the start of the stream; the first end offset replaces "oldest record" by a number."""
         start = self._settings.range.start
         return _offset(_BEGIN if start is None else start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The most bytes of a micro-batch."""
+        """Return the maximum number of bytes of a micro-batch, or no limit."""
         most = self._settings.trigger_bytes_max
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note where the log ends now; the query stops there."""
+        """Record the current end of the log, at which the query stops."""
         self._target = durable_end(self._settings.folder, self._log_start())
 
     def latestOffset(self, start: Json, limit: ReadLimit | None = None) -> Json:
-        """The end of the next micro-batch; the start itself when there is nothing to read."""
+        """Return the end of the next micro-batch, or `start` if there is nothing to read."""
         begin = _begin(start)
         at = self._log_start() if begin == _BEGIN else begin
         ends = used_files(self._settings.folder)[-1].end
@@ -81,14 +81,14 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(end, at if begin == _BEGIN else None) if end > at else start
 
     def reportLatestOffset(self) -> Json | None:
-        """The end of the log when last looked at: Spark shows the lag by it."""
+        """Return the last known end of the log, from which Spark computes the lag."""
         return None if self._latest is None else _offset(self._latest)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """The tasks that read from `start` to `end`.
+        """Plan the tasks that read from `start` to `end`.
 
         Raises:
-            StoreDamaged: files that the range needs are deleted.
+            StoreDamaged: Files in the range have been deleted.
         """
         settings = self._settings
         begin = end.get("from", _begin(start))
@@ -108,23 +108,23 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [StorePartition(log=task, known=known) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The messages of a task, in an executor."""
+        """Return the messages of a task as Arrow batches; runs in an executor."""
         if not isinstance(partition, StorePartition):
             return iter(())
         return rows_of(self._settings, partition, arrow_schema(self._schema))
 
     def commit(self, end: Json) -> None:
-        """Nothing to do: the checkpoint holds the offset."""
+        """Do nothing: the checkpoint holds the offset."""
 
     def stop(self) -> None:
-        """Nothing to do: no file stays open."""
+        """Do nothing: no file stays open."""
 
     def _log_start(self) -> int:
         return used_files(self._settings.folder)[0].start
 
 
 def _offset(physical_offset: int, begin: int | None = None) -> Json:
-    """An offset; keys in one order, since Spark compares offsets as text."""
+    """Return an offset with its keys in a fixed order, because Spark compares offsets as text."""
     first = {} if begin is None else {"from": begin}
     return {**first, "physicalOffset": physical_offset, "v": 1}
 

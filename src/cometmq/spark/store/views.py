@@ -1,4 +1,4 @@
-"""The views of a store beside its messages: the rows that a task gives."""
+"""Rows of the views of a store other than messages."""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -27,11 +27,11 @@ Columns = dict[str, Any]
 def view_rows(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a task of a view that is not the messages.
+    """Return the rows of a task of a view other than messages.
 
     Raises:
-        StoreDamaged: something is broken that the mode does not pass over.
-        OSError: a file cannot be read.
+        StoreDamaged: The store has damage that the mode does not tolerate.
+        OSError: A file cannot be read.
     """
     return (
         _projected(columns, schema) for columns in _VIEWS[settings.view](settings, partition)
@@ -44,7 +44,7 @@ def _projected(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(kind):  # Milliseconds.
+    if pa.types.is_timestamp(kind):  # Values are ms.
         micros = pa.array(np.asarray(values, np.int64) * 1000, pa.int64())
         return micros.view(kind)
     if isinstance(values, np.ndarray):
@@ -73,7 +73,7 @@ def _index_entries(settings: StoreReadSettings, partition: StorePartition) -> It
 
 
 def _packed(settings: StoreReadSettings, partition: StorePartition) -> Iterator[Columns]:
-    # Nothing is written, so a target says only what is wanted.
+    # Nothing is written; the target only selects topics and delay levels.
     wanted = RebuildTarget("", 0, partition.delay_levels_ms, settings.rules.topics)
     runs = list(packed_runs(settings.folder, partition.log, wanted))
     if partition.known is not None:
@@ -88,13 +88,13 @@ def _packed(settings: StoreReadSettings, partition: StorePartition) -> Iterator[
 
 
 def _is_dead(run: EntryRun, known: KnownQueues) -> bool:
-    """Whether a run is of a deleted topic of the same name."""
+    """Return whether a run belongs to a deleted topic of the same name."""
     last_place = int(run.entries[-1]["offset"])
     return known.is_dead(run.topic, run.queue_id, run.end - 1, last_place)
 
 
 def _verify(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
-    """The whole store by one task: what is wrong with queues shows when all of the log is through."""
+    """Check the whole store in one task: damage of queues shows only after the whole log is read."""
     folder = settings.folder
     disk = disk_of(folder)
     store = find_store(folder.root, None, disk, log_paths=folder.log_paths)

@@ -1,6 +1,6 @@
-"""Queue files written by Spark: rows of the view `packed-cq` go where their offsets say.
+"""Writer of queue files: rows of the view `packed-cq` are written to the positions of their offsets.
 
-Entry n of a queue is at byte 20 n, so rows may come in any order and more than once.
+Entry n of a queue is at byte 20 n, so rows may come in any order and repeatedly.
 """
 
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ _NEEDED = ("topic", "queueId", "queueOffset", "entries")
 
 @dataclass
 class WrittenRuns(WriterCommitMessage):
-    """The runs that a task has written."""
+    """Commit message with the runs that a task has written."""
 
     runs: list[WrittenRun]
 
 
 class QueueWriter(DataSourceArrowWriter):
-    """Writes queue files.
+    """Writer of queue files.
 
     Args:
-        target: where.
+        target: Store to write to.
     """
 
     def __init__(self, target: RebuildTarget) -> None:
@@ -40,7 +40,7 @@ class QueueWriter(DataSourceArrowWriter):
         """Write the rows of a task.
 
         Raises:
-            SettingsError: entries that are no entries, or a topic that is no folder's name.
+            SettingsError: Entries are malformed, or a topic cannot be a folder name.
         """
         runs: list[WrittenRun] = []
         for batch in iterator:
@@ -51,19 +51,19 @@ class QueueWriter(DataSourceArrowWriter):
         return WrittenRuns(runs)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks are through: fill gaps and bring the files to the device."""
+        """Fill gaps and flush the files to disk, after all tasks are done."""
         done = [each.runs for each in messages if isinstance(each, WrittenRuns)]
         finish(self._target, [run for runs in done for run in runs])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave what was written: it is right as far as it goes, and the next try completes it."""
+        """Keep the written files: their entries are correct, and the next attempt completes them."""
 
 
 def check_packed(schema: StructType) -> None:
-    """Refuse rows that are no packed queue entries.
+    """Check that rows have the columns of packed queue entries.
 
     Raises:
-        SettingsError: a column is missing or has another type.
+        SettingsError: A column is missing or has another type.
     """
     types = {field.name: field.dataType for field in schema.fields}
     for name in _NEEDED:
