@@ -319,7 +319,6 @@ async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStat
 
 
 def _youngest(letters: list[StoredMessage], count: int) -> list[StoredMessage]:
-    """Return the last `count` dead letters by the time when they died, youngest last."""
     return sorted(letters, key=lambda each: each.stored_ms)[-count:]
 
 

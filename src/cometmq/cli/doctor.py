@@ -1,4 +1,4 @@
-"""`cometmq doctor`: problems of a cluster, each with what to do about it."""
+"""`cometmq doctor`: problems of a cluster, each with advice."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated

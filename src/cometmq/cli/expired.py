@@ -36,7 +36,7 @@ def expired(
 ) -> None:
     """List the files that a broker would delete at its next hour of deletion.
 
-    A dry run: nothing is changed. The broker's conf file (-c) says what expires.
+    A dry run: nothing is changed. Settings in the broker's conf file (-c) determine which files expire.
     """
     from cometmq.net.clock import SystemClock
     from cometmq.store.message_store import MessageStore

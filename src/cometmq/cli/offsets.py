@@ -106,7 +106,7 @@ def show_offsets(
 ) -> None:
     """Show the offsets and the lag of a group, or of each group, in each queue; status 1 when a broker does not answer.
 
-    With --json and --watch each look is a line: a history of lag, for a file.
+    With --json and --watch each look prints one line, so that a file can keep a history of lag.
     """
 
     async def look(clients: Clients) -> bool:

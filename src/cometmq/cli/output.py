@@ -236,5 +236,4 @@ def _is_number(value: object) -> bool:
 
 
 def _colour_of(text: str) -> str:
-    """Return a colour for a text, always the same for the same text."""
     return _COLOURS[java_hash(text) % len(_COLOURS)]

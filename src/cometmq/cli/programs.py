@@ -134,7 +134,6 @@ def _dashboard(cluster: "AsyncEmbedded", port: int) -> "Dashboard":
 
 
 def _welcome(cluster: "AsyncEmbedded", served: "Dashboard | None") -> Panel:
-    """Return the panel shown after a start: addresses, and next steps."""
     where = Table.grid(padding=(0, 2))
     where.add_row("nameserver", Text(cluster.nameserver, style="bold cyan"))
     where.add_row("broker", Text(cluster.broker, style="cyan"))

@@ -91,7 +91,7 @@ def _send(
     queue: str | None,
     as_json: bool,
 ) -> int:
-    """Send all groups of messages and print the results; return the number of messages."""
+    """Send all groups of messages, print the results, and return the number of messages."""
     from cometmq.client import Producer, ProducerSettings
 
     sent = 0

@@ -161,7 +161,7 @@ def repair_store(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build queues and index again from the log, and wrap what is damaged in it.
+    """Rebuild queues and index from the log, and wrap damaged bytes of the log in records that no consumer gets.
 
     Damaged bytes are kept in DIR/cut before they are changed.
     """
@@ -185,7 +185,6 @@ def _repair(
     cut: bool,
     on_progress: Callable[[int], None],
 ) -> "RepairPlan":
-    """Repair the store, or only plan it; return the plan."""
     from cometmq.net.clock import SystemClock
     from cometmq.offline.repair import plan_repair, repair
 
@@ -212,7 +211,6 @@ def store_settings(config: str | None) -> "StoreSettings | None":
 
 @contextmanager
 def _found(folder: Path, config: str | None) -> "Iterator[FoundStore]":
-    """Open the store of a folder for reading."""
     from cometmq.offline.found import find_store
     from cometmq.store.real_disk import RealDisk
 
@@ -224,7 +222,6 @@ def _found(folder: Path, config: str | None) -> "Iterator[FoundStore]":
 
 
 def _log_size(found: "FoundStore") -> int:
-    """Return the size of the log's files in bytes."""
     return found.log.chain.end - found.log.chain.start
 
 

@@ -52,7 +52,7 @@ def rebuild_store(
 ) -> None:
     """Make queue files and index anew from the log; the broker must be stopped.
 
-    With --topic only the queues of these topics, and no index. Bytes of the log that are no record are findings; status 1 then.
+    With --topic only the queues of these topics, and no index. Bytes of the log that are not a record are findings; status 1 then.
     """
     need_arrow()
     from cometmq.net.clock import SystemClock
@@ -131,8 +131,8 @@ def archive_store(
 ) -> None:
     """Write the log as Parquet files, by topic and day; what is archived already is left out.
 
-    A broker may have the store open. Each place gets all that the log has. Bytes of the log that are no record, or not what their
-    record says, and what the log has deleted before it was archived are findings; status 1 then.
+    A broker may have the store open. A new place gets the whole log. Findings, with status 1: bytes of the log that are not a record or
+    differ from what their record says, and parts of the log that were deleted before they were archived.
     """
     need_arrow()
     from cometmq.offline import archive
@@ -175,7 +175,7 @@ def restore_store(
     end: RangeEnd = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a store again out of an archive, bit by bit, with the file sizes that it had.
+    """Recreate a store from an archive: the same bytes of log, and the same file sizes.
 
     Records that the archive lacks are findings; status 1 then.
     """

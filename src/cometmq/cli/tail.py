@@ -94,7 +94,6 @@ async def _tail(
 
 
 async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: str | int) -> int:
-    """Return the queue offset to start at."""
     if place == START_EARLIEST:
         return await consumer.min_offset(queue)
     if isinstance(place, int):

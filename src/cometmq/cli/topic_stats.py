@@ -87,7 +87,7 @@ def queues(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show each queue of a topic: who sees it, what it holds, when the last message came; status 1 when a broker does not answer."""
+    """Show each queue of a topic, its use by consumers and producers, and its messages; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> bool:
         held = await clients.inspector.topic_stats(topic)

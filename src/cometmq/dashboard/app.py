@@ -174,7 +174,7 @@ class Application:
         return None
 
     async def _is_gone(self, session: Session, request: Request) -> bool:
-        """Log a cluster user out if the cluster refuses them by now; return whether it did. Most pages send it no request."""
+        """Ask the cluster, as most pages do not, if it still accepts a user of its own; if not, log them out and return True."""
         now_ms = self._context.clock.now_ms()
         if session.credentials is None or now_ms - session.checked_ms < _CHECKED_MS:
             return False

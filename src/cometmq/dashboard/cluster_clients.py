@@ -91,12 +91,10 @@ class ClusterClients:
         self._of_users: dict[Credentials, ClusterClient] = {}
 
     async def __aenter__(self) -> Self:
-        """Start the dashboard's own clients."""
         await self.own.start()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close all clients."""
         await self.keep_only(lambda _credentials: False)
         await self.own.close()
 

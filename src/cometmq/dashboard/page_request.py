@@ -62,11 +62,11 @@ class PageRequest:
     Attributes:
         http: The HTTP request.
         context: The parts that all pages share.
-        session: Session of the user.
+        session: The user's session.
         cluster: Clients of the cluster that sign with the user's credentials, or with the dashboard's for its own users.
         fields: Fields of the address or of the submitted form.
         problem: Error of the form on this page that was just submitted; empty if there is none.
-        subject: Name of the thing that an action changes, for the audit.
+        subject: The object of an action, such as a topic's name, for the audit.
     """
 
     http: Request

@@ -157,12 +157,10 @@ class Dashboard:
         return FIRST_USER
 
     async def __aenter__(self) -> Self:
-        """Start."""
         await self.start()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        """Close."""
         await self.close()
 
 

@@ -47,7 +47,6 @@ class DashboardSettings:
     sample_seconds: float = 5.0
 
     def __post_init__(self) -> None:
-        """Check the settings, also in combination."""
         if (self.certificate is None) != (self.key is None):
             raise SettingsError("a certificate and its key go together: name both, or none")
         if not (self.is_secure or is_loopback(self.host)):

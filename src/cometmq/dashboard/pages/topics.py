@@ -112,7 +112,6 @@ async def show_topics(request: PageRequest) -> Response:
 
 
 def _absent(missing: Sequence[AbsentBroker], rows: Sequence[TopicRow]) -> list[str]:
-    """Return the brokers whose data is missing in these rows."""
     silent = (each for row in rows if row.stats for each in row.stats.absent)
     return sorted({str(each) for each in (*missing, *silent)})
 
