@@ -218,7 +218,6 @@ class ConsumerSettings(ClientSettings):
         pull_count: pullBatchSize; maximum number of messages per pull (a broker returns at most 32).
         pull_bytes: pullBatchSizeInBytes; maximum size of a pull's messages, bytes; 0: the broker's limit.
         suspend_ms: brokerSuspendMaxTimeMillis; how long a broker may hold a pull that finds no message (long polling), ms.
-        suspended_timeout_ms: consumerTimeoutMillisWhenSuspend; has no effect: such a pull times out after `suspend_ms` + 15 s.
         allocation: allocateMessageQueueStrategy; assigns queues to the members of the group: a function of
             `cometmq.client.consumer.allocation` or your own. Must be the same in all members.
         rebalance_interval_ms: rocketmq.client.rebalance.waitInterval; time between two rebalances, ms.
@@ -237,7 +236,6 @@ class ConsumerSettings(ClientSettings):
     pull_count: int = number(32, most=1024)
     pull_bytes: int = number(256 * 1024, least=0)
     suspend_ms: int = number(15_000, least=0)
-    suspended_timeout_ms: int = number(30_000)
     allocation: Allocation = allocate_averagely
     rebalance_interval_ms: int = number(20_000)
     persist_interval_ms: int = number(5_000)
@@ -250,12 +248,6 @@ class ConsumerSettings(ClientSettings):
     auto_commit: bool = True
     body_size_max: int = number(64 * 1024 * 1024)
     offsets_folder: str = ""
-
-    def __post_init__(self) -> None:
-        ClientSettings.__post_init__(self)
-        # Checked as in DefaultLitePullConsumerImpl, where the client would otherwise time out before the broker answers.
-        if self.suspended_timeout_ms <= self.suspend_ms:
-            raise refused(self, "suspended_timeout_ms", f"over suspend_ms ({self.suspend_ms})")
 
     def offsets_path(self, ip: str, group: str) -> Path:
         """Return the path of a broadcasting group's offsets.json on this machine, the same as in the Java client."""

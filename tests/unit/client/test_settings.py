@@ -90,7 +90,6 @@ def test_every_number_has_bounds(kind):
         (PushSettings, {"allocation": "averagely"}, "a function"),
         (PushSettings, {"commit_by_listener": True}, "False without orderly"),
         (PushSettings, {"orderly": True, "lock_valid_ms": 9}, "over lock_interval_ms"),
-        (ConsumerSettings, {"suspended_timeout_ms": 15_000}, "over suspend_ms"),
         (ConsumerSettings, {"consume_timestamp_ms": -1}, "or None"),
         (SimpleSettings, {"consume_from": ConsumeFrom.TIMESTAMP}, "FIRST or LAST"),
         (ProducerSettings, {"compression": 3}, "Compression.LZ4"),
