@@ -44,12 +44,7 @@ def is_asked() -> bool:
 
 
 def conditions_of(filters: Iterable[Filter], known: Kept) -> Kept:
-    """Return conditions that require the known ones and all filters.
-
-    Args:
-        filters: Filters of a query.
-        known: Conditions that already apply to the rows.
-    """
+    """Return conditions on rows that include the known ones and all filters of a query."""
     return reduce(_and, filters, known)
 
 

@@ -36,8 +36,7 @@ def message_schema(
 
     Args:
         columns: Names as in `COLUMNS`, ignoring case; empty for all.
-        properties_format: "map" for MAP<STRING,STRING>, "raw" for the stored text, "json" for a JSON
-            object as text.
+        properties_format: "map" for MAP<STRING,STRING>, "raw" for the stored text, "json" for a JSON object as text.
 
     Raises:
         SettingsError: A name is not a column; the message suggests the nearest one.

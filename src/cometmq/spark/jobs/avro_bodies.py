@@ -64,12 +64,7 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class AvroBodies:
-    """Body form of one Avro schema.
-
-    Attributes:
-        schema: Schema as JSON text.
-        columns: Columns of the record.
-    """
+    """Body form of one Avro schema, kept as JSON text."""
 
     schema: str
     columns: StructType

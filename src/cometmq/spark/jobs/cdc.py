@@ -153,11 +153,6 @@ def _table(
 class ChangeDecoder:
     """Decoder of change messages.
 
-    Args:
-        options: Options of the job.
-        row: Columns of a row.
-        keys: Columns that identify a row.
-
     Raises:
         SettingsError: A column has a type that JSON values cannot have.
     """

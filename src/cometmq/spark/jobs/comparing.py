@@ -15,13 +15,7 @@ SHOWN_MAX = 1000
 
 
 class TaskRunner:
-    """Runner of parts of copies as Spark tasks; finished parts are recorded in the run's manifest.
-
-    Args:
-        spark: Spark session.
-        run: Run that compares.
-        reading: Supplies the size of a part.
-    """
+    """Runner of parts of copies as Spark tasks; finished parts are recorded in the run's manifest."""
 
     def __init__(self, spark: SparkSession, run: Run, reading: CopyReading) -> None:
         self._spark = spark

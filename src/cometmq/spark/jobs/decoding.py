@@ -43,12 +43,7 @@ class BodyOptions(JobOptions):
 
 @dataclass(frozen=True)
 class DecodedBody:
-    """Form of bodies with its columns.
-
-    Attributes:
-        form: Decodes a body in a task.
-        schema: Columns as the user wants them.
-    """
+    """Form of bodies, with the columns that the user wants."""
 
     form: BodyForm
     schema: StructType

@@ -1,7 +1,7 @@
-"""The manifest of a run: `_jobs/<id>.json` beside its output, on any file system.
+"""Manifest of a run: `_jobs/<id>.json` beside its output, on any file system.
 
-It is written under another name and renamed, so a reader sees the old one or the new one. A
-manifest with the status "running" whose process is gone is one of a killed run.
+It is replaced atomically by a rename. A manifest with the status "running" whose process no longer exists belongs
+to a killed run.
 
     {"id": "table-1f0c…", "job": "table", "status": "done", "options": {…}, "ranges": […],
      "counts": {"rows": 1000}, "batch": 3, "before": {"rows": 750}, "files": […], …}
@@ -27,32 +27,32 @@ _NOT_WRITABLE = (FileExistsError, FileNotFoundError, NotADirectoryError, Permiss
 
 
 class RunGoesOn(CometError):
-    """Raised where another run writes to the same place."""
+    """Raised if another run is writing to the same place."""
 
 
 @dataclass
 class Manifest:
-    """The state of a run, as its file keeps it.
+    """State of a run, as stored in its file.
 
     Attributes:
-        id: the job and a hash of what it was told to do.
-        job: its name.
-        name: the part of its files' names that tells them from those of other runs, also from those of a run with the
-            same id whose manifest was deleted; empty: the hash in the id.
-        options: what it was told to do.
-        status: where it is.
-        ranges: what it reads, as its source describes it; fixed when it begins.
-        counts: what it has done so far.
-        batch: the micro-batch that was counted last; -1 before the first.
-        before: the counts before that one, so that it is counted once though it runs twice.
-        ahead: of a run that sends: the micro-batch that was begun last, and where the target's
-            queues ended before it.
-        files: what it has written, where a job names its files.
-        result: the answer, where it is a table: `{"columns": […], "rows": […]}`.
-        versions: of CometMQ, Spark and Python.
-        started_ms: when the first run began, ms since 1970.
-        ended_ms: when the last run ended; None while it runs.
-        error: why it failed.
+        id: Name of the job and a hash of the options that determine what it does.
+        job: Name of the job.
+        name: Part of the names of its files that distinguishes them from those of other runs, even of an earlier run with
+            the same id whose manifest was deleted; empty for the hash in the id.
+        options: Options that determine what the run does.
+        status: State of the run.
+        ranges: Finished parts with their results, or facts that the job fixes at its start.
+        counts: Totals so far.
+        batch: Last micro-batch that was counted; -1 before the first.
+        before: Counts before that micro-batch, so that it is counted once even if it is repeated.
+        ahead: Plan noted before it is carried out: of a job that sends, the number of the last micro-batch and the ends
+            of the target's queues before it.
+        files: Files or folders that it has written, if the job records them.
+        result: Result, if it is a table: `{"columns": […], "rows": […]}`.
+        versions: Versions of CometMQ, Spark and Python.
+        started_ms: Start of the first run, ms since 1970.
+        ended_ms: End of the last run, ms since 1970; None while it runs.
+        error: Cause of a failure.
     """
 
     id: str
@@ -73,7 +73,7 @@ class Manifest:
     name: str = ""
 
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
-        """Add what a micro-batch did; one that runs again replaces what it did before."""
+        """Add the counts of a micro-batch; a repeated micro-batch replaces its earlier counts."""
         if batch != self.batch:
             self.batch, self.before = batch, dict(self.counts)
         names = {**self.before, **counts}
@@ -81,20 +81,20 @@ class Manifest:
 
 
 def manifest_id(job: str, what: dict[str, Any]) -> str:
-    """The id of a run, the same for the same deed: the job's name and a hash of its options."""
+    """Return the id of a run from the job's name and a hash of its options; the same options give the same id."""
     text = json.dumps([job, what], sort_keys=True, default=str)
     digest = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
     return f"{job.replace(' ', '-')}-{digest}"
 
 
 class JobFolder:
-    """The folder `_jobs` beside an output.
+    """Folder `_jobs` beside an output.
 
     Args:
-        place: where the output is: a path, or a URI that pyarrow's file systems know.
+        place: Place of the output: a path, or a URI that pyarrow's file systems support.
 
     Raises:
-        SettingsError: nobody knows such a place.
+        SettingsError: The place is not supported.
     """
 
     def __init__(self, place: str) -> None:
@@ -103,18 +103,18 @@ class JobFolder:
         self._folder = f"{self._root.rstrip('/')}/{FOLDER}"
 
     def checkpoint(self, run_id: str) -> str:
-        """The path of Spark's checkpoint of a run."""
+        """Return the path of Spark's checkpoint of a run."""
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.checkpoint"
 
     def audit(self, run_id: str, batch: int) -> str:
-        """The folder of the audits of a micro-batch (docs/format/spark-audit.md)."""
+        """Return the folder of the audit files of a micro-batch (docs/format/spark-audit.md)."""
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.audit/{batch}"
 
     def load(self, run_id: str) -> Manifest | None:
-        """The manifest of a run; None where there is none.
+        """Return the manifest of a run, or None if there is none.
 
         Raises:
-            SettingsError: the file is damaged, or of another version.
+            SettingsError: The file is damaged, or of another version.
         """
         path = self._path(run_id)
         if self._files.get_file_info(path).type != fs.FileType.File:
@@ -130,10 +130,10 @@ class JobFolder:
             ) from error
 
     def all(self, job: str) -> list[Manifest]:
-        """The manifests of all runs of a job.
+        """Return the manifests of all runs of a job.
 
         Raises:
-            SettingsError: one is damaged, or of another version.
+            SettingsError: A file is damaged, or of another version.
         """
         chosen = fs.FileSelector(self._folder, allow_not_found=True)
         names = [each.base_name for each in self._files.get_file_info(chosen)]
@@ -144,11 +144,11 @@ class JobFolder:
         return [found for each in wanted if (found := self.load(each)) is not None]
 
     def save(self, manifest: Manifest) -> None:
-        """Write a manifest, whole or not at all.
+        """Write a manifest atomically.
 
         Raises:
-            SettingsError: there is no such folder to write to.
-            OSError: the disk failed.
+            SettingsError: The folder cannot be written to.
+            OSError: The disk failed.
         """
         path = self._path(manifest.id)
         text = json.dumps(asdict(manifest), indent=1, default=str)
@@ -162,16 +162,16 @@ class JobFolder:
 
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
-        """Keep other runs out while the block runs; the system ends that when the process dies.
+        """Hold a lock that excludes other runs while the block runs; it ends when the process dies.
 
-        An object store has no such locks: there nothing is kept out.
+        Object stores have no such locks: there other runs are not excluded.
 
         Args:
-            name: of what is held: a run's id, or a name for the whole place.
+            name: Name of the lock: a run's id, or a name for the whole place.
 
         Raises:
-            RunGoesOn: another run holds it.
-            SettingsError: there is no such folder to write to.
+            RunGoesOn: Another run holds the lock.
+            SettingsError: The folder cannot be written to.
         """
         if not isinstance(self._files, fs.LocalFileSystem):
             yield

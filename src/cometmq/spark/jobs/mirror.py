@@ -1,7 +1,7 @@
-"""The job "mirror": topics of one cluster are kept the same in another, with a map of the offsets.
+"""Job "mirror": copies topics of one cluster to another, and records a map of the offsets.
 
-A queue of the source goes into one queue of the target, in its order. What was stored where is kept in
-`offsets/`: a consumer group that moves to the target begins where the map says.
+A queue of the source is copied to one queue of the target, in order. The map in
+`offsets/` tells where a consumer group that moves to the target has to start.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,10 +40,10 @@ class MirrorOptions(FlowOptions, JobOptions):
     """Options of the job `mirror`.
 
     Attributes:
-        source: nameservers of the cluster that is read.
-        target: nameservers of the cluster that is written.
-        topics: names, with commas between.
-        state: the folder for manifest, checkpoint and the map of offsets.
+        source: Nameservers of the cluster that is read.
+        target: Nameservers of the cluster that is written.
+        topics: Topics, separated by commas.
+        state: Folder for manifest, checkpoint and the map of offsets.
     """
 
     source: str = option("Nameservers of the cluster that is read.")
@@ -57,11 +57,10 @@ class MirrorOptions(FlowOptions, JobOptions):
 def run(spark: SparkSession, options: MirrorOptions) -> Report:
     """Keep topics of one cluster the same in another, with a map of their offsets.
 
-    Ids and the order of each queue are kept. A killed run goes on where it was and sends none
-    twice.
+    Message ids and the order of each queue are kept. A killed run is resumed and sends no message twice.
 
     Raises:
-        SettingsError: source and target are one cluster.
+        SettingsError: Source and target are the same cluster, or `prepare` finds unusable queues.
     """
     check_has_driver(spark, options, "mirror")
     if options.source == options.target:
@@ -89,11 +88,11 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
 
 
 def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
-    """Make the topics that the target lacks, and pair the queues.
+    """Create the topics that the target lacks, and assign a target queue to each source queue.
 
     Raises:
-        TopicNotFound: the source has no such topic.
-        SettingsError: of a topic that is there no queue can be read, or none of the target's be written.
+        TopicNotFound: The source has no such topic.
+        SettingsError: A topic has no readable queue in the source, or no usable one in the target.
     """
     places: dict[tuple[str, str, int], MessageQueue] = {}
     with Admin(source) as here, Admin(target) as there:
@@ -110,7 +109,7 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
                 most = max(queue.queue_id for queue in queues) + 1
                 there.create_topic(topic, queues=most)
                 route = there.route(topic)
-            # What was sent is read again, for the map and for a batch that is tried again.
+            # Sent messages are read again, for the map and for a repeated batch.
             goals = sorted({*route.write_queues(topic)} & {*route.read_queues(topic)})
             if not goals:
                 raise SettingsError(
@@ -124,7 +123,7 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
 
 
 def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int) -> None:
-    """Write what a micro-batch stored where: of each source queue the last message."""
+    """Write the map of a micro-batch: for each source queue, its last message and the place of the copy."""
     stored = target.stored(
         spark, target.ends_before(), "topic,brokerName,queueId,queueOffset,properties"
     )
@@ -145,7 +144,7 @@ def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int)
 
 
 def _placed(batch: DataFrame, places: Places) -> DataFrame:
-    """The messages as the sink takes them, each with its queue."""
+    """Convert messages to rows for the sink, each with its target queue."""
 
     def chosen(values: Mapping[str, str]) -> Column:
         pairs = [f.lit(text) for pair in values.items() for text in pair]

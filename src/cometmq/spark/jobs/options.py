@@ -1,4 +1,4 @@
-"""The options that every job takes."""
+"""Options common to all jobs."""
 
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
@@ -15,11 +15,11 @@ ProgressStyle = Literal["auto", "json", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """The options that every job takes.
+    """Options common to all jobs.
 
     Attributes:
-        dry_run: report ranges, files and rows, and do nothing.
-        progress: how a run tells how far it is.
+        dry_run: Whether to report ranges, files and rows without doing anything.
+        progress: How the progress of a run is shown.
     """
 
     dry_run: bool = option("Say what would be done, and do nothing.", False, is_what=False)
@@ -30,10 +30,10 @@ class JobOptions:
     )
 
     def check_given(self) -> None:
-        """Refuse options that are needed and were given an empty text.
+        """Check that no required option is an empty text.
 
         Raises:
-            SettingsError: one was.
+            SettingsError: One is empty.
         """
         for each in fields(self):
             is_needed = each.default is MISSING or each.name == "state"
@@ -43,7 +43,7 @@ class JobOptions:
                 raise SettingsError(f"{name} is empty: {each.metadata['help']}")
 
     def what(self) -> dict[str, Any]:
-        """The values that say what is done, by name: what tells one run from another."""
+        """Return the values that determine what is done, by name; they distinguish one run from another."""
         return {
             each.name: _as_one(getattr(self, each.name), is_place=each.name in _PLACES)
             for each in fields(self)
@@ -52,10 +52,10 @@ class JobOptions:
 
 
 def _as_one(value: Any, *, is_place: bool) -> Any:
-    """Return a place in its one spelling.
+    """Return a place in canonical form, since it becomes part of a run's id.
 
-    A path from the root: the same relative path names another folder in another working directory, and its run must not go
-    on where this one ended. A URI: to `s3a://` is the run that was to `s3://`.
+    Paths become absolute: the same relative path is another folder in another working directory, and must not resume the
+    run there. URIs are unified: a run to `s3a://` is the run to `s3://`.
     """
     is_one = isinstance(value, str) and (("://" in value) or (is_place and value))
     return same_place(value) if is_one else value

@@ -1,6 +1,6 @@
-"""The origin of a job's messages: topics of a cluster, a store's directory, an archive's files.
+"""Origin of a job's messages: topics of a cluster, a store's directory, or an archive's files.
 
-All three give the columns of docs/spark/schema.md, as a batch or as a stream.
+Each is read as a batch or as a stream with the columns of docs/spark/schema.md.
 """
 
 import os
@@ -29,14 +29,14 @@ from cometmq.spark.options import NAME_SERVERS_VARIABLE, time_ms, words
 from cometmq.spark.schema import message_schema
 
 _NAMESERVER_DEFAULT = "127.0.0.1:9876"
-_TRIGGER_BYTES = 512 << 20  # Of a store's log in one micro-batch.
-# Options that leave out messages of the ranges or files that a plan counts.
+_TRIGGER_BYTES = 512 << 20  # Maximum bytes of a store's log in one micro-batch.
+# Options by which a run may read fewer messages than the plan counts.
 _NARROWING = {
     "topic": ("tag", "where"),
     "store": ("topic", "since", "until", "where"),
     "archive": ("since", "until", "where"),
 }
-_ARCHIVED = "topic=*"  # An archive's messages; beside them lies what is no table.
+_ARCHIVED = "topic=*"  # Folders of an archive with messages; other folders hold metadata.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +44,8 @@ class ClusterOptions:
     """Options that choose the cluster.
 
     Attributes:
-        nameserver: "host:port", several with ';' between; empty: what NAMESRV_ADDR says in the
-            environment of the driver, as for every client, else 127.0.0.1:9876.
+        nameserver: "host:port", several separated by ';'; empty for NAMESRV_ADDR in the driver's environment,
+            as for every client, or else 127.0.0.1:9876.
     """
 
     nameserver: str = option(
@@ -53,7 +53,7 @@ class ClusterOptions:
     )
 
     def __post_init__(self) -> None:
-        """Work out who is asked when nobody is named."""
+        """Set the default nameserver if none is given."""
         if not self.nameserver:
             found = os.environ.get(NAME_SERVERS_VARIABLE) or _NAMESERVER_DEFAULT
             object.__setattr__(self, "nameserver", found)
@@ -61,16 +61,16 @@ class ClusterOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FromOptions(ClusterOptions):
-    """Options that choose messages; exactly one of topic, store and archive says where they are.
+    """Options that choose messages; exactly one of topic, store and archive gives their place.
 
     Attributes:
-        topic: topics, with commas between; with store or archive: only these.
-        store: a store's directory.
-        archive: a folder or URI that the job "archive" wrote.
-        tag: only messages with one of these tags ("a || b"), by the broker; of topics only.
-        since: only messages stored at or after this time.
-        until: only messages stored before this time.
-        where: only messages for which this SQL holds, over the columns of the schema.
+        topic: Topics, separated by commas; with store or archive, the only topics to read.
+        store: Directory of a store.
+        archive: Folder or URI that the job "archive" wrote.
+        tag: Only messages with one of these tags ("a || b"), filtered by the broker; for topics only.
+        since: Only messages stored at or after this time.
+        until: Only messages stored before this time.
+        where: Only messages for which this SQL condition over the columns holds.
     """
 
     topic: str = option("Topics, with commas between.", "")
@@ -83,10 +83,10 @@ class FromOptions(ClusterOptions):
 
 
 def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
-    """The options of the format "rocketmq" for a batch of these messages.
+    """Return the options of the format "rocketmq" for a batch of these messages.
 
     Raises:
-        SettingsError: a time that is none.
+        SettingsError: A time is invalid.
     """
     given = {
         "nameServer": options.nameserver,
@@ -98,7 +98,7 @@ def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
 
 
 def _times(options: FromOptions) -> dict[str, str]:
-    """The bounds of store time, as both formats take them."""
+    """Return the bounds of the store time, as options of both formats."""
     given = {}
     if options.since:
         given["startingTimestamp"] = str(time_ms(options.since, "--since"))
@@ -108,7 +108,7 @@ def _times(options: FromOptions) -> dict[str, str]:
 
 
 def store_options(options: FromOptions, columns: str) -> dict[str, str]:
-    """The options of the format "rocketmq-store"; what is broken in a log fails the job."""
+    """Return the options of the format "rocketmq-store"; damage in the log fails the job."""
     given = {"path": hadoop_place(options.store), "topics": options.topic, "columns": columns}
     return {**given, "mode": "FAILFAST"}
 
@@ -116,16 +116,16 @@ def store_options(options: FromOptions, columns: str) -> dict[str, str]:
 def read_batch(
     spark: SparkSession, options: FromOptions, columns: str = "", **more: str
 ) -> DataFrame:
-    """The messages that are there now.
+    """Return the messages that exist now.
 
     Args:
-        spark: the session.
-        options: which.
-        columns: those that are needed, with commas between; none: all.
-        more: options of the format "rocketmq", where the messages are in topics.
+        spark: Spark session.
+        options: Messages to read.
+        columns: Required columns, separated by commas; empty for all.
+        more: Further options of the format "rocketmq", used for topics.
 
     Raises:
-        SettingsError: not exactly one place is named.
+        SettingsError: Not exactly one place is given.
     """
     if _kind(options) == "topic":
         given = {**topic_options(options, columns), **more}
@@ -144,23 +144,23 @@ def read_batch(
 def read_stream(
     spark: SparkSession, options: FromOptions, *, rows_max: int, columns: str = ""
 ) -> DataFrame:
-    """The messages that are there and those that come, as a stream from their beginning.
+    """Return existing and future messages as a stream, from the first message on.
 
     Args:
-        spark: the session.
-        options: which.
-        rows_max: the most of one micro-batch; of an archive at most eight of its files are one.
-        columns: those that are needed, with commas between; none: all.
+        spark: Spark session.
+        options: Messages to read.
+        rows_max: Maximum messages per micro-batch; stores have a limit in bytes, archives of eight files.
+        columns: Required columns, separated by commas; empty for all.
 
     Raises:
-        SettingsError: not exactly one place is named.
-        TopicNotFound: the nameserver knows no such topic.
+        SettingsError: Not exactly one place is given.
+        TopicNotFound: A topic does not exist.
     """
     if _kind(options) == "topic":
-        # Of a stream's planner Spark only says that it is gone; here a wrong name is said. What a broker
-        # has that is away a run without an end waits for, and one with an end refuses itself.
+        # Detect a wrong name here: in the stream, Spark would only report that its planner died. Offline brokers are
+        # no error here, because a stream without end waits for them, and one with an end refuses to start itself.
         _queue_ranges({**topic_options(options, "topic"), "failOnDataLoss": "false"}, {})
-        # A stream has no end: what is stored later is left out by the filter.
+        # A stream cannot have an end; the filter drops later messages.
         given = topic_options(replace(options, until=""), columns)
         given.setdefault("startingOffsets", "earliest")
         given["maxOffsetsPerTrigger"] = str(rows_max)
@@ -177,10 +177,10 @@ def read_stream(
 
 
 def _archive(place: str) -> str:
-    """The place of an archive as Spark takes it.
+    """Return the place of an archive in the form that Spark expects.
 
     Raises:
-        SettingsError: no messages are there.
+        SettingsError: There are no archived messages.
     """
     folder = StoreFolder(place)
     there = folder.entries(folder.root)
@@ -193,14 +193,14 @@ def _archive(place: str) -> str:
 
 
 def _archived(spark: SparkSession, place: str) -> StructType:
-    """The columns of an archive's files; a topic named 007 is text though its folder looks else."""
+    """Return the columns of an archive's files; topics are text, although Spark would read a folder named 007 as a number."""
     try:
         there = (
             spark.read.option("basePath", place)
             .parquet(f"{read_path(place)}/{_ARCHIVED}")
             .schema
         )
-    except AnalysisException as error:  # It cannot tell columns of no file.
+    except AnalysisException as error:  # Spark cannot derive columns without files.
         raise SettingsError(f"--archive {place}: there is no file in its folders") from error
     return StructType(
         [
@@ -211,14 +211,14 @@ def _archived(spark: SparkSession, place: str) -> StructType:
 
 
 def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
-    """The report of a dry run: ranges of queues, or files.
+    """Return the report of a dry run: ranges of queues, or files.
 
     Args:
-        options: which messages.
-        read: offsets that an earlier run has read up to, as its checkpoint holds them.
+        options: Messages to read.
+        read: Offsets up to which an earlier run has read, as in its checkpoint.
 
     Raises:
-        SettingsError: not exactly one place is named.
+        SettingsError: Not exactly one place is given.
     """
     if _kind(options) == "topic":
         report = _queue_ranges(topic_options(options, "topic"), read or {})
@@ -244,9 +244,9 @@ def _kind(options: FromOptions) -> str:
 def _filtered(frame: DataFrame, options: FromOptions) -> DataFrame:
     is_of_cluster = _kind(options) == "topic"
     if options.archive:
-        # What was no record when it was archived is a row, too, but no message.
+        # Damaged parts of the log are archived as rows, too, but are no messages.
         frame = frame.where(f.col("topic").isNotNull())
-    # A store's other topics are left out by its reader; a job may read it without the column.
+    # A store's reader filters topics itself, and its rows may lack the column.
     if options.topic and not is_of_cluster and "topic" in frame.columns:
         frame = frame.where(
             f.col("topic").isin([each.strip() for each in options.topic.split(",")])
@@ -271,7 +271,7 @@ def _queue_ranges(given: dict[str, str], read: dict[str, Any]) -> Report:
 
 
 def _files(place: str, topics: Sequence[str]) -> Report:
-    """The files of an archive; of some topics those in their folders."""
+    """Return the files of an archive, limited to the folders of the given topics."""
     files, root = open_place(_archive(place))
     found = [
         each
@@ -298,10 +298,10 @@ def _files(place: str, topics: Sequence[str]) -> Report:
 
 
 def _topic_of(path: str) -> str:
-    """The topic in whose folder an archive's file lies."""
+    """Return the topic of an archive's file from its folder."""
     return unquote(path.lstrip("/").partition("/")[0].removeprefix("topic="))
 
 
 def _is_hidden(path: str) -> bool:
-    """Whether Spark passes over it: a name on its way begins with a sign for that."""
+    """Return whether Spark ignores a file because a part of its path starts with "_" or "."."""
     return any(name.startswith(("_", ".")) for name in path.split("/"))

@@ -1,4 +1,4 @@
-"""Shows the progress of a run on stderr: rows, rows/s, MB/s and the time left."""
+"""Progress of a run on stderr: rows, rows/s, MB/s and the remaining time."""
 
 import json
 import sys
@@ -17,15 +17,15 @@ _ERASE_LINE = "\r\x1b[K"
 
 @dataclass
 class ProgressCounts:
-    """The rows, bytes and tasks that are done, and those to be done.
+    """Finished and total rows, bytes and tasks.
 
     Attributes:
-        rows: done.
-        size: bytes done; 0 where nobody counts them.
-        rows_total: to be done; None where there is no end.
-        tasks: done, of the Spark jobs that run.
-        tasks_total: of them in all.
-        behind: messages between what a stream has read and what is there; None for a batch.
+        rows: Rows done.
+        size: Bytes done; 0 if unknown.
+        rows_total: Total rows; None if unknown or without end.
+        tasks: Finished tasks of the running Spark jobs.
+        tasks_total: Total tasks of these jobs.
+        behind: Messages that a stream has not read yet; None for a batch.
     """
 
     rows: int = 0
@@ -37,13 +37,13 @@ class ProgressCounts:
 
 
 class RunProgress:
-    """Tells how far a run is.
+    """Progress display of a run.
 
     Args:
-        style: "auto" (a line, on a terminal only), "json" (a line of JSON a second) or "none".
-        name: of the job.
-        stream: where to.
-        clock: seconds, from any beginning.
+        style: "auto" (one line, only on a terminal), "json" (a line of JSON per second) or "none".
+        name: Name of the job.
+        stream: Output; stderr by default.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class RunProgress:
         self._clock = clock
         self._began = clock()
         self._shown_at = -1.0
-        # A watching thread, a listener's thread and the job itself tell of the same run.
+        # Updates come from a watching thread, a listener's thread and the job itself.
         self._lock = Lock()
         self._size_total = 0
 
     def expect(self, rows: int | None, size: int = 0) -> None:
-        """Set the rows (None: nobody knows) and bytes that are to be done."""
+        """Set the total rows (None if unknown) and bytes."""
         self.counts.rows_total = rows
         self._size_total = size
 
     def at_share(self, done: int, total: int) -> None:
-        """Set the tasks that are done; the rows are taken to be spread alike."""
+        """Set the number of finished tasks; estimates rows and bytes from their share of all tasks."""
         counts = self.counts
         counts.tasks, counts.tasks_total = done, total
         if total:
@@ -88,7 +88,7 @@ class RunProgress:
         self.show()
 
     def show(self, *, is_last: bool = False) -> None:
-        """Print the progress, if it is time to."""
+        """Print the progress if the last output is long enough ago."""
         with self._lock:
             now = self._clock()
             if self._style == "none" or (
@@ -103,7 +103,7 @@ class RunProgress:
             self._stream.flush()
 
     def state(self) -> dict[str, object]:
-        """The progress as JSON."""
+        """Return the progress as a JSON object."""
         counts = self.counts
         seconds = max(self._clock() - self._began, 1e-3)
         left = None

@@ -1,9 +1,9 @@
-"""Protobuf bodies, by Google's library: one message of a descriptor set, as `protoc` makes it.
+"""Protobuf bodies, decoded by Google's library: one message type of a descriptor set made by `protoc`.
 
-A field that was not set is null where its presence is known, and else its default; uint32 is a BIGINT and
-uint64 a DECIMAL(20), so that no value is another one; an enum is its name, or its number where it has none;
-`google.protobuf.Timestamp` is a TIMESTAMP. Fields that the descriptor does not know are passed over, as every
-reader of Protobuf does. Recursive messages have no columns.
+A field that is not set is null if its presence is tracked, and otherwise its default. uint32 becomes BIGINT and
+uint64 DECIMAL(20), so that no value changes; an enum its name, or its number if it has no name;
+`google.protobuf.Timestamp` a TIMESTAMP. Unknown fields are ignored, as by every Protobuf reader.
+Recursive messages are not supported.
 """
 
 from collections.abc import Callable
@@ -56,12 +56,12 @@ Taken = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class ProtobufBodies:
-    """Bodies of one message type.
+    """Body form of one Protobuf message type.
 
     Attributes:
-        descriptors: a FileDescriptorSet, serialised.
-        message: the message's full name.
-        columns: the columns.
+        descriptors: Serialized FileDescriptorSet.
+        message: Full name of the message type.
+        columns: Columns of the message.
     """
 
     descriptors: bytes
@@ -71,10 +71,10 @@ class ProtobufBodies:
 
     @classmethod
     def of(cls, file: str, message: str) -> "ProtobufBodies":
-        """Read the columns from a file that `protoc --include_imports --descriptor_set_out=FILE` has made.
+        """Derive the columns from a file made by `protoc --include_imports --descriptor_set_out=FILE`.
 
         Raises:
-            SettingsError: it is none, or has no such message, or the message has no columns.
+            SettingsError: The file is no descriptor set, lacks the message, or the message cannot be expressed as columns.
         """
         if not message:
             raise SettingsError("--format protobuf needs --message, the message's name")
@@ -89,14 +89,14 @@ class ProtobufBodies:
         return cls(content, message, _columns(found, ()))
 
     def reader(self) -> Reader:
-        """Reads one body."""
+        """Return a function that decodes one body."""
         found = _found(self.descriptors, self.message)
         parse, taken = GetMessageClass(found).FromString, _taken_of(found)
         return lambda body: taken(parse(body))
 
 
 def _found(content: bytes, message: str) -> Descriptor:
-    """The message's type, out of a pool of its own."""
+    """Return the descriptor of the message, from a separate pool."""
     pool, names = DescriptorPool(), []
     files = FileDescriptorSet.FromString(content).file
     try:
@@ -154,7 +154,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _taken_of(message: Descriptor) -> Taken:
-    """A function that gives a message as a dict of what Arrow takes."""
+    """Return a function that converts a message to a dict of values for Arrow."""
     fields = [(each.name, each.has_presence, _field_taken(each)) for each in message.fields]
 
     def taken(one: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The job "rebuild-index": queue files and index files made anew from the log.
+"""Job "rebuild-index": recreates queue files and index files from the log.
 
-They are made beside the old ones and put in their place at the end; the broker must be stopped.
+The new files replace the old ones at the end; the broker must be stopped.
 """
 
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class RebuildOptions(JobOptions):
     """Options of the job that rebuilds queues and index.
 
     Attributes:
-        store: its directory, on this machine.
-        topic: only the queues of these topics, with commas between; then no index is made.
-        check: compare with the files that are there, and change nothing.
-        out: another directory for the new files; the store stays as it is.
+        store: Directory of the store, on this machine.
+        topic: Topics whose queues are rebuilt, separated by commas; then no index is built.
+        check: Whether to compare with the existing files and change nothing.
+        out: Other directory for the new files; the store is not changed.
     """
 
     store: str = option("The store's directory, on this machine.")
@@ -39,11 +39,11 @@ class RebuildOptions(JobOptions):
 def run(spark: SparkSession, options: RebuildOptions) -> Report:
     """Make a store's queue files and index anew from its log; the broker must be stopped.
 
-    Bytes of the log that are no record are findings.
+    Bytes of the log that are not a record are findings.
 
     Raises:
-        StoreLocked: a broker has the directory.
-        StoreDamaged: two records of one life of a queue have the same queue offset, or there is no log, or nothing of it can be read.
+        StoreLocked: A broker is using the directory.
+        StoreDamaged: There is no log, nothing in it is readable, or two records of one life of a queue have the same offset.
     """
     made = StoreRebuild.of(
         local_place(options.store),
@@ -56,7 +56,7 @@ def run(spark: SparkSession, options: RebuildOptions) -> Report:
         return task_plan(tasks)
     place = "" if options.check else made.target.root if options.out else made.root
     with running("rebuild-index", options, place=place) as this:
-        # A killed run is gone on with; a finished one is done again: files may have been damaged.
+        # A killed run is resumed; a finished one is repeated, because files may have been damaged since.
         if this.is_finished or not this.manifest.ranges:
             this.begin_again()
             made.begin()

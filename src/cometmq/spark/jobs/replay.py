@@ -1,4 +1,4 @@
-"""The job "replay": messages of a topic, a store or an archive go into a topic again."""
+"""Job "replay": sends messages of a topic, a store or an archive to a topic again."""
 
 from dataclasses import dataclass
 
@@ -26,12 +26,12 @@ class ReplayOptions(FromOptions, FlowOptions):
     """Options of the job `replay`.
 
     Attributes:
-        to_topic: where to.
-        to_nameserver: of another cluster; empty: the one that is read, or `nameserver`.
-        map_time: deliver them with the time between them that they were stored with.
-        map_start: when the first is delivered; empty: when the first run begins.
-        map_speed: 2.0 lets half of that time pass between them, 0.5 twice of it.
-        state: the folder for manifest and checkpoint.
+        to_topic: Topic to send to.
+        to_nameserver: Nameservers of another cluster; empty for `nameserver`.
+        map_time: Whether to deliver the messages with the same intervals at which they were stored.
+        map_start: Delivery time of the first message; empty for the start of the first run.
+        map_speed: Factor by which intervals are shortened: 2.0 halves them, 0.5 doubles them.
+        state: Folder for manifest and checkpoint.
     """
 
     to_topic: str = option("The topic that gets the messages.")
@@ -45,11 +45,11 @@ class ReplayOptions(FromOptions, FlowOptions):
 def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = None) -> Report:
     """Send messages of a topic, a store or an archive to a topic again.
 
-    They keep their message ids, and the property REPLAY_OF says where each was read. A killed
-    run goes on where it was and sends none twice.
+    They keep their message ids; the property REPLAY_OF has the origin of each. A killed
+    run is resumed and sends no message twice.
 
     Raises:
-        SettingsError: a topic would be replayed into itself without an end.
+        SettingsError: A topic would be replayed into itself forever, or an option is invalid.
     """
     check_has_driver(spark, options, "replay")
     _check(options)
@@ -87,7 +87,7 @@ def _check(options: ReplayOptions) -> None:
 
 
 def _times(spark: SparkSession, options: ReplayOptions, clock: Clock) -> TimeMap:
-    # A condition may look at any column.
+    # A condition may use any column.
     messages = read_batch(spark, options, "" if options.where else "topic,storeTimestamp")
     return TimeMap.over(
         messages, start=options.map_start, speed=options.map_speed, now_ms=clock.now_ms()

@@ -1,4 +1,4 @@
-"""One run of a job: its manifest, its progress, and whether there is anything left to do.
+"""Run of a job: its manifest, its progress, and whether it is already finished.
 
 with running("table", options, place=options.to) as run:
 ...
@@ -21,17 +21,17 @@ from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.progress import RunProgress
 
-# Counts of a table or an archive as it stands; a run does not add to them.
+# Counts that describe the current state of a table or archive, rather than what runs have added.
 _STATES = frozenset({"keys", "kept", "end"})
 
 
 class Run:
-    """A run that goes on.
+    """Run in progress.
 
     Attributes:
-        manifest: what is known of it; `save` writes it.
-        progress: tells how far it is.
-        is_finished: an earlier run has done all of it.
+        manifest: State of the run, written by `save`.
+        progress: Progress display.
+        is_finished: Whether an earlier run has completed it.
     """
 
     def __init__(
@@ -50,20 +50,20 @@ class Run:
 
     @property
     def checkpoint(self) -> str:
-        """The path of Spark's checkpoint of this run."""
+        """Path of Spark's checkpoint of this run."""
         return self._folder.checkpoint(self.manifest.id)
 
     def audit_of(self, batch: int) -> str:
-        """The folder where the sink notes what brokers acknowledged of a micro-batch."""
+        """Return the folder in which the sink records what brokers acknowledged of a micro-batch."""
         return self._folder.audit(self.manifest.id, batch)
 
     @property
     def short_id(self) -> str:
-        """The part of names that tells its files from those of other runs."""
+        """Part of its file names that distinguishes them from those of other runs."""
         return self.manifest.name or self.manifest.id.rpartition("-")[2]
 
     def folder_of(self, name: str) -> str:
-        """A folder beside the output."""
+        """Return the path of a folder beside the output."""
         return f"{self._folder.place}/{name}"
 
     def save(self) -> None:
@@ -72,13 +72,13 @@ class Run:
             self._kept_in.save(self.manifest)
 
     def begin_again(self) -> None:
-        """Forget what earlier runs have done, so that this one does all of it."""
+        """Discard what earlier runs have done, so that this run does everything."""
         self.is_finished = False
         self.manifest.status, self.manifest.ranges = "running", []
         self.save()
 
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
-        """Add what a written micro-batch did, in the manifest and for the eye."""
+        """Add the counts of a finished micro-batch to the manifest and the progress display."""
         self.is_finished = False
         self.manifest.status = "running"
         self.manifest.count_batch(batch, counts)
@@ -87,7 +87,7 @@ class Run:
         self.progress.at(done.get("rows", 0), done.get("bytes", 0))
 
     def report(self, *, findings: Sequence[str] = (), notes: Sequence[str] = ()) -> Report:
-        """The report of a job that goes on from run to run: what there is in all, and what this run added."""
+        """Return the report of a job that continues over several runs: totals, and what this run added."""
         counts = self.manifest.counts
         return Report(counts, this_run=self._added(), findings=[*findings], notes=[*notes])
 
@@ -100,14 +100,14 @@ class Run:
         }
 
     def finish(self, report: Report) -> Report:
-        """Keep the report: what a second run gives back."""
+        """Store the report in the manifest, for `earlier` in the next run."""
         manifest = self.manifest
         manifest.counts = report.counts
         manifest.result = {"columns": list(report.columns), "rows": report.rows}
         return report
 
     def earlier(self) -> Report:
-        """The report of the run that finished it."""
+        """Return the report of the run that completed the job."""
         manifest = self.manifest
         return Report(
             counts=manifest.counts,
@@ -126,18 +126,18 @@ def running(
     is_alone: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[Run]:
-    """Begin a run, or go on with the one that was killed; its end is written to its manifest.
+    """Start a run or resume a killed one; its end is written to the manifest.
 
     Args:
-        job: its name.
-        options: what it is told.
-        place: the folder or URI in which `_jobs` lies; empty: nothing is kept of the run.
-        is_alone: no other run may write to the place meanwhile; False: only not the same run.
-        clock: tells the time.
+        job: Name of the job.
+        options: Options of the job.
+        place: Folder or URI that contains `_jobs`; empty to keep no manifest.
+        is_alone: Whether all other runs at the place are excluded, or only runs with the same options.
+        clock: Source of the time.
 
     Raises:
-        SettingsError: the place cannot be used, or an option that is needed is empty.
-        RunGoesOn: another run writes there.
+        SettingsError: The place cannot be used, or a required option is empty.
+        RunGoesOn: Another run is writing there.
     """
     options.check_given()
     clock = clock or SystemClock()
@@ -166,7 +166,7 @@ def _running(
     else:
         manifest.status = "done"
     finally:
-        # A run that found nothing to do leaves no trace.
+        # A run that found nothing to do changes nothing.
         if not run.is_finished:
             manifest.ended_ms = clock.now_ms()
             run.save()
@@ -181,7 +181,7 @@ def _new(run_id: str, job: str, options: JobOptions, now_ms: int) -> Manifest:
 
 
 def read_before(job: str, options: JobOptions, place: str) -> dict[str, Any]:
-    """Up to where an earlier run of the same job has read: `{topic: {broker: {queue: offset}}}`."""
+    """Return the offsets up to which an earlier run of the same job has read: `{topic: {broker: {queue: offset}}}`."""
     run_id = manifest_id(job, options.what())
     return checkpointed(JobFolder(place).checkpoint(run_id))
 

@@ -1,8 +1,8 @@
-"""Micro-batches into topics, each message once though its batch may be sent twice.
+"""Sending of micro-batches to topics: each message once, even if its batch is repeated.
 
-Before a batch is sent, the manifest notes where the target's queues end; a batch that comes again is sent without the
-messages of which a copy stands behind these ends. A copy says by REPLAY_OF of which message it is: ids do not tell them
-apart, for the messages of a producer's batch have one.
+Before a batch is sent, the ends of the target's queues are recorded in the manifest; a repeated batch is sent without the
+messages that have a copy after these ends. The property REPLAY_OF identifies the original of a copy; message ids cannot,
+because messages of a producer's batch share one.
 """
 
 import json
@@ -31,13 +31,13 @@ Ends = dict[str, dict[str, dict[str, int]]]
 
 
 class SendTarget:
-    """The cluster and topics to which messages are sent.
+    """Cluster and topics to which messages are sent.
 
     Args:
-        run: whose batches they are.
-        nameserver: of the target.
-        topics: all that may be written to.
-        is_timed: they have a time of delivery, until which they wait in another topic.
+        run: Run that sends.
+        nameserver: Nameservers of the target.
+        topics: All topics that may be written to.
+        is_timed: Whether messages have a delivery time, until which they wait in another topic.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class SendTarget:
         self._topics = (*topics, WHEEL_TIMER_TOPIC) if is_timed else tuple(topics)
 
     def send(self, batch: DataFrame, number: int) -> dict[str, int]:
-        """Send a micro-batch of rows of `resent`; counts all of them.
+        """Send a micro-batch of rows from `resent`, and return the counts of all of them.
 
         Raises:
-            PySparkException: a message was not stored; the next run begins with this batch.
+            PySparkException: A message was not stored; the next run starts with this batch.
         """
         whole, seen = counted(batch)
         sent_before = self._begin(number)
         if sent_before is not None:
             stored = self._copied(batch.sparkSession, sent_before)
-            # Broadcast: the other side is not shuffled, so its rows keep their order.
+            # With a broadcast the other side is not shuffled, so its rows keep their order.
             is_copied = f.col("properties")[REPLAY_OF] == f.col(_COPIED)
             whole = whole.join(f.broadcast(stored), is_copied, "left_anti")
         writer = whole.drop("storeSize").write.format("rocketmq")
@@ -66,7 +66,7 @@ class SendTarget:
         return seen.get()
 
     def stored(self, spark: SparkSession, ends: Ends, columns: str) -> DataFrame:
-        """Messages that stand behind the ends now."""
+        """Return the messages stored after the given ends."""
         topics = [topic for topic in self._topics if topic in self._ends()]
         if not topics:
             return spark.createDataFrame([], message_schema(columns.split(",")))
@@ -76,12 +76,12 @@ class SendTarget:
         return reader.option("startingOffsets", json.dumps(offsets)).load()
 
     def _copied(self, spark: SparkSession, ends: Ends) -> DataFrame:
-        """The places of messages of which a copy stands behind the ends."""
+        """Return the origins (REPLAY_OF) of messages that have a copy after the ends."""
         copied = f.col("properties")[REPLAY_OF].alias(_COPIED)
         if WHEEL_TIMER_TOPIC not in self._topics:
             return self.stored(spark, ends, "properties").select(copied)
         stored = self.stored(spark, ends, "topic,properties")
-        # What waits there for its time may be for a topic that is none of ours.
+        # Messages waiting there may be for other topics.
         is_waiting = f.col("topic") == WHEEL_TIMER_TOPIC
         goal = f.when(is_waiting, f.col("properties")[keys_of.REAL_TOPIC]).otherwise(
             f.col("topic")
@@ -89,12 +89,12 @@ class SendTarget:
         return stored.where(goal.isin(*self._topics)).select(copied)
 
     def ends_before(self) -> Ends:
-        """The ends of the queues before the batch that was sent last."""
+        """Return the ends of the queues before the last batch."""
         ends: Ends = self._run.manifest.ahead["ends"]
         return ends
 
     def _begin(self, number: int) -> Ends | None:
-        """Note where the queues end; what was noted, if this batch was begun before."""
+        """Record the ends of the queues and return None; if this batch was begun before, return the recorded ends."""
         manifest = self._run.manifest
         if manifest.ahead.get("batch") == number:
             return self.ends_before()
@@ -109,7 +109,7 @@ class SendTarget:
                 try:
                     offsets = admin.topic_offsets(topic)
                 except TopicNotFound:
-                    continue  # It is made when the first message comes.
+                    continue  # The first message creates it.
                 for queue, held in offsets.items():
                     brokers = ends.setdefault(topic, {})
                     brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = (
@@ -125,13 +125,13 @@ def resent(
     due: Column | None = None,
     keep: Sequence[str] = (),
 ) -> DataFrame:
-    """Messages as the sink takes them: ids kept, `REPLAY_OF` says where each was read.
+    """Convert messages to rows for the sink; ids are kept, and REPLAY_OF gets the origin of each.
 
     Args:
-        messages: with `SENT_COLUMNS`.
-        topic: a column, where each goes.
-        due: a column, when each is delivered; None: at once.
-        keep: columns that stay beside those.
+        messages: Messages with `SENT_COLUMNS`.
+        topic: Column with the target topic of each.
+        due: Column with the delivery time of each; None for immediate delivery.
+        keep: Further columns to keep.
     """
     place = f.concat_ws(":", "topic", "brokerName", "queueId", "queueOffset")
     added = f.create_map(f.lit(REPLAY_OF), place)

@@ -1,4 +1,4 @@
-"""The job "sql": a question in SQL over topics, stores or archives."""
+"""Job "sql": runs an SQL query over topics, stores or archives."""
 
 import re
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ class SqlOptions(FromOptions, JobOptions):
     """Options of the job `sql`.
 
     Attributes:
-        query: a question; a statement that changes something is refused.
-        top: the most rows that are shown.
+        query: SQL query; statements that change something are refused.
+        top: Maximum number of rows in the result.
     """
 
     query: str = option("SELECT … FROM messages, or FROM a topic's name.", is_argument=True)
@@ -32,10 +32,10 @@ class SqlOptions(FromOptions, JobOptions):
 def run(spark: SparkSession, options: SqlOptions) -> Report:
     """Ask in SQL: `messages` is all that was named, each topic a view of its name.
 
-    What no name of SQL can hold in a topic's name is an underscore in the view's.
+    Characters of a topic's name that SQL does not allow in a name are underscores in the view's name.
 
     Raises:
-        SettingsError: nothing to read was named.
+        SettingsError: No source of messages was given.
     """
     if options.dry_run:
         return plan(options)
@@ -47,7 +47,7 @@ def run(spark: SparkSession, options: SqlOptions) -> Report:
     planned = plan(options).counts
     progress.expect(planned.get("rows"), planned.get("bytes", 0))
     with watched_tasks(spark, "sql", progress):
-        # Within another question only a question can stand: no DROP, no INSERT.
+        # As a subquery only a query is valid: no DROP, no INSERT.
         question = options.query.strip().rstrip(";")
         answer = spark.sql(f"SELECT * FROM (\n{question}\n)")  # noqa: S608  It is the user's own.
         report = Report.of_table(answer.limit(options.top))

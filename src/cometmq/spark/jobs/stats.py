@@ -1,4 +1,4 @@
-"""The job "stats": how many messages, how large, by topic, queue, tag, key, producer, window of time."""
+"""Job "stats": counts messages and bytes by topic, queue, tag, key, producer or time window."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -39,7 +39,7 @@ _COLUMN_OF = {
     "minute": "storeTimestamp",
 }
 _TIMES = ("minute", "hour", "day")
-_FOLLOWED = "stats windows"  # Not the run of a batch with the same options.
+_FOLLOWED = "stats windows"  # Distinct from a batch run with the same options.
 _SHARES = (0.5, 0.95, 0.99)
 
 
@@ -48,9 +48,9 @@ class StatsOptions(FromOptions, WindowOptions):
     """Options of the job `stats`.
 
     Attributes:
-        by: the groups: some of topic, broker, queue, tag, key, producer, group, minute, hour, day.
-        top: the largest groups only; 0: all of them.
-        to: a folder for the table as Parquet; empty: the table is only shown.
+        by: Grouping: some of topic, broker, queue, tag, key, producer, group, minute, hour, day.
+        top: Number of largest groups to show; 0 for all.
+        to: Folder to write the table to as Parquet; empty to only show it.
     """
 
     by: str = option(
@@ -64,7 +64,7 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
     """Count messages and bytes by topic, queue, tag, key, producer or time.
 
     Raises:
-        SettingsError: a group that there is not, or no place to read from.
+        SettingsError: A group is unknown, or no source of messages was given.
     """
     if options.top < 0:
         raise SettingsError(f"--top {options.top}: at least 0, which is all groups")
@@ -81,7 +81,7 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
 
 
 def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]) -> Report:
-    """Count the messages of each window, and write it when the window is over."""
+    """Count the messages of each window, and write a window when it is closed."""
     check_has_driver(spark, options, "stats --follow")
     if options.dry_run:
         return plan(options, read_before(_FOLLOWED, options, options.to))
@@ -109,7 +109,7 @@ def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]
 
 
 def _single(messages: DataFrame, options: StatsOptions, groups: dict[str, Column]) -> DataFrame:
-    """Each message as a row of what is summed up."""
+    """Convert each message to a row that can be summed up."""
     return messages.select(
         window_of(f.unix_millis("storeTimestamp"), options.window_ms),
         *(column.alias(name) for name, column in groups.items() if name != WINDOW),
@@ -130,16 +130,16 @@ def _folded(rows: DataFrame, groups: dict[str, Column]) -> DataFrame:
 
 
 def _finished(rows: DataFrame, over_ms: int) -> DataFrame:
-    """The rows of windows that are over, as they are written."""
+    """Return the rows of closed windows in their written form."""
     over = rows.where(f.col(WINDOW) < over_ms)
     return over.withColumn(WINDOW, f.timestamp_millis(WINDOW))
 
 
 def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:
-    """Messages, bytes, sizes and times of each group; the groups with the most messages first.
+    """Return messages, bytes, sizes and times of each group; groups with the most messages first.
 
-    `share` is the group's part of all messages: one key or queue with far more than the others
-    is what a skewed topic looks like.
+    Sizes are the 50th, 95th and 99th percentile of the stored sizes in bytes. A key or queue with
+    far more messages than the others indicates a skewed topic.
     """
     sizes = f.percentile_approx("storeSize", list(_SHARES)).alias("sizes")
     counted = messages.groupBy(*(column.alias(name) for name, column in groups.items())).agg(
@@ -163,10 +163,10 @@ def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:
 
 
 def groups_of(options: StatsOptions) -> dict[str, Column]:
-    """The columns of the groups by their names; the window first.
+    """Return the grouping columns by name; the window first.
 
     Raises:
-        SettingsError: a group that there is not.
+        SettingsError: A group is unknown.
     """
     names = words(options.by)
     for name in names:
@@ -189,7 +189,7 @@ def groups_of(options: StatsOptions) -> dict[str, Column]:
 
 
 def _columns(options: StatsOptions, groups: dict[str, Column]) -> str:
-    """The columns that are needed; a condition may look at any."""
+    """Return the required columns, separated by commas; empty for all, because a condition may use any."""
     wanted = ["topic", "storeSize", "storeTimestamp"]
     wanted += [_COLUMN_OF[name] for name in groups if name != WINDOW]
     return "" if options.where else ",".join(dict.fromkeys(wanted))
@@ -210,7 +210,7 @@ def _answer(
         "bytes": sum(row[at + 1] for row in report.rows),
     }
     if options.to:
-        # A folder of its own: what else lies in `to` is not overwritten.
+        # A separate folder, so that nothing else in `to` is overwritten.
         place = f"{hadoop_place(options.to)}/run={this.short_id}"
         rows = spark.createDataFrame(report.rows, table.schema).coalesce(1)
         rows.write.mode("overwrite").parquet(place)

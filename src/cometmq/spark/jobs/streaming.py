@@ -1,7 +1,7 @@
-"""A job as a stream: micro-batch after micro-batch to where the source ended, or for ever.
+"""Jobs as streams: process micro-batches up to the present end of the source, or forever.
 
-Spark writes what a micro-batch reads to its checkpoint before it runs it. So the same batch comes
-again after a kill, with the same number; what is written under that number is written once.
+Spark records the input of a micro-batch in its checkpoint before running it. After a kill the same batch is
+repeated with the same number, so output written under that number is not duplicated.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.run import Run
 from cometmq.spark.jobs.watching import StreamWatch
 
-# Spark delivers what it counted within milliseconds of a write, by a queue of events that loses some when it is full.
+# Spark delivers its counts within milliseconds of a write, but through an event queue that drops events when full.
 _COUNTS_WITHIN_S = 60.0
 
 WriteBatch = Callable[[DataFrame, int], dict[str, int]]
@@ -32,10 +32,10 @@ class FlowOptions(JobOptions):
     """Options of all jobs that move messages.
 
     Attributes:
-        follow: go on for ever instead of ending where the source ended at the beginning.
-        trigger: how long a micro-batch gathers with `follow`, as Spark writes it.
-        batch_rows: the most messages of a micro-batch.
-        rate: the most messages a second; 0: as fast as it goes.
+        follow: Whether to run until interrupted, instead of up to the end of the source at the start.
+        trigger: Interval of micro-batches with `follow`, in Spark's notation.
+        batch_rows: Maximum number of messages per micro-batch.
+        rate: Maximum number of messages per second; 0 for no limit.
     """
 
     follow: bool = option("Go on with what comes; Ctrl-C ends it.", False, is_what=False)
@@ -45,10 +45,10 @@ class FlowOptions(JobOptions):
 
     @property
     def rows_max(self) -> int:
-        """The most messages of a micro-batch; a rate is kept second by second.
+        """Maximum number of messages per micro-batch; with a rate, at most those of one second.
 
         Raises:
-            SettingsError: it would be none.
+            SettingsError: A limit is out of range.
         """
         if self.batch_rows < 1:
             raise SettingsError(f"--batch-rows {self.batch_rows}: at least 1")
@@ -58,16 +58,16 @@ class FlowOptions(JobOptions):
 
 
 def drain(frame: DataFrame, run: Run, options: FlowOptions, write: WriteBatch) -> None:
-    """Write all micro-batches of a stream; Ctrl-C is the normal end of one that follows.
+    """Write all micro-batches of a stream; with `follow`, Ctrl-C ends it normally.
 
     Args:
-        frame: the stream.
-        run: what counts, and where the checkpoint lies.
-        options: how.
-        write: writes one.
+        frame: Stream to write.
+        run: Run with the counts and the checkpoint.
+        options: Limits, and whether to follow.
+        write: Writes one micro-batch.
 
     Raises:
-        StreamingQueryException: a micro-batch failed; the next run begins with it.
+        StreamingQueryException: A micro-batch failed; the next run starts with it.
     """
     spark, limit = frame.sparkSession, RateLimit(options.rate)
 
@@ -98,14 +98,14 @@ def drain(frame: DataFrame, run: Run, options: FlowOptions, write: WriteBatch) -
 
 
 class CountsLost(CometError):
-    """Raised where Spark wrote a micro-batch and never said how many rows it had."""
+    """Raised if Spark wrote a micro-batch but did not deliver its row counts."""
 
 
 class WrittenCounts:
-    """The counts of a batch that is written, once it is.
+    """Counts of a batch, available after it is written.
 
     Args:
-        seen: what Spark counts.
+        seen: Observation in which Spark counts.
     """
 
     def __init__(self, seen: Observation) -> None:
@@ -115,7 +115,7 @@ class WrittenCounts:
         """Return the counts of the written batch: "rows" and "bytes".
 
         Raises:
-            CountsLost: Spark does not deliver them; the micro-batch comes again in the next run.
+            CountsLost: Spark does not deliver them; the next run repeats the micro-batch.
         """
         found: Future[dict[str, int]] = Future()
 
@@ -125,7 +125,7 @@ class WrittenCounts:
             except BaseException as error:  # noqa: BLE001 - The caller raises it.
                 found.set_exception(error)
 
-        # A thread, since Spark's own wait has no end.
+        # Wait in a thread, because Spark's own call has no timeout.
         Thread(target=wait, name="job-counts", daemon=True).start()
         try:
             return dict(found.result(within_s))
@@ -137,7 +137,7 @@ class WrittenCounts:
 
 
 def counted(batch: DataFrame) -> tuple[DataFrame, WrittenCounts]:
-    """A batch that counts its rows and their stored bytes while it is written."""
+    """Return a batch that counts its rows and stored bytes while it is written, and these counts."""
     seen = Observation()
     size = f.sum("storeSize") if "storeSize" in batch.columns else f.lit(0)
     metrics = f.count(f.lit(1)).alias("rows"), f.coalesce(size, f.lit(0)).alias("bytes")
@@ -145,12 +145,12 @@ def counted(batch: DataFrame) -> tuple[DataFrame, WrittenCounts]:
 
 
 class RateLimit:
-    """Keeps to a rate over a whole run by waiting between micro-batches.
+    """Limit on the rate of a whole run, kept by waiting between micro-batches.
 
     Args:
-        rate: rows a second; 0: never waits.
-        clock: seconds.
-        pause: waits so many seconds.
+        rate: Rows per second; 0 for no limit.
+        clock: Returns monotonic seconds.
+        pause: Sleeps for a number of seconds.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class RateLimit:
         self._rows = 0
 
     def wait(self, rows: int) -> None:
-        """Count rows that went out, and wait until the rate allows them."""
+        """Count processed rows, and wait until the rate allows more."""
         self._rows += rows
         if self._rate:
             ahead = self._rows / self._rate - (self._clock() - self._began)

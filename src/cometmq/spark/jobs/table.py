@@ -1,8 +1,7 @@
-"""The job "table": bodies become typed columns of Parquet files or a Delta table; those that do not fit are kept.
+"""Job "table": decodes bodies to typed columns of Parquet files or a Delta table, and keeps bodies that do not fit.
 
-Of Parquet each micro-batch has a folder of its own, `batch=RUN-N`, so one that runs again writes over itself;
-of a Delta table it is a transaction. Bodies that do not fit lie beside the table, in `_bad`, with where they
-came from and the reason.
+For Parquet each micro-batch has its own folder `batch=RUN-N`, which a repeated micro-batch overwrites; for Delta it
+is a transaction. Bodies that do not fit are written to `_bad` beside the table, with their origin and the reason.
 """
 
 from dataclasses import dataclass
@@ -43,7 +42,7 @@ class TableOptions(BodyOptions, FromOptions, TargetOptions):
     """Options of the job `table`.
 
     Attributes:
-        keep: columns of the message that go into the table; their names get a "_" in front.
+        keep: Columns of the message to add to the table, with "_" before their names.
     """
 
     keep: str = option(
@@ -57,7 +56,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     """Decode bodies (JSON, CSV, Avro, Protobuf) into a table: Parquet files or Delta.
 
     Raises:
-        SettingsError: a schema that is none or does not fit the table that is there, or messages that are there already.
+        SettingsError: The schema is invalid or does not fit the existing table, or the table may already have these messages.
     """
     check_has_driver(spark, options, "table")
     kept = list(dict.fromkeys(column_name(name) for name in words(options.keep)))
@@ -76,10 +75,10 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
 
 
 def _check_none_twice(options: TableOptions) -> None:
-    """Refuse messages that a run with other options has put into the table.
+    """Check that no run with other options has added the same messages to the table.
 
     Raises:
-        SettingsError: some may be.
+        SettingsError: One may have.
     """
     own = manifest_id("table", options.what())
     for other in JobFolder(options.to).all("table"):
@@ -96,7 +95,7 @@ def _check_none_twice(options: TableOptions) -> None:
 
 
 def _may_share(options: TableOptions, other: dict[str, Any]) -> bool:
-    """Whether a message can be one of both runs; what SQL leaves out is not looked at."""
+    """Return whether two runs can read the same message; SQL conditions are not considered."""
     if any(other.get(name, "") != options.what()[name] for name in _SOURCES):
         return False
     for name, of_all, mark in (("topic", "", ","), ("tag", "*", "||")):
@@ -123,28 +122,21 @@ def _names_of_ours(options: TableOptions, kept: list[str]) -> dict[str, str]:
 
 
 def fitting(messages: DataFrame, body: DecodedBody, kept: list[str]) -> DataFrame:
-    """The table's rows: of the messages whose bodies fit, the kept columns and those of the body."""
+    """Return the table's rows: of messages whose bodies fit, the kept columns and those of the body."""
     read = messages.withColumn(_READ, body.read).where(f"{_READ}.reason IS NULL")
     own = [f.col(name).alias(f"_{name}") for name in kept]
     return read.select(*own, *typed(f.col(_READ)["value"], body.schema))
 
 
 def rejected(messages: DataFrame, body: DecodedBody) -> DataFrame:
-    """The messages whose bodies do not fit, with the reason."""
+    """Return the messages whose bodies do not fit, with the reason."""
     read = messages.withColumn(_READ, body.read)
     reason = f.col(_READ)["reason"].alias("reason")
     return read.select(*BAD_COLUMNS[:-1], reason).where("reason IS NOT NULL")
 
 
 class TableWriter:
-    """Writes the decoded bodies of micro-batches into a table, and those that do not fit beside it.
-
-    Args:
-        run: whose batches they are.
-        body: how bodies are decoded.
-        kept: columns of the message that stay.
-        files: where the rows go.
-    """
+    """Writer of micro-batches: decoded bodies to a table, the others to the folder of rejected bodies."""
 
     def __init__(self, run: Run, body: DecodedBody, kept: list[str], files: TableFiles) -> None:
         self._run = run
@@ -153,7 +145,7 @@ class TableWriter:
         self._files = files
 
     def write(self, batch: DataFrame, number: int) -> dict[str, int]:
-        """Write a micro-batch; where some bodies do not fit it is read once more for them."""
+        """Write a micro-batch; if some bodies do not fit, the batch is read a second time for them."""
         whole, seen = counted(batch)
         rows, fit = counted(fitting(whole, self._body, self._kept))
         self._files.stage(rows, number)
@@ -163,7 +155,7 @@ class TableWriter:
             name = f"{BAD_FOLDER}/batch={self._run.short_id}-{number}"
             rejects = rejected(batch, self._body).write.mode("overwrite")
             rejects.parquet(self._run.folder_of(name))
-        # Last: a micro-batch that is part of the table is done whole.
+        # Commit last, so that a micro-batch in the table is complete.
         self._files.commit(number)
         return {**counts, "bad": bad}
 

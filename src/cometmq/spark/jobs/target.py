@@ -1,4 +1,4 @@
-"""The place of a table that a job makes, and the form that the table has there."""
+"""Table that a job writes: its place and format."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -16,16 +16,16 @@ from cometmq.spark.jobs.streaming import FlowOptions
 from cometmq.spark.schema import check_gains
 
 TableFormat = Literal["parquet", "delta"]
-FOLDER_COLUMN = "batch"  # Readers of Parquet take a folder `batch=RUN-N` for a column.
+FOLDER_COLUMN = "batch"  # Parquet readers treat a folder `batch=RUN-N` as a column.
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetOptions(FlowOptions):
-    """Options of jobs that make a table.
+    """Options of jobs that write a table.
 
     Attributes:
-        to: the table's folder or URI.
-        table_format: what the table is.
+        to: Folder or URI of the table.
+        table_format: Format of the table.
     """
 
     to: str = option("The table's folder or URI.")
@@ -35,26 +35,26 @@ class TargetOptions(FlowOptions):
 
 
 class TableFiles(Protocol):
-    """A table that rows are appended to, micro-batch by micro-batch."""
+    """Table to which micro-batches are appended."""
 
     def stage(self, rows: DataFrame, number: int) -> None:
-        """Write the rows of a micro-batch; one that comes again replaces what it wrote."""
+        """Write the rows of a micro-batch; a repeated micro-batch replaces its earlier rows."""
 
     def commit(self, number: int) -> None:
         """Make a micro-batch part of the table, once."""
 
 
 class ParquetFolders:
-    """A table of Parquet files in a folder for each micro-batch: part of the table once they are written.
+    """Table of Parquet files with a folder per micro-batch, which is part of the table once written.
 
     Args:
-        spark: reads what is there.
-        run: whose micro-batches they are.
-        place: the table's folder or URI.
-        schema: of the rows.
+        spark: Reads the existing table.
+        run: Run that writes.
+        place: Folder or URI of the table.
+        schema: Columns of the rows.
 
     Raises:
-        SettingsError: the place holds a Delta table, or one with other columns.
+        SettingsError: The place holds a Delta table, or one with other columns.
     """
 
     def __init__(self, spark: SparkSession, run: Run, place: str, schema: StructType) -> None:
@@ -65,13 +65,13 @@ class ParquetFolders:
             reader = spark.read.option("mergeSchema", "true")
             present = reader.parquet(read_path(self._place)).schema
         except AnalysisException:
-            return  # Nothing is there yet.
+            return  # There is no table yet.
         check_gains(
             StructType([each for each in present if each.name != FOLDER_COLUMN]), schema
         )
 
     def stage(self, rows: DataFrame, number: int) -> None:
-        """Write the folder of a micro-batch, or write it anew."""
+        """Write or overwrite the folder of a micro-batch."""
         rows.write.mode("overwrite").parquet(
             f"{self._place}/{FOLDER_COLUMN}={self._run.short_id}-{number}"
         )
@@ -83,23 +83,23 @@ class ParquetFolders:
 def table_files(
     spark: SparkSession, run: Run, options: TargetOptions, schema: StructType
 ) -> TableFiles:
-    """The table that a job appends to.
+    """Return the table to which a job appends.
 
     Raises:
-        SettingsError: the place holds something else, or there is nothing to write Delta tables with.
+        SettingsError: The place holds something else, or the package for Delta tables is missing.
     """
     if options.table_format == "parquet":
         return ParquetFolders(spark, run, options.to, schema)
-    from cometmq.spark.delta import DeltaTable  # An extra brings what it needs.
+    from cometmq.spark.delta import DeltaTable  # Needs packages of an extra.
 
     return DeltaTable(options.to, schema, run.checkpoint)
 
 
 def check_parquet(place: str) -> None:
-    """Refuse a folder in which files of Parquet are not read by their names.
+    """Check that a folder is no Delta table, whose readers would not see added Parquet files.
 
     Raises:
-        SettingsError: it holds a Delta table, whose readers would not see them.
+        SettingsError: It holds a Delta table.
     """
     files, root = open_place(place)
     if files.get_file_info(f"{root}/_delta_log").type == fs.FileType.Directory:

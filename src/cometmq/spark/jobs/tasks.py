@@ -1,6 +1,6 @@
-"""A job as tasks over parts of a store: what each has done goes into the manifest, so none runs twice.
+"""Jobs as Spark tasks over parts of a store; finished parts are recorded in the manifest, so none is repeated.
 
-The tasks work on files themselves and give back a few rows: no message goes through the JVM.
+The tasks read and write files themselves and return a few rows: messages do not pass through the JVM.
 """
 
 import json
@@ -20,7 +20,7 @@ from cometmq.spark.jobs.run import Run
 if TYPE_CHECKING:
     from cometmq.spark.source.planning import PlannedRange
 
-_WAVE = 4  # Tasks of each core between two writes of the manifest.
+_WAVE = 4  # Tasks per core between two writes of the manifest.
 _RANGE_COLUMNS = ("topic", "broker", "queue", "from", "to", "rows")
 
 Part = TypeVar("Part")
@@ -37,19 +37,19 @@ def run_tasks(
     rows_of: Callable[[list[Row]], int] = lambda _: 0,
     rows_total: int | None = None,
 ) -> list[Row]:
-    """Do the parts that no earlier run has done.
+    """Process the parts that no earlier run has finished.
 
     Args:
-        spark: the session.
-        run: whose parts they are.
-        parts: all of them, by a name that is the same in every run.
-        work: does one, on an executor; gives rows that JSON can hold.
-        size_of: bytes of a part, for the progress.
-        rows_of: messages that the rows of a part speak of, for the progress.
-        rows_total: messages of all parts, where somebody knows.
+        spark: Spark session.
+        run: Run of the job.
+        parts: All parts, by names that are the same in every run.
+        work: Processes a part on an executor; returns rows that JSON can represent.
+        size_of: Returns the bytes of a part, for the progress.
+        rows_of: Returns the number of messages in the rows of a part, for the progress.
+        rows_total: Messages of all parts, if known.
 
     Returns:
-        The rows of all parts, also of those done earlier, in the order of the parts.
+        The rows of all parts, including those finished earlier, in the order of the parts.
     """
     done: dict[str, list[Row]] = {each["task"]: each["rows"] for each in run.manifest.ranges}
     left = [name for name in parts if name not in done]
@@ -69,7 +69,7 @@ def run_tasks(
 def _each_in_a_task(
     spark: SparkSession, parts: list[tuple[str, Part]], work: Callable[[Part], list[Row]]
 ) -> list[tuple[str, list[Row]]]:
-    """The rows of each part by its name; a task does one."""
+    """Process each part in its own task, and return the rows by the part's name."""
     if not is_connect(spark):
         tasks = spark.sparkContext.parallelize(parts, len(parts))
         return tasks.map(lambda part: (part[0], work(part[1]))).collect()
@@ -80,26 +80,26 @@ def _each_in_a_task(
             done = [json.dumps([name, work(part)]) for name, part in some]
             yield pa.record_batch({"done": pa.array(done, pa.string())})
 
-    # What a session of Spark Connect has instead: a table with a row for each part, and a partition for each row.
+    # Spark Connect has no RDDs: use a table with one row per part and one partition per row.
     table = spark.range(0, len(parts), 1, len(parts)).mapInArrow(rows_of, "done string")
     return [(name, rows) for name, rows in (json.loads(row.done) for row in table.collect())]
 
 
 def _cores(spark: SparkSession) -> int:
-    """The number of tasks that run side by side."""
+    """Return the number of tasks that run in parallel."""
     if not is_connect(spark):
         return spark.sparkContext.defaultParallelism
-    # A table that nobody has divided is in as many partitions.
+    # By default a table has that many partitions.
     return spark.range(1 << 20).select(f.spark_partition_id()).distinct().count()
 
 
 def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
-    """Count the files of a finished round of an archive, and forget its ranges.
+    """Count the files of a finished round of an archive, and clear its ranges.
 
     Args:
-        run: whose round it was.
-        files: messages, bytes and path of each.
-        end: where it ends, for the next round.
+        run: Run of the round.
+        files: Messages, bytes and path of each file.
+        end: Counts that describe the end of the round, for the next one.
     """
     manifest, counts = run.manifest, run.manifest.counts
     manifest.counts = {
@@ -113,7 +113,7 @@ def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
 
 
 def task_plan(tasks: Sequence[Task]) -> Report:
-    """The report of a dry run: the tasks and their bytes."""
+    """Return the report of a dry run: the tasks and their bytes."""
     rows: list[tuple[Any, ...]] = [
         (name, task[0].file.path, log_size(task)) for name, task in by_name(tasks).items()
     ]
@@ -122,6 +122,6 @@ def task_plan(tasks: Sequence[Task]) -> Report:
 
 
 def range_plan(ranges: Iterable["PlannedRange"]) -> Report:
-    """The report of a dry run: ranges of queues and their messages."""
+    """Return the report of a dry run: ranges of queues and their messages."""
     rows = [(*astuple(each.queue), each.start, each.end, each.rows) for each in ranges]
     return Report({"rows": sum(row[-1] for row in rows)}, _RANGE_COLUMNS, rows)

@@ -1,7 +1,7 @@
-"""JSON and CSV bodies: one document or one line, read by Python in the tasks.
+"""JSON and CSV bodies: one document or one line, decoded by Python in the tasks.
 
-Spark's `from_json` and `from_csv` change values on the way: they round decimals, take milliseconds for seconds, fill
-a time without a date with today's, and ignore a second document. A number such as 1e20000000 in a column DECIMAL
+Spark's `from_json` and `from_csv` change values: they round decimals, read milliseconds as seconds, add today's
+date to a time without one, and ignore a second document. A number such as 1e20000000 in a column DECIMAL
 keeps them busy for minutes (docs/design/0024-pipeline-jobs.md).
 """
 
@@ -28,10 +28,10 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Read a body that is one JSON object; its numbers are `Number`s.
+    """Parse a body that is one JSON object; its numbers are `Number`s.
 
     Raises:
-        BodyMismatch: It is something else.
+        BodyMismatch: The body is something else.
     """
     try:
         found = _DECODER.decode(body.decode())
@@ -69,13 +69,10 @@ _DECODER = json.JSONDecoder(
 
 @dataclass(frozen=True)
 class JsonBodies:
-    """Bodies that are one JSON object each.
-
-    Args:
-        schema: The columns as the user wrote them.
+    """Form of bodies that are one JSON object each, with the columns that the user wants.
 
     Raises:
-        SettingsError: A column has a type that no JSON value has.
+        SettingsError: A column has a type that JSON values cannot have.
     """
 
     schema: t.StructType
@@ -87,13 +84,13 @@ class JsonBodies:
 
     @property
     def columns(self) -> t.StructType:
-        """The columns as `reader` gives them; `decoding.typed` makes them those of the schema."""
+        """Columns that `reader` returns; `decoding.typed` converts them to those of the schema."""
         columns = carried(self.schema)
         assert isinstance(columns, t.StructType)
         return columns
 
     def reader(self) -> Reader:
-        """Return a function that reads a body."""
+        """Return a function that decodes a body."""
         convert = converter(self.schema)
 
         def read(body: bytes) -> dict[str, Any]:
@@ -114,13 +111,13 @@ def _converted(convert: Convert, document: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CsvBodies(JsonBodies):
-    """Bodies that are one line of CSV each, as RFC 4180 has it; a value that is empty and without quotes is null.
+    """Form of bodies that are one line of CSV each (RFC 4180); an empty value without quotes is null.
 
     Args:
-        separator: What stands between the values.
+        separator: Text between the values.
 
     Raises:
-        SettingsError: A column has a type that no text has, or there is no separator.
+        SettingsError: A column has a type that CSV cannot have, or the separator is invalid.
     """
 
     name: str = "csv"
@@ -141,7 +138,7 @@ class CsvBodies(JsonBodies):
                 )
 
     def reader(self) -> Reader:
-        """Return a function that reads a body."""
+        """Return a function that decodes a body."""
         convert, fields = converter(self.schema), self.schema.fields
         apart = re.escape("\t" if self.separator == "\\t" else self.separator)
         value = re.compile(
@@ -181,7 +178,7 @@ def _line(value: re.Pattern[str], text: str) -> list[str | None]:
 
 
 def _of_text(kind: t.DataType, value: str | None) -> Any:
-    """Return a value of CSV as JSON would have it in a column of the type."""
+    """Convert a CSV value to the form that JSON would have in a column of the type."""
     if value is None or isinstance(
         kind, t.StringType | t.DateType | t.TimestampType | t.TimestampNTZType
     ):

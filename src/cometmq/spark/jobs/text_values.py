@@ -1,7 +1,7 @@
-"""Values of JSON and CSV bodies as values of a column: exactly what the body says, or refused.
+"""Conversion of JSON and CSV values to column values: exact, or refused.
 
-A number stays the text that the body has until its column's type is known: no digit is lost, and an exponent
-costs nothing. Times are passed to Spark as text, since only Spark knows the session's zone.
+A number stays text until its column's type is known, so no digit is lost, and a large exponent
+costs nothing. Times are passed to Spark as text, because only Spark knows the session's time zone.
 """
 
 import json
@@ -20,12 +20,12 @@ from cometmq.model.errors import SettingsError
 
 Convert = Callable[[Any], Any]
 
-_SHOWN_MAX = 60  # Characters of a wrong value in a reason.
+_SHOWN_MAX = 60  # Maximum characters of a wrong value in a reason.
 _BITS = {t.ByteType: 8, t.ShortType: 16, t.IntegerType: 32, t.LongType: 64}
 _INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}")
 _NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,9}))?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# Microseconds are what Spark keeps: digits behind them must be zeros.
+# Spark keeps microseconds, so further digits must be zeros.
 _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]{1,6}0*)?)?)"
     r"\s?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
@@ -35,16 +35,16 @@ _VARIANT_DEPTH_MAX = 200
 
 
 class Number(str):
-    """A number as the body writes it."""
+    """Number as text, as written in the body."""
 
     __slots__ = ()
 
 
 class WrongValue(ValueError):
-    """A value that its column cannot hold.
+    """Raised for a value that its column cannot hold.
 
     Args:
-        problem: What is wrong, as it follows the column's name.
+        problem: Description of the problem, without the column's name.
     """
 
     def __init__(self, problem: str) -> None:
@@ -56,7 +56,7 @@ class WrongValue(ValueError):
         return f"{self.path}: {self.problem}" if self.path else self.problem
 
     def within(self, step: str) -> "WrongValue":
-        """Add the name or the index that leads to the value."""
+        """Prepend a field name or index to the path of the value, and return this error."""
         self.path = (
             f"{step}.{self.path}" if self.path[:1] not in ("", "[") else step + self.path
         )
@@ -64,7 +64,7 @@ class WrongValue(ValueError):
 
 
 def json_text(value: Any) -> str:
-    """Return a value of a document as JSON again, each number as the body writes it."""
+    """Convert a value back to JSON, with each number as the body has it."""
     if type(value) is Number:
         return str(value)
     if isinstance(value, dict):
@@ -99,7 +99,7 @@ def _integer(kind: t.DataType) -> Convert:
 
 
 def _floating(kind: t.DataType) -> Convert:
-    """A column of type DOUBLE or FLOAT: the nearest number; a whole number must be that number."""
+    """Convert to the nearest DOUBLE or FLOAT; a number without fraction and exponent must be represented exactly."""
 
     def convert(value: Any) -> float:
         found = _NUMBER.fullmatch(value) if type(value) is Number else None
@@ -121,7 +121,7 @@ def _floating(kind: t.DataType) -> Convert:
 
 
 def _decimal(kind: t.DecimalType) -> Convert:
-    """A column of type DECIMAL: of a number, or of a text with one, as Debezium writes it."""
+    """Convert a number to DECIMAL, or a text with a number, as Debezium writes it."""
 
     def convert(value: Any) -> Decimal:
         found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
@@ -132,7 +132,7 @@ def _decimal(kind: t.DecimalType) -> Convert:
         scale = len(fraction or "") - int(exponent or 0)
         kept = digits.rstrip("0")
         scale -= len(digits) - len(kept)
-        # An exponent is only a number until here: no value grows with it.
+        # Checked before a value is created, because a large exponent would create a huge one.
         if kept and (scale > kind.scale or len(kept) - scale > kind.precision - kind.scale):
             raise _wrong(value, kind)
         return Decimal(f"{sign}{kept}E{-scale}") if kept else Decimal(0)
@@ -141,14 +141,14 @@ def _decimal(kind: t.DecimalType) -> Convert:
 
 
 def _string(kind: t.DataType) -> Convert:
-    """A column of type STRING: of a text that text, of anything else its JSON."""
+    """Convert to STRING: text as it is, other values as JSON."""
 
     def convert(value: Any) -> str:
         text = str(value) if isinstance(value, str) else json_text(value)
         if not text.isascii():
             try:
                 text.encode()
-            except UnicodeEncodeError:  # Half of a pair of surrogates.
+            except UnicodeEncodeError:  # Half of a surrogate pair.
                 raise WrongValue("it holds half a character, which is no text") from None
         return text
 
@@ -189,7 +189,7 @@ def _date(kind: t.DataType) -> Convert:
 
 
 def _timestamp(kind: t.DataType) -> Convert:
-    """A time as text that Spark casts: one without a zone is of the session's zone, which Spark knows."""
+    """Convert a time to text that Spark casts; Spark applies the session's time zone if it has none."""
     has_zone = isinstance(kind, t.TimestampType)
 
     def convert(value: Any) -> str:
@@ -214,7 +214,7 @@ def _timestamp(kind: t.DataType) -> Convert:
 
 
 def _variant(kind: t.DataType) -> Convert:
-    """JSON text that Spark's `parse_json` reads without a change."""
+    """Convert to JSON text that Spark's `parse_json` reads without changes."""
     as_text = _string(kind)
 
     def convert(value: Any) -> Any:
@@ -321,15 +321,15 @@ _AS_TEXT = (t.TimestampType, t.TimestampNTZType, t.VariantType, t.StringType)
 
 
 def converter(kind: t.DataType) -> Convert:
-    """Return a function that turns a value of a JSON document, not null, into one of a column's type."""
+    """Return a function that converts a non-null value of a JSON document to a column's type."""
     return _MAKERS[type(kind)](kind)
 
 
 def check_columns(schema: t.StructType) -> None:
-    """Refuse columns that no JSON value can be.
+    """Check that all columns have types that JSON values can have.
 
     Raises:
-        SettingsError: a column has such a type.
+        SettingsError: A column has another type.
     """
     for each in schema.fields:
         _check_type(each.name, each.dataType, is_top=True)
@@ -354,7 +354,7 @@ def _check_type(name: str, kind: t.DataType, *, is_top: bool = False) -> None:
 
 
 def carried(kind: t.DataType, *, times_as_text: bool = True) -> t.DataType:
-    """Return the type in which a column's values come from `converter`: all may be null, times and variants are text."""
+    """Return the type of a column's values as `converter` returns them: nullable, with times and variants as text."""
     if isinstance(kind, t.StructType):
         fields = [
             (each.name, carried(each.dataType, times_as_text=times_as_text)) for each in kind
@@ -369,7 +369,7 @@ def carried(kind: t.DataType, *, times_as_text: bool = True) -> t.DataType:
 
 
 def without_rules(schema: t.StructType) -> t.StructType:
-    """Return a schema whose columns may all be null: a table keeps no NOT NULL, bodies are checked for it."""
+    """Return a schema with all columns nullable: a table does not keep NOT NULL, but bodies are checked for it."""
     columns = carried(schema, times_as_text=False)
     assert isinstance(columns, t.StructType)
     return columns

@@ -1,8 +1,8 @@
-"""Maps the times of replayed messages: each is delivered as far from the first as it was stored from it.
+"""Delivery times of replayed messages, with the same intervals at which they were stored.
 
     delivered = start + (stored - first) / speed
 
-`first` and `start` are looked up once and noted in the manifest, so that a killed run goes on with them.
+`first` and `start` are determined once and recorded in the manifest, for resumed runs.
 """
 
 import math
@@ -19,13 +19,13 @@ from cometmq.spark.options import time_ms
 
 @dataclass(frozen=True)
 class TimeMap:
-    """Times of storing, and the times of delivery that they become; ms since 1970.
+    """Mapping of store times to delivery times; all times in ms since 1970.
 
     Attributes:
-        first_ms: when the first message was stored.
-        start_ms: when that one is delivered.
-        last_ms: when the last one was stored that was there at the beginning.
-        speed: 2.0 delivers what took an hour in half of one.
+        first_ms: Store time of the first message.
+        start_ms: Delivery time of the first message.
+        last_ms: Store time of the last message that existed at the start.
+        speed: 2.0 delivers an hour's messages in half an hour.
     """
 
     first_ms: int
@@ -35,16 +35,16 @@ class TimeMap:
 
     @classmethod
     def over(cls, messages: DataFrame, *, start: str, speed: float, now_ms: int) -> "TimeMap":
-        """The map for these messages.
+        """Create the mapping for these messages.
 
         Args:
-            messages: with "storeTimestamp".
-            start: when the first is delivered; empty: now.
-            speed: see above.
-            now_ms: the time.
+            messages: Messages with "storeTimestamp".
+            start: Delivery time of the first message; empty for now.
+            speed: Factor as in the attribute.
+            now_ms: Current time, ms since 1970.
 
         Raises:
-            SettingsError: a start that is no time, or the last one would be due after all times that there are.
+            SettingsError: The start is no time, or the last message would be due after the year 9999.
         """
         start_ms = time_ms(start, "--map-start") if start else now_ms
         stored = f.unix_millis("storeTimestamp")
@@ -61,35 +61,35 @@ class TimeMap:
 
     @classmethod
     def noted(cls, manifest: Manifest) -> "TimeMap | None":
-        """The map that an earlier run has noted; None where there was none."""
+        """Return the mapping that an earlier run has recorded, or None."""
         return cls(**manifest.ranges[0]) if manifest.ranges else None
 
     def note(self, manifest: Manifest) -> None:
-        """Keep the map for runs that go on."""
+        """Record the mapping for resumed runs."""
         manifest.ranges = [asdict(self)]
 
     def delivery_ms(self, stored_ms: int) -> int:
-        """The delivery time of a message by its store time, ms since 1970."""
+        """Return the delivery time of a message from its store time, ms since 1970."""
         return self.start_ms + math.floor((stored_ms - self.first_ms) / self.speed)
 
     def column(self) -> Column:
-        """The delivery times of a frame's rows, as timestamps."""
+        """Return a column with the delivery times of a frame's rows, as timestamps."""
         passed = f.unix_millis("storeTimestamp") - f.lit(self.first_ms)
         scaled = f.floor(passed / f.lit(self.speed)).cast("bigint")
         return f.timestamp_millis(f.lit(self.start_ms) + scaled)
 
     def __str__(self) -> str:
-        """The span of store times and that of delivery times, for the report."""
+        """Return the ranges of store and delivery times, for the report."""
         stored = f"{_said(self.first_ms)} to {_said(self.last_ms)}"
         due = f"{_said(self.start_ms)} to {_said(self.delivery_ms(self.last_ms))}"
         return f"stored {stored}, delivered {due}"
 
 
 def check_speed(speed: float) -> None:
-    """Refuse a speed that keeps no order.
+    """Check that a speed is positive and finite.
 
     Raises:
-        SettingsError: it is not above zero.
+        SettingsError: It is not.
     """
     if not (speed > 0 and math.isfinite(speed)):
         raise SettingsError(f"--map-speed {speed}: it must be above 0; 2 is twice as fast")

@@ -1,10 +1,10 @@
-"""An archive of topics of a live cluster: pulled, and written as the archive of a store is.
+"""Archive of topics of a live cluster: pulled, and written in the format of a store's archive.
 
     PLACE/topic=orders/dt=2026-11-21/broker-a.0.00000000000000000000-00000000000000005120.parquet
     PLACE/_archive/topics.json     which offsets of which queues the archive holds
 
-The ranges of a round are noted before it begins, files are named after them, and `topics.json` says
-that they are there at the end: a killed round is finished, and what it wrote is written again.
+The ranges of a round are recorded before it starts, and files are named after them. `topics.json` is updated
+at the end. A killed round is therefore finished with the same ranges, and its files are written again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,18 +40,18 @@ from cometmq.spark.source.pull import RangePuller
 from cometmq.spark.source.settings import SourceSettings
 from cometmq.spark.store.schema import MESSAGES, view_schema
 
-_CRC_MASK = 0x7FFFFFFF  # A stored CRC has no sign (UtilAll.crc32 of RocketMQ 5.3.3).
+_CRC_MASK = 0x7FFFFFFF  # Stored CRCs have no sign bit (UtilAll.crc32 of RocketMQ 5.3.3).
 
 
 @dataclass(frozen=True)
 class TopicArchive:
-    """The topics to archive, and the archive; picklable.
+    """Topics to archive, and the archive; picklable.
 
     Attributes:
-        nameserver: of the cluster.
-        topics: with commas between.
-        place: the archive.
-        until_ms: only what was stored before, ms since 1970; None: all that is there.
+        nameserver: Nameservers of the cluster.
+        topics: Topics, separated by commas.
+        place: Folder or URI of the archive.
+        until_ms: Archive only messages stored before this time, ms since 1970; None for all.
     """
 
     nameserver: str
@@ -60,7 +60,7 @@ class TopicArchive:
     until_ms: int | None = None
 
     def _settings(self) -> SourceSettings:
-        # What retention deletes while it is read is counted by whoever reads the counts.
+        # Messages that retention deletes during the read are no error; `archive_round` reports their number.
         given = {
             "nameServer": self.nameserver,
             "subscribe": self.topics,
@@ -71,10 +71,10 @@ class TopicArchive:
         return SourceSettings.parse(given, is_stream=False)
 
     def manifest(self) -> TopicManifest:
-        """The manifest of the archive.
+        """Return the manifest of the archive.
 
         Raises:
-            SettingsError: there is an archive of a store, in which these messages may be already.
+            SettingsError: The place is an archive of a store, which may already contain these messages.
         """
         if read_manifest(self.place) is not None:
             raise SettingsError(
@@ -83,29 +83,29 @@ class TopicArchive:
         return read_topic_manifest(self.place) or TopicManifest({})
 
     def plan(self) -> list[PlannedRange]:
-        """The ranges that are not archived yet, in pieces."""
+        """Return the ranges that are not archived yet, in pieces."""
         settings, manifest = self._settings(), self.manifest()
         cluster = source_cluster(settings)
         queues = planning.covered_queues(settings.topics, cluster)
-        # Said, not refused: the next run archives what was away, and here others' retention goes on.
+        # Only a warning: the next run archives the missing queues, while retention deletes messages of the others.
         check_missing(missing_queues(settings, queues, cluster), settings)
         starts = planning.resolve(settings.starting, queues, cluster)
         ends = planning.resolve(settings.ending, queues, cluster)
-        # Where retention was faster than the archive, the gap is part of the range, and missed in it.
+        # If retention was faster than the archive, the range includes the gap, so that its messages are reported as lost.
         new = {queue: manifest.end(queue) for queue in queues}
         starts = {queue: starts[queue] if at is None else at for queue, at in new.items()}
         return [piece for each in planning.between(starts, ends) for piece in pieces_of(each)]
 
     def planned(self) -> Report:
-        """The report of a dry run."""
+        """Return the report of a dry run."""
         return range_plan(self.plan())
 
     def archive(self, part: PlannedRange) -> list[ArchivedFile]:
-        """Write the files of a range of a queue. May run again, and beside others.
+        """Write the files of a range of a queue; may be repeated and run in parallel.
 
         Raises:
-            CometError: the broker does not answer, or answers what is no message.
-            OSError: something could not be written.
+            CometError: The broker does not answer, or its answer cannot be decoded.
+            OSError: A file cannot be written.
         """
         settings = self._settings()
         reader = RangePuller(source_cluster(settings), settings, arrow_schema(message_schema()))
@@ -115,17 +115,17 @@ class TopicArchive:
         return list(ArchiveFiles(self.place, name).write(_as_of_store(reader.batches([part]))))
 
     def mean_size(self, parts: Sequence[PlannedRange]) -> float:
-        """About the bytes of a stored message, for the progress."""
+        """Estimate the mean size of a stored message in bytes, for the progress."""
         return planning.mean_size(parts, source_cluster(self._settings())) or 0.0
 
     def finish(self, parts: Sequence[PlannedRange]) -> None:
-        """Note in the archive's manifest that all parts are written."""
+        """Record in the archive's manifest that all parts are written."""
         ranges = [(part.queue, (part.start, part.end)) for part in parts]
         write_topic_manifest(self.place, self.manifest().with_ranges(ranges))
 
 
 def _as_of_store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches with the columns that an archive of a store has."""
+    """Return batches with the columns of a store's archive."""
     schema = arrow_schema(view_schema(MESSAGES))
     for batch in batches:
         more = {"valid": _sound(batch), "storeFile": same("", batch.num_rows)}
@@ -137,7 +137,7 @@ def _as_of_store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _sound(batch: pa.RecordBatch) -> pa.Array:
-    """Marks the bodies that have the CRC that their record says; unpacking proves one that was packed."""
+    """Return whether each body has the CRC in its record; compressed bodies were verified by decompressing them."""
     octets, _, ends = contents(batch.column("body"))
     is_packed = (np.asarray(batch.column("sysFlag")) & flags.COMPRESSED) != 0
     return pa.array(
@@ -146,14 +146,14 @@ def _sound(batch: pa.RecordBatch) -> pa.Array:
 
 
 def archive_round(spark: SparkSession, run: Run, archive: TopicArchive) -> list[str]:
-    """Archive what came since; a round that was killed is finished with the ranges that it had.
+    """Archive messages added since the last round; a killed round is first finished with its own ranges.
 
     Returns:
-        What retention had deleted before it was archived, a line for each range.
+        Number of messages that retention deleted before they were archived, one line per range.
 
     Raises:
-        SettingsError: the place is an archive of a store.
-        CometError: a broker does not answer.
+        SettingsError: The place is an archive of a store.
+        CometError: A broker does not answer.
     """
     manifest = run.manifest
     if not manifest.ahead:

@@ -1,6 +1,6 @@
-"""The job "trace": what clients traced, as times, failures and messages that nobody consumed.
+"""Job "trace": evaluates clients' message traces: times, failures, and messages that were not consumed.
 
-With windows of time it says so of each; with `follow` it goes on, and writes a window when it is over.
+With time windows it does so per window; with `follow` it keeps running, and writes each window when it is closed.
 """
 
 from dataclasses import dataclass, replace
@@ -31,10 +31,10 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 _PERCENTILES = (0.5, 0.95, 0.99)
 _MISSING = "null"
 _COLUMNS = "body,storeTimestamp"
-_FOLLOWED = "trace windows"  # Not the run of a batch with the same options.
+_FOLLOWED = "trace windows"  # Distinct from a batch run with the same options.
 _TOLD = "isTold"
 
-# Where a kind's fields stand (docs/format/trace.md); the kind itself is field 0.
+# Positions of the fields in a record of each kind (docs/format/trace.md); field 0 is the kind.
 _FIELDS: dict[str, dict[str, int]] = {
     TraceKind.PUB: {"at": 1, "group": 3, "topic": 4, "msgId": 5, "keys": 7, "cost": 10, "ok": 13},
     TraceKind.SUB_BEFORE: {
@@ -46,7 +46,7 @@ _FIELDS: dict[str, dict[str, int]] = {
 }  # fmt: skip
 _NAMES = ("at", "group", "topic", "request", "msgId", "keys", "cost", "ok", "tries")
 _NUMBERS = ("at", "cost", "tries")
-_OK_OF_4 = 12  # Where 4.x, which writes no offset message id, says whether a send went well.
+_OK_OF_4 = 12  # Success of a send in 4.x, which writes no offset message id.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +54,9 @@ class TraceOptions(FromOptions, WindowOptions):
     """Options of the job `trace`.
 
     Attributes:
-        to: a folder or URI for all records as Parquet, with `follow` for the windows; empty: only
-            the summary.
-        horizon: with `follow`: for how long a send is kept, so that the time of its delivery can
-            be said.
+        to: Folder or URI for all records as Parquet, or with `follow` for the windows; empty to show
+            only the summary.
+        horizon: With `follow`, how long a send is kept to compute the time of its delivery.
     """
 
     to: str = option("A folder for every record, with --follow for the windows.", "")
@@ -68,7 +67,7 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
     """Sum up traces: sends and consumptions by group, their times and failures, the unconsumed.
 
     Raises:
-        SettingsError: a window that is none.
+        SettingsError: A window is invalid.
     """
     check_follow(options, options.to)
     given = options if options.topic else replace(options, topic=TRACE_TOPIC)
@@ -98,10 +97,10 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
 
 
 def follow(spark: SparkSession, options: TraceOptions) -> Report:
-    """Sum up the traces of each window, and write that when the window is over.
+    """Summarize the traces of each window, and write the summary when the window is closed.
 
     Raises:
-        SettingsError: a horizon that is no duration.
+        SettingsError: The horizon is not a duration.
     """
     check_has_driver(spark, options, "trace --follow")
     if options.dry_run:
@@ -112,7 +111,7 @@ def follow(spark: SparkSession, options: TraceOptions) -> Report:
             this,
             options.to,
             options,
-            # By the broker's clock: the clocks of clients may be wrong.
+            # Use the broker's clock, because clients' clocks may be wrong.
             time=f.col("stored"),
             table=over_windows,
             left=lambda rows, over_ms: still_needed(rows, over_ms, horizon_ms),
@@ -130,13 +129,13 @@ def follow(spark: SparkSession, options: TraceOptions) -> Report:
 
 
 def over_windows(records: DataFrame, over_ms: int) -> DataFrame:
-    """The summary of the windows that are over; sends of earlier ones only say when they were."""
+    """Return the summary of the closed windows; sends of earlier windows are used only for delivery times."""
     fresh = records.where((f.col(WINDOW) < over_ms) & ~f.col(_TOLD))
     return summary(fresh, sends=records)
 
 
 def still_needed(records: DataFrame, over_ms: int, horizon_ms: int) -> DataFrame:
-    """Records of windows that are not over, and sends whose deliveries may come."""
+    """Return the records of open windows, and sends whose messages may still be delivered."""
     is_over = f.col(WINDOW) < over_ms
     is_young = (f.col("kind") == TraceKind.PUB) & (f.col("at") >= over_ms - horizon_ms)
     left = records.where((~is_over & ~f.col(_TOLD)) | is_young)
@@ -144,13 +143,13 @@ def still_needed(records: DataFrame, over_ms: int, horizon_ms: int) -> DataFrame
 
 
 def records_of(messages: DataFrame, window_ms: int = 0) -> DataFrame:
-    """The records in the bodies of the trace topic's messages, a row each.
+    """Return the records in the bodies of trace messages, one row each.
 
-    `at` and `stored` are ms since 1970, `cost` ms. What a record's kind has not is null.
+    `at` and `stored` are ms since 1970, `cost` is ms. Fields that a kind of record lacks are null.
 
     Args:
-        messages: with "body" and "storeTimestamp".
-        window_ms: adds "window", when the record's window begins (ms); 0: it does not.
+        messages: Messages with "body" and "storeTimestamp".
+        window_ms: Window length in ms, to add the column "window" with the start of the record's window; 0 for none.
     """
     texts = f.split(f.col("body").cast("string"), RECORD_END, -1)
     stored = f.unix_millis("storeTimestamp").alias("stored")
@@ -160,14 +159,14 @@ def records_of(messages: DataFrame, window_ms: int = 0) -> DataFrame:
     columns = [_field(name).alias(name) for name in _NAMES]
     typed = kinds.where(f.col("kind").isin(*_FIELDS)).select("kind", *columns, "stored")
     numbers = {name: f.col(name).try_cast("bigint") for name in _NUMBERS}
-    # SubAfter of old clients has no time.
+    # SubAfter records of old clients have no time.
     numbers["at"] = f.coalesce(numbers["at"], f.col("stored"))
     typed = typed.withColumns({**numbers, "ok": f.col("ok") == "true"})
     return typed.withColumn(WINDOW, window_of(f.col("at"), window_ms)) if window_ms else typed
 
 
 def _field(name: str) -> Column:
-    """The field with this meaning, wherever it stands in a record of its kind."""
+    """Return the field with this meaning from records of any kind."""
     chosen = f.lit(None).cast("string")
     for kind, places in _FIELDS.items():
         if name in places:
@@ -179,14 +178,14 @@ def _field(name: str) -> Column:
 
 
 def summary(records: DataFrame, *, sends: DataFrame | None = None) -> DataFrame:
-    """By what was done and by which group: how often, failures, and percentiles of ms.
+    """Count records and failures by kind and group, with percentiles of their times in ms.
 
-    "Pub" is the time of a send, "SubAfter" that of a listener, "delivery" from the begin of a
-    send to the begin of the message's first listener.
+    "Pub" is the duration of a send, "SubAfter" that of a listener call, "delivery" the time from the start of a
+    send to the start of the message's first listener call.
 
     Args:
-        records: what is summed up; of each window for itself, if it has windows.
-        sends: where the sends of deliveries are looked up; None: in the records.
+        records: Records to summarize; separately for each window, if they have windows.
+        sends: Records in which the sends of deliveries are looked up; None for the same records.
     """
     of = [WINDOW] if WINDOW in records.columns else []
     timed = records.where(f.col("kind") != TraceKind.SUB_BEFORE)
@@ -209,10 +208,10 @@ def summary(records: DataFrame, *, sends: DataFrame | None = None) -> DataFrame:
 
 
 def _deliveries(records: DataFrame, sends: DataFrame, of: list[str]) -> DataFrame:
-    """A row for each first listener of a group and a message whose send is known."""
+    """Return a row for the first listener call of each group and message whose send is known."""
     sent = sends.where(f.col("kind") == TraceKind.PUB).groupBy("msgId")
     begun = records.where(f.col("kind") == TraceKind.SUB_BEFORE)
-    # What is tried again in a later window is no delivery of that.
+    # A retry in a later window is not a delivery of that window.
     begun = begun.where("tries IS NULL OR tries = 0") if of else begun
     first = begun.groupBy("group", "msgId").agg(
         f.min("at").alias("begun"), *(f.min_by(name, "at").alias(name) for name in of)
@@ -227,7 +226,7 @@ def _deliveries(records: DataFrame, sends: DataFrame, of: list[str]) -> DataFram
 
 
 def unconsumed(records: DataFrame) -> DataFrame:
-    """Sends whose message no listener has ended with success."""
+    """Return the sends whose message no listener has consumed successfully."""
     sent = records.where((f.col("kind") == TraceKind.PUB) & f.col("ok"))
     done = records.where((f.col("kind") == TraceKind.SUB_AFTER) & f.col("ok"))
     return sent.join(done.select("msgId"), "msgId", "left_anti")

@@ -1,4 +1,4 @@
-"""The job "verify": is what a store's files say true, and are two copies the same? On all cores."""
+"""Job "verify": checks the files of a store, or compares two copies, on all cores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ class VerifyOptions(JobOptions, ClusterOptions):
     """Options of the job `verify`.
 
     Attributes:
-        store: a store's directory.
-        topic: without a store, these topics of a cluster; with one, only these.
-        against: with what it is compared: a store, an archive, topics.
-        broker: of topics only the queues of this one.
-        until: of what is compared only what was stored before this time.
-        to: where the manifest is kept.
+        store: Directory of a store.
+        topic: Topics of a cluster; with `store`, the only topics to compare.
+        against: Second copy: a store, an archive, or topics.
+        broker: For topics, the broker whose queues are read.
+        until: Compare only messages stored before this time.
+        to: Folder for the manifest.
     """
 
     store: str = option("The store's directory.", "")
@@ -49,12 +49,12 @@ class VerifyOptions(JobOptions, ClusterOptions):
 def run(spark: SparkSession, options: VerifyOptions) -> Report:
     """Check a store's records, queues and index; --against compares two copies instead.
 
-    Changes nothing. What no start of a broker would put right, and each message that one copy lacks
-    or has otherwise, is a finding.
+    Changes nothing. Findings are damages that the start of a broker would not repair, and messages that one copy lacks
+    or that differ.
 
     Raises:
-        SettingsError: it is not said what to look at, or it is neither a store nor an archive.
-        StoreDamaged: there is no log.
+        SettingsError: No store or copies are given, or one is neither a store nor an archive.
+        StoreDamaged: There is no log.
     """
     if options.against:
         return _compare(spark, options)
@@ -64,13 +64,12 @@ def run(spark: SparkSession, options: VerifyOptions) -> Report:
 
 
 def _compare(spark: SparkSession, options: VerifyOptions) -> Report:
-    """Both copies, side by side."""
     one, other = options.store or options.topic, options.against
     if not one:
         raise SettingsError("say what is compared: --store or --topic")
     topics = options.topic
     if not (topics or "/" in other or Path(other).is_dir()):
-        topics = other  # Of a store, compared with topics, only these.
+        topics = other  # Compare only these topics of the store.
     copies = [
         copy_of(each, topics=topics, nameserver=options.nameserver, broker=options.broker)
         for each in (one, other)
@@ -87,12 +86,11 @@ def _compare(spark: SparkSession, options: VerifyOptions) -> Report:
         return Report({"parts": len(rows)}, ("part", "bytes or messages"), list(rows))
     with running("verify", options, place=options.to) as this:
         if this.is_finished:
-            this.begin_again()  # Files may have been damaged since.
+            this.begin_again()  # Files may have been damaged since then.
         return _kept(this, compare(spark, this, reading))
 
 
 def _check(spark: SparkSession, options: VerifyOptions) -> Report:
-    """A store alone."""
     store = find_store(same_place(options.store), None)
     try:
         parts = {f"{part.start}-{part.stop}": part for part in parts_of(store, SPLIT_BYTES)}
@@ -106,7 +104,7 @@ def _check(spark: SparkSession, options: VerifyOptions) -> Report:
 def _checked(
     spark: SparkSession, options: VerifyOptions, store: FoundStore, parts: Mapping[str, range]
 ) -> Report:
-    """Check the parts of a store, each by a task, and join the results."""
+    """Check each part of a store in a task, and combine the results."""
     check, root, settings = StoreCheck(store), store.root, store.settings
     has_queues = check.has_queues
 
@@ -125,14 +123,14 @@ def _checked(
 
 
 def _planned(parts: Mapping[str, range]) -> Report:
-    """The report of a dry run: the parts and their bytes."""
+    """Return the report of a dry run: the parts and their bytes."""
     rows = [(name, len(part)) for name, part in parts.items()]
     counts = {"tasks": len(rows), "bytes": sum(len(part) for part in parts.values())}
     return Report(counts, ("range", "bytes"), list(rows))
 
 
 def _kept(this: Run, report: Report) -> Report:
-    """The report, and in the manifest what it says."""
+    """Store the report and its findings in the manifest, and return it."""
     this.finish(report)
     this.manifest.result["findings"] = report.findings
     return report

@@ -1,16 +1,16 @@
-"""A table of the newest by key, kept in versions: a micro-batch costs what it changes, a version the whole table.
+"""Versioned Parquet table of the newest rows by key.
 
     cometmq_version=RUN-N/     the rows, one (or the last few) for each key
-    _gone/cometmq_version=RUN-N/   keys that were deleted, so that an older change that comes late stays out
+    _gone/cometmq_version=RUN-N/   deleted keys, so that an older change that arrives late is ignored
     _changes/RUN-N/    changes since the newest version, a folder for each micro-batch
-    _spark_metadata/   the files of the newest version, by which `spark.read` of the folder goes
+    _spark_metadata/   list of the newest version's files, which `spark.read` of the folder uses
 
-The next version is made out of the last and the changes since when these are a share of it, when it is
-old, and when the run ends; of a small table by each micro-batch. The last two versions are kept: a reader of
-the one before the last can finish.
+A micro-batch writes only its changes; a new version rewrites the whole table from the last version and these changes.
+That happens when the changes reach a share of the table, when the version is old, at the end of a run, and with each
+micro-batch of a small table. The last two versions are kept, so that readers of the previous one can finish.
 
-A table may hold rows whose messages are deleted by now. So each run goes on from the newest version that the folder
-has, whichever run made it, and from the changes that wait there. A row that is read once more changes nothing.
+A table may contain rows whose messages no longer exist. So each run, also with other options, continues from the newest
+version in the folder and from the changes pending there. Reading a message again changes nothing.
 """
 
 import re
@@ -32,34 +32,34 @@ from cometmq.spark.schema import check_gains, quoted
 GONE = "_is_gone"
 GONE_FOLDER = "_gone"
 CHANGES_FOLDER = "_changes"
-# Readers of Parquet take it for a column, so it is a name that no user's column has.
+# Parquet readers treat it as a column, so no column of a user may have this name.
 _VERSION = "cometmq_version="
 _MADE = re.compile(r"(cometmq_)?version=[0-9a-f]{12}(-[0-9a-f]+)?-\d+(\.\d+)?")
-# A version is written anew for a tenth of it: what a change costs is at most ten times its own bytes, and
-# a reader of a version and the changes since reads a tenth more.
+# A version is rewritten when the changes reach a tenth of it: a change costs at most ten times its own bytes,
+# and reading a version with its pending changes costs at most a tenth more.
 _SHARE = 10
-_SMALL_BYTES = 8_000_000  # Written within the second that a micro-batch takes anyhow.
-_FRESH_S = 600  # How old a version may be when a micro-batch comes.
-_FOLDERS_MAX = 200  # Folders of changes: each is listed by the next version.
+_SMALL_BYTES = 8_000_000  # Written within the second that a micro-batch takes anyway.
+_FRESH_S = 600  # Maximum age of a version in seconds.
+_FOLDERS_MAX = 200  # Maximum folders of changes; each has to be listed.
 _RANK, _DELETIONS, _FRESH, _NEWEST = "_rank", "_deletions", "_fresh", "_newest"
 TAKEN = dict.fromkeys((GONE, _FRESH, _NEWEST, _VERSION[:-1]), "a column of ours")
 _IDENTITY = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
 
 
 class NewestByKey:
-    """A Parquet table of the newest rows of each key, in versions.
+    """Versioned Parquet table of the newest rows of each key.
 
     Args:
-        run: whose micro-batches it is made of.
-        place: its folder or URI.
-        keys: the columns whose values are the key.
-        order: of rows with one key those with the greatest win.
-        last: how many rows of one key stay; a deletion deletes those before it.
-        split_by: columns whose values name folders of a version instead of standing in its files.
-        clock: tells seconds.
+        run: Run that merges its micro-batches.
+        place: Folder or URI of the table.
+        keys: Columns that form the key.
+        order: Orders the rows of a key; the greatest are kept.
+        last: Number of rows to keep per key; a deletion removes older rows.
+        split_by: Columns whose values become folder names of a version.
+        clock: Returns monotonic seconds.
 
     Raises:
-        SettingsError: the place holds a Delta table.
+        SettingsError: The place holds a Delta table.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class NewestByKey:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Take over the newest version that the place has, and the changes that wait there."""
+        """Continue from the newest version in the place, and the changes pending there."""
         files, root = open_place(self._place)
         kept, listed = [*self._kept], listed_folder(self._place)
         is_own = listed is not None and listed.startswith(f"{_VERSION}{self._run.short_id}-")
-        # A version of this run that its manifest does not know is of a micro-batch that comes again.
+        # A version of this run that its manifest lacks belongs to a micro-batch that will be repeated.
         if listed is not None and listed not in kept and not is_own:
             kept = [listed]
         chosen = fs.FileSelector(f"{root}/{CHANGES_FOLDER}", allow_not_found=True)
@@ -100,40 +100,40 @@ class NewestByKey:
                 kept.append(name)
         if kept != self._kept:
             self._run.manifest.files = kept
-            self._run.save()  # Before a version of this run is listed.
+            self._run.save()  # Must happen before a version of this run is listed.
 
     def check(self, spark: SparkSession, schema: StructType) -> None:
-        """Refuse to go on with other columns: a table only gains some.
+        """Check that the schema only adds columns to the table.
 
         Raises:
-            SettingsError: A column of the table has another type now, or is missing.
+            SettingsError: A column of the table has another type, or is missing.
         """
         if self.current is not None:
             found = spark.read.parquet(read_path(f"{self._place}/{self.current}")).schema
-            # A column that names folders comes back with whatever type its values look like.
+            # Spark guesses the type of columns that are folder names.
             columns = [each for each in found.fields if each.name not in self._split_by]
             check_gains(StructType(columns), without_rules(schema))
 
     @property
     def current(self) -> str | None:
-        """The folder of the newest version; None before the first."""
+        """Folder of the newest version; None before the first."""
         return next((each for each in reversed(self._kept) if _is_version(each)), None)
 
     @property
     def _kept(self) -> list[str]:
-        """Versions, and behind each the changes since, in the order of their micro-batches."""
+        """Folders of versions, each followed by those of the changes since, in the order of micro-batches."""
         return self._run.manifest.files
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Keep the changes of a micro-batch, and make the next version where it is time for one.
+        """Write the changes of a micro-batch, or a new version if it is due.
 
         Args:
-            changes: rows, with a column `is_gone` that is true for a deleted key.
-            number: of the micro-batch; one that comes again makes its files again.
+            changes: Rows with a column `is_gone` that is true for a deleted key.
+            number: Number of the micro-batch; a repeated one writes its files again.
 
         Returns:
-            What a version adds to the run's counts: "keys", and where several rows of a key can stay
-            "kept", the rows.
+            Differences to add to the run's counts, if a version was written: "keys", and with several rows
+            per key also "kept", the rows.
         """
         name = f"{self._run.short_id}-{number}"
         own = (f"{_VERSION}{name}", f"{CHANGES_FOLDER}/{name}")
@@ -148,7 +148,7 @@ class NewestByKey:
         return {name: count - before.get(name, 0) for name, count in now.items()}
 
     def finish(self, spark: SparkSession) -> None:
-        """Make a version of the changes that wait for one."""
+        """Write a version that includes the pending changes."""
         if waiting := self._waiting:
             last = spark.read.parquet(read_path(f"{self._place}/{waiting[-1]}"))
             name = f"{_VERSION}{self._run.short_id}-{max(0, self._run.manifest.batch)}"
@@ -159,13 +159,13 @@ class NewestByKey:
 
     @property
     def _waiting(self) -> list[str]:
-        """The folders of changes since the newest version."""
+        """Folders of the changes since the newest version."""
         kept = self._kept
         made = [place for place, each in enumerate(kept) if _is_version(each)]
         return kept[made[-1] + 1 :] if made else []
 
     def _is_due(self) -> bool:
-        """Whether the next micro-batch makes a version."""
+        """Return whether the next micro-batch must write a version."""
         current, waiting = self.current, self._waiting
         if current is None or len(waiting) >= _FOLDERS_MAX:
             return True
@@ -186,10 +186,10 @@ class NewestByKey:
     def _make_version(
         self, changes: DataFrame, waiting: Sequence[str], name: str
     ) -> dict[str, int]:
-        """Write a version of the last one, the changes that wait, and these; gives what it holds."""
+        """Write a version from the last one, pending changes and new changes; returns its counts."""
         newest = self._reduced(self._all_rows(changes, waiting)).persist()
         if self._is_there(name):
-            # A micro-batch that comes again writes its version anew: nobody may be sent there meanwhile.
+            # A repeated micro-batch overwrites its version, so readers must not be directed to it meanwhile.
             list_only(self._place, self.current)
         try:
             for folder, is_gone in (
@@ -210,9 +210,9 @@ class NewestByKey:
         return counts
 
     def _all_rows(self, changes: DataFrame, waiting: Sequence[str]) -> DataFrame:
-        """The rows of the newest version, of the changes that wait, and of these.
+        """Return the rows of the newest version, the pending changes, and the new changes.
 
-        A row that is read once more wins over what a version made of it, which may lack columns.
+        A message that is read again takes precedence over its row in a version, which may lack columns.
         """
         spark = changes.sparkSession
         rows = changes.withColumn(_FRESH, f.lit(True))  # noqa: FBT003
@@ -226,9 +226,9 @@ class NewestByKey:
         return rows
 
     def _reduced(self, rows: DataFrame) -> DataFrame:
-        """The rows that stay: of each key the newest, or the last few."""
+        """Return the newest row of each key, or the last few."""
         fresh = [_FRESH] if _FRESH in rows.columns else []
-        # A change that moves a row to the key that it had sets it.
+        # One change can delete a key and set the same key; then setting it wins.
         order = f.struct(self._order, ~f.col(GONE), *fresh)
         reduced = (
             newest_by_key(rows, self._keys, order)
@@ -247,8 +247,8 @@ class NewestByKey:
         return {"keys": keys, "kept": kept}
 
     def _newest_few(self, rows: DataFrame, order: Column) -> DataFrame:
-        """Of each key the last rows behind its last deletion, and that, while it matters."""
-        # A message that is read once more is no second one.
+        """Return the last rows of each key after its last deletion, and the deletion if it is among the last."""
+        # A message that was read twice counts once.
         if identity := [each for each in _IDENTITY if each in rows.columns]:
             rows = rows.dropDuplicates(identity)
         newer = Window.partitionBy(*self._keys).orderBy(order.desc())
@@ -261,7 +261,7 @@ class NewestByKey:
 
     def _version(self, spark: SparkSession, name: str, like: DataFrame) -> DataFrame:
         schema = like.drop(GONE).schema
-        # The order of the columns is that of the schema, wherever a folder names them.
+        # Select in the order of the schema, because Spark puts folder columns last.
         alive, gone = (
             spark.read.schema(schema)
             .parquet(read_path(f"{folder}/{name}"))
@@ -273,7 +273,7 @@ class NewestByKey:
         )
 
     def _keep(self, kept: list[str]) -> None:
-        """Keep the last two versions, and the changes between: the last micro-batch may come again."""
+        """Keep the last two versions and the changes in between, because the last micro-batch may be repeated."""
         made = [place for place, each in enumerate(kept) if _is_version(each)]
         first = made[-2] if len(made) > 1 else 0
         self._run.manifest.files = kept[first:]
@@ -283,7 +283,7 @@ class NewestByKey:
                 files.delete_dir(folder)
 
     def _made(self, files: fs.FileSystem, root: str) -> Iterator[tuple[str, str]]:
-        """Folders that runs have made here, each with the name by which `_kept` knows it."""
+        """Return the folders that runs have created here, each with its name in `_kept`."""
         for parent, prefix in (
             ("", ""),
             (GONE_FOLDER, ""),
@@ -297,7 +297,7 @@ class NewestByKey:
 
 
 def newest_by_key(rows: DataFrame, keys: Sequence[str], order: Column) -> DataFrame:
-    """Of the rows with one key that with the greatest order."""
+    """Return the row with the greatest order for each key."""
     columns = [f.col(quoted(each)) for each in rows.columns if each not in keys]
     newest = f.max_by(f.struct(*columns), order).alias(_NEWEST)
     grouped = rows.groupBy(*map(quoted, keys)).agg(newest)

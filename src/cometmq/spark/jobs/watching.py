@@ -1,4 +1,4 @@
-"""Watches what Spark does for a run: tasks of a batch, micro-batches of a stream."""
+"""Observation of Spark for the progress display: tasks of a batch, micro-batches of a stream."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ _LOOK_EVERY_S = 0.5
 
 @contextmanager
 def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Count the tasks of Spark's jobs of this thread while the block runs."""
+    """Report the progress of this thread's Spark jobs while the block runs."""
     watched = (
         _told_by_server(spark, progress)
         if is_connect(spark)
@@ -39,7 +39,7 @@ def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Ite
 
 @contextmanager
 def _told_by_server(spark: SparkSession, progress: RunProgress) -> Iterator[None]:
-    """Have the server of Spark Connect tell of the tasks of what it is asked."""
+    """Let the Spark Connect server report the progress of tasks."""
 
     def told(stages: Iterable[Any] | None, **_: object) -> None:
         known = list(stages or ())
@@ -48,7 +48,7 @@ def _told_by_server(spark: SparkSession, progress: RunProgress) -> Iterator[None
             sum(stage.num_tasks for stage in known),
         )
 
-    handler = cast("ProgressHandler", told)  # Any function that takes its words.
+    handler = cast("ProgressHandler", told)  # Any function with these arguments is accepted.
     spark.registerProgressHandler(handler)
     try:
         yield
@@ -58,7 +58,7 @@ def _told_by_server(spark: SparkSession, progress: RunProgress) -> Iterator[None
 
 @contextmanager
 def _looked_up(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Put Spark's jobs of this thread into one group, and look after its tasks."""
+    """Put this thread's Spark jobs into one group, and poll the progress of its tasks."""
     context = spark.sparkContext
     context.setJobGroup(group, group)
     tracker, ended = context.statusTracker(), Event()
@@ -82,12 +82,7 @@ def _looked_up(spark: SparkSession, group: str, progress: RunProgress) -> Iterat
 
 
 class StreamWatch(StreamingQueryListener):
-    """Tells a run's progress how far its query is behind what is there.
-
-    Args:
-        name: of the query; others are none of its business.
-        progress: who is told.
-    """
+    """Listener that updates a run's progress with the number of messages that the query `name` has not read yet."""
 
     def __init__(self, name: str, progress: RunProgress) -> None:
         self._name = name
@@ -97,14 +92,14 @@ class StreamWatch(StreamingQueryListener):
         """Do nothing: there is no progress yet."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Show the progress again: nothing new came."""
+        """Refresh the display, although there are no new messages."""
         self._progress.show()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Do nothing: the job itself sees the end."""
+        """Do nothing: the job itself notices the end."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Show how far the query is behind after a micro-batch."""
+        """Show the number of unread messages after a micro-batch."""
         if event.progress.name == self._name:
             behind = sum(behind_of(each) for each in event.progress.sources)
             self._progress.counts.behind = behind
@@ -112,13 +107,13 @@ class StreamWatch(StreamingQueryListener):
 
 
 def behind_of(source: SourceProgress) -> int:
-    """Messages of a source that are there and not read: the latest offsets less the end's."""
+    """Return the number of unread messages of a source: the latest offsets minus those of the batch's end."""
     latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
     return sum(max(0, offset - end.get(queue, offset)) for queue, offset in latest.items())
 
 
 def _offsets(text: str | None) -> dict[tuple[str, str, str], int]:
-    """Offsets of the format "rocketmq" by topic, broker and queue; of another format none."""
+    """Return offsets of the format "rocketmq" by topic, broker and queue; empty for another format."""
     try:
         topics = json.loads(text or "{}").get("q", {})
     except (ValueError, AttributeError):

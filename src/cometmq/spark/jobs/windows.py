@@ -1,11 +1,11 @@
-"""Tables over windows of time, out of a stream: a window is written when it is over.
+"""Tables over time windows of a stream; a window is written when it is closed.
 
-    windows/batch=RUN-N/   the windows that were over after micro-batch N
-    _open/version=RUN-N/   the rows of those that were not: what the next micro-batch begins with
+    windows/batch=RUN-N/   the windows that were closed after micro-batch N
+    _open/version=RUN-N/   rows of the open windows, with which the next micro-batch starts
 
-A window is over when a row comes that is `late_ms` younger than its end. What comes for it even later is
-not left out, as a watermark of Spark's would: it makes another row of that window, in a later folder.
-All of it follows from the version before and the micro-batch, so one that runs again writes the same.
+A window is closed when a row arrives that is `late_ms` newer than its end. Rows that arrive even later are
+not dropped, as with Spark's watermark, but become another row of that window in a later folder.
+The output depends only on the previous version and the micro-batch, so a repeated one writes the same.
 """
 
 from collections.abc import Callable
@@ -32,11 +32,11 @@ Chosen = Callable[[DataFrame, int], DataFrame]
 
 @dataclass(frozen=True, kw_only=True)
 class WindowOptions(FlowOptions):
-    """Options of jobs that sum up windows of time.
+    """Options of jobs with time windows.
 
     Attributes:
-        window: how long one is; empty: none.
-        late: with `follow`: how long a window waits for what comes late.
+        window: Length of a window; empty for none.
+        late: With `follow`, how long a window waits for late messages.
     """
 
     window: str = option("Windows of time: 30s, 5m, 1h; they follow each other.", "")
@@ -44,49 +44,49 @@ class WindowOptions(FlowOptions):
 
     @property
     def window_ms(self) -> int:
-        """The length of a window, ms; 0: there are none.
+        """Length of a window in ms; 0 for no windows.
 
         Raises:
-            SettingsError: it is no duration.
+            SettingsError: The text is not a duration.
         """
         return duration(self.window, "--window", smallest=1) if self.window else 0
 
     @property
     def late_ms(self) -> int:
-        """The time that a window waits for late messages, ms.
+        """Time in ms that a window waits for late messages.
 
         Raises:
-            SettingsError: it is no duration.
+            SettingsError: The text is not a duration.
         """
         return duration(self.late, "--late", smallest=0)
 
 
 def check_follow(options: WindowOptions, to: str) -> None:
-    """Check that windows out of a stream have a length and a place for their table.
+    """Check that with `follow` there are a window length and a place for the table.
 
     Raises:
-        SettingsError: there is no window, or no place for their table.
+        SettingsError: One is missing.
     """
     if options.follow and not (options.window_ms and to):
         raise SettingsError("--follow writes windows: say --window 5m and --to FOLDER")
 
 
 def window_of(time_ms: Column, window_ms: int) -> Column:
-    """The beginning of the window of a time, ms."""
+    """Return a column with the start of the window of a time, in ms."""
     return (time_ms - f.pmod(time_ms, f.lit(window_ms))).alias(WINDOW)
 
 
 class OpenWindows:
-    """The windows of a run: a table of those that are over, and the rows of those that are not.
+    """Windows of a run: a table of the closed ones, and the rows of the open ones.
 
     Args:
-        run: whose micro-batches they are made of.
-        place: the folder or URI of the table.
-        options: how long windows are and wait.
-        time: by which windows are over: of a row, ms.
-        table: out of all rows those of the table.
-        left: out of all rows those that the next micro-batch needs.
-        fold: makes rows fewer without a change to what becomes of them.
+        run: Run that processes the micro-batches.
+        place: Folder or URI of the table.
+        options: Length and waiting time of windows.
+        time: Time of a row in ms, by which windows are closed.
+        table: Computes the rows of the table from all rows.
+        left: Selects the rows that the next micro-batch needs.
+        fold: Reduces the number of rows without changing the result.
     """
 
     def __init__(
@@ -108,18 +108,18 @@ class OpenWindows:
 
     @property
     def place(self) -> str:
-        """The folder of the table."""
+        """Folder of the table."""
         return f"{self._place}/{FOLDER}"
 
     def write(self, rows: DataFrame, number: int) -> dict[str, int]:
-        """Write the windows that are over now.
+        """Write the windows that are closed now.
 
         Args:
-            rows: of the micro-batch.
-            number: of the micro-batch; one that comes again writes its folders again.
+            rows: Rows of the micro-batch.
+            number: Number of the micro-batch; a repeated one writes its folders again.
 
         Returns:
-            What that adds to the run's counts: "windows", rows of the table.
+            Count to add to the run's counts: "windows", rows of the table.
         """
         name = f"version={self._run.short_id}-{number}"
         versions = [each for each in self._run.manifest.files if each != name]
@@ -141,7 +141,7 @@ class OpenWindows:
         return {"windows": count}
 
     def _over_ms(self, rows: DataFrame) -> int:
-        """Windows that begin before this time are over."""
+        """Return the time in ms before which windows must begin to be closed."""
         newest = rows.agg(f.max(self._time)).collect()[0][0]
         return 0 if newest is None else floor_ms(newest - self._late_ms, self._window_ms)
 
@@ -150,7 +150,7 @@ class OpenWindows:
         return reader.parquet(read_path(f"{self._place}/{_OPEN}/{name}"))
 
     def _keep(self, versions: list[str]) -> None:
-        """The version before the last stays, for the micro-batch that comes again."""
+        """Delete old versions but the last two: a repeated micro-batch needs the previous one."""
         files, root = open_place(self._place)
         self._run.manifest.files = versions[-2:]
         for name in versions[:-2]:
@@ -160,7 +160,7 @@ class OpenWindows:
 
 
 def floor_ms(time_ms: int, window_ms: int) -> int:
-    """The beginning of the window of a time, ms."""
+    """Return the start of the window of a time, in ms."""
     return time_ms // window_ms * window_ms
 
 
@@ -169,10 +169,10 @@ def _save(rows: DataFrame, place: str) -> None:
 
 
 def duration(text: str, name: str, *, smallest: int) -> int:
-    """A duration of an option, ms.
+    """Parse a duration of an option into ms.
 
     Raises:
-        SettingsError: it is none, or too short.
+        SettingsError: The text is not a duration, or it is too short.
     """
     try:
         found = duration_ms(text)

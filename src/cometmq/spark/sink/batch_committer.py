@@ -30,14 +30,7 @@ _NAMED_MAX = 3  # Maximum number of ids in an error message.
 
 @dataclass
 class BatchCommitter:
-    """Committer of transactional batches: commits each batch once, or aborts it.
-
-    Attributes:
-        ledgers: Store of the decisions.
-        resolver: Sends commits and rollbacks to the brokers, and queries them.
-        settings: Options of the write.
-        now_ms: Returns the time, ms since 1970.
-    """
+    """Committer of transactional batches: commits each batch once, or aborts it, as the ledger has it."""
 
     ledgers: Ledgers
     resolver: TransactionResolver

@@ -48,14 +48,7 @@ Groups = Sequence[npt.NDArray[np.int64]]
 
 
 class RowBatch(NamedTuple):
-    """Rows in one batch request.
-
-    Attributes:
-        place: Where it is sent.
-        rows: Number of messages.
-        body: The encoded messages, concatenated.
-        sys_flag: System flag of all its messages.
-    """
+    """Rows in one batch request; `body` is the concatenation of the encoded messages."""
 
     place: RowPlace
     rows: int
@@ -84,12 +77,7 @@ class SingleSend(NamedTuple):
 
 
 class SingleSends(NamedTuple):
-    """Rows in requests of their own that are sent together.
-
-    Attributes:
-        place: Where they are sent.
-        messages: The rows.
-    """
+    """Rows in requests of their own that are sent together."""
 
     place: RowPlace
     messages: Sequence[SingleSend]

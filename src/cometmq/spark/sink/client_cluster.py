@@ -43,11 +43,7 @@ def limits_of(settings: SinkSettings) -> ProducerSettings:
 
 
 class ClientSinkCluster:
-    """`SinkCluster` that uses one producer.
-
-    Args:
-        settings: Options of the write.
-    """
+    """`SinkCluster` that uses one producer of the client."""
 
     def __init__(self, settings: SinkSettings) -> None:
         self._producer = EncodedProducer(

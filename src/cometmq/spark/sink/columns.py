@@ -53,14 +53,7 @@ DELAYS = ("delayLevel", "deliverTimestamp")
 
 
 class RowTarget(NamedTuple):
-    """Target that a row names.
-
-    Attributes:
-        topic: Topic.
-        broker_name: Broker; None for any.
-        queue_id: Queue id; None for any.
-        sharding_key: Rows with the same key go to the same queue; None for any queue.
-    """
+    """Target that a row names; None accepts any broker or queue, and rows with one sharding key go to the same queue."""
 
     topic: str
     broker_name: str | None = None
@@ -204,7 +197,6 @@ def _id_field(schema: StructType, name: str | None) -> StructField | None:
 
 
 def _meanings(schema: StructType, id_field: StructField | None) -> dict[str, str]:
-    """Return the column names by meaning."""
     lowered = {name.lower(): name for name in (*TYPES, *_ALIASES)}
     names: dict[str, str] = {}
     for field in schema.fields:

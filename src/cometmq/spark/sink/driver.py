@@ -14,11 +14,7 @@ from cometmq.spark.sink.task import TaskStored
 
 
 class TransactionDriver:
-    """Client that commits and aborts batches, and answers transaction checks as long as its process lives.
-
-    Args:
-        settings: Options of the write.
-    """
+    """Client that commits and aborts batches, and answers transaction checks as long as its process lives."""
 
     is_busy = False  # May be closed at any time: brokers repeat checks later.
 

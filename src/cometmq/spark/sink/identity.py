@@ -90,11 +90,7 @@ class FreshIds:
 
 
 class RunIds:
-    """Generator of ids from task and row number: the same in every attempt of the task.
-
-    Args:
-        run: Identity of the task.
-    """
+    """Generator of ids from a task's identity and the row number: the same in every attempt of the task."""
 
     def __init__(self, run: TaskRun) -> None:
         self._numbers = RowNumbers(run)
@@ -150,11 +146,7 @@ class ColumnIds:
 
 
 class RowNumbers:
-    """Counter of the rows of a task.
-
-    Args:
-        run: Identity of the task.
-    """
+    """Counter of the rows of a task."""
 
     def __init__(self, run: TaskRun) -> None:
         self._front = f"{run.batch}-{run.partition}-"

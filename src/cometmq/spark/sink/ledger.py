@@ -1,7 +1,6 @@
 """Ledger of transactional batches: lists what must be committed, by any process that finds it (docs/format/spark-ledger.md).
 
-Each batch has one file, created atomically and only once, so two drivers that run the same
-batch cannot both decide.
+Each batch has one file, created atomically and only once, so two drivers that run the same batch cannot both decide.
 """
 
 import json

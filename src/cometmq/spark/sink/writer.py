@@ -76,12 +76,7 @@ def _abort(messages: Messages, what: str, settings: SinkSettings) -> None:
 
 
 class RocketMQWriter(DataSourceArrowWriter):
-    """Writer that sends a batch.
-
-    Args:
-        settings: Options of the write.
-        columns: Meanings of the columns.
-    """
+    """Writer that sends the rows of a batch query."""
 
     def __init__(self, settings: SinkSettings, columns: SinkColumns) -> None:
         self._settings = settings
@@ -105,12 +100,7 @@ class RocketMQWriter(DataSourceArrowWriter):
 
 
 class RocketMQStreamWriter(DataSourceStreamArrowWriter):
-    """Writer that sends micro-batches.
-
-    Args:
-        settings: Options of the write.
-        columns: Meanings of the columns.
-    """
+    """Writer that sends the micro-batches of a streaming query."""
 
     def __init__(self, settings: SinkSettings, columns: SinkColumns) -> None:
         self._settings = settings

@@ -27,12 +27,7 @@ def batch_reader(settings: SourceSettings, schema: StructType) -> "RocketMQReade
 
 
 class RocketMQReader(DataSourceReader):
-    """Reader that plans and reads a batch.
-
-    Args:
-        settings: Options of the read.
-        schema: Columns to read.
-    """
+    """Reader that plans and reads a batch."""
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         self._settings = settings

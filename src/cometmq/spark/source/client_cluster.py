@@ -46,11 +46,7 @@ def source_cluster(settings: SourceSettings) -> SourceCluster:
 
 
 class ClientSourceCluster:
-    """`SourceCluster` that uses one queue reader.
-
-    Args:
-        settings: Supplies the nameservers, namespace, consumer group, credentials and retry limits.
-    """
+    """`SourceCluster` that uses one queue reader of the client."""
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings

@@ -1,8 +1,7 @@
 """Interface to the cluster that the source reads.
 
-It separates Spark and offset arithmetic (above) from the client (below). Hot calls are
-raw (docs/design/0021-spark-source.md): a pull returns the record bytes of an answer and creates no object
-per message.
+It separates Spark and offset arithmetic (above) from the client (below). Hot calls are raw
+(docs/design/0021-spark-source.md): a pull returns the record bytes of an answer and creates no object per message.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

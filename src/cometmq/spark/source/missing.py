@@ -53,13 +53,7 @@ class BrokerSilent(NetError):
 
 @dataclass(frozen=True)
 class MissingBrokerQueues:
-    """Missing queues of one broker.
-
-    Attributes:
-        broker: Name of the broker.
-        queues: The missing queues.
-        why: How it is known that they are missing.
-    """
+    """Missing queues of one broker; `why` says how it is known that they are missing."""
 
     broker: str
     queues: Sequence[MessageQueue]

@@ -127,10 +127,6 @@ class QueueValues:
 
     `{"orders": 5}` applies to all queues of the topic, `{"orders": {"broker-a": 5}}` to those of a
     broker, `{"orders": {"broker-a": {"0": 5}}}` to one.
-
-    Attributes:
-        values: The tree.
-        option: Name of its option, for error messages.
     """
 
     values: Mapping[str, Any]

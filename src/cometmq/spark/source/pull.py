@@ -67,13 +67,7 @@ class PulledRange(NamedTuple):
 
 @dataclass(frozen=True)
 class RangePuller:
-    """Reader of ranges of queues.
-
-    Attributes:
-        cluster: Cluster to pull from.
-        settings: Options of the read.
-        schema: Arrow schema of the batches.
-    """
+    """Reader that pulls ranges of queues and decodes them to batches of an Arrow schema."""
 
     cluster: SourceCluster
     settings: SourceSettings

@@ -158,7 +158,6 @@ def _refuse_other_mode(value: Mapping[str, Any], *, is_stream: bool) -> None:
 
 
 def _expression(value: Mapping[str, Any]) -> Filter:
-    """Return the message filter of the options."""
     expression: str = value["subExpression"]
     if value["subExpressionType"] == TAG:
         try:

@@ -1,9 +1,8 @@
 """Streaming source: plans which offsets each micro-batch covers; Spark's checkpoint makes the plan durable.
 
-Spark keeps one instance in a driver process for the whole query, for planning; `read` runs
-in the executors on a pickled copy. Guarantee: every message between the first start and
-the last committed end is in exactly one micro-batch, and a repeated batch has the same
-messages in the same tasks.
+Spark keeps one instance in a driver process for the whole query, for planning; `read` runs in the executors on a
+pickled copy. Guarantee: every message between the first start and the last committed end is in exactly one
+micro-batch, and a repeated batch has the same messages in the same tasks.
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -51,12 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reader that plans and reads micro-batches.
-
-    Args:
-        settings: Options of the read.
-        schema: Columns to read.
-    """
+    """Reader that plans and reads micro-batches."""
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         self._settings = settings

@@ -26,12 +26,7 @@ def store_reader(settings: StoreReadSettings, schema: StructType) -> "StoreReade
 
 
 class StoreReader(DataSourceReader):
-    """Reader that plans and reads a batch.
-
-    Args:
-        settings: Options of the read.
-        schema: Columns to read.
-    """
+    """Reader that plans and reads a batch."""
 
     def __init__(self, settings: StoreReadSettings, schema: StructType) -> None:
         self._settings = settings

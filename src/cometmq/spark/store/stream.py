@@ -1,8 +1,7 @@
 """Stream over a growing log: the checkpoint holds a physical offset, and only durable records are read.
 
-A micro-batch has the records that start between two offsets. Any offset can be its end, and a
-repeated batch has the same records. If a broker deletes its oldest files before the
-stream has read them, the query fails with an error.
+A micro-batch has the records that start between two offsets. Any offset can be its end, and a repeated batch has the
+same records. If a broker deletes its oldest files before the stream has read them, the query fails with an error.
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -34,12 +33,7 @@ Json = dict[str, Any]
 
 
 class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reader that plans and reads micro-batches.
-
-    Args:
-        settings: Options of the read.
-        schema: Columns to read.
-    """
+    """Reader that plans and reads micro-batches."""
 
     def __init__(self, settings: StoreReadSettings, schema: StructType) -> None:
         self._settings = settings

@@ -27,11 +27,7 @@ class WrittenRuns(WriterCommitMessage):
 
 
 class QueueWriter(DataSourceArrowWriter):
-    """Writer of queue files.
-
-    Args:
-        target: Store to write to.
-    """
+    """Writer of queue files into a store's directory."""
 
     def __init__(self, target: RebuildTarget) -> None:
         self._target = target
