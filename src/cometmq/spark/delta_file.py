@@ -49,7 +49,7 @@ def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
 
 
 def _bound(value: object, *, is_up: bool) -> int | str | None:
-    """Convert a bound to its form in Delta's log, or return None; a time is cut to ms, and rounded up with `is_up`."""
+    """Convert a bound to its form in Delta's log, or return None if it has none; times are in ms, rounded up with `is_up`."""
     match value:
         case int() if not isinstance(value, bool):
             return value

@@ -44,7 +44,7 @@ class PoolLimits:
 
 
 class Pool:
-    """Clients by key.
+    """Thread-safe pool of clients by key.
 
     Args:
         clock: Returns monotonic seconds.
@@ -73,7 +73,7 @@ class Pool:
         return found
 
     def _taken_out(self, limits: PoolLimits) -> list[Pooled]:
-        """Remove and return the clients to close: idle too long, or too many. Never the one just requested."""
+        """Remove and return idle clients and the oldest ones beyond the capacity, but no busy one nor the one just requested."""
         idle_since = self._clock() - limits.idle_ms / 1000
         mine = [each for each in self._clients if each[0] == os.getpid()][:-1]
         too_many = len(mine) + 1 - limits.capacity

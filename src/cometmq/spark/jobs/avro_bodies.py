@@ -92,7 +92,7 @@ class AvroBodies:
         return cls(json.dumps(schema), columns)
 
     def reader(self) -> Reader:
-        """Return a function that decodes one body; bytes after the record are an error."""
+        """Return a function that decodes an Avro body; bytes after the record are an error."""
         schema = parse_schema(json.loads(self.schema))
 
         def read(body: bytes) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class BodyMismatch(ValueError):
 
 
 class BodyForm(Protocol):
-    """Form of bodies; picklable."""
+    """Format and columns of message bodies, with a function that decodes them; picklable."""
 
     @property
     def name(self) -> str:

@@ -35,7 +35,7 @@ def all_jobs() -> list[Job[Any]]:
 
 
 def jobs_of(word: str) -> list[Job[Any]]:
-    """Return the jobs whose names begin with a word, or all jobs if there is none."""
+    """Return the jobs whose names begin with a word, or all jobs if no name does."""
     return list(_of(word)) if word in _MODULES else all_jobs()
 
 

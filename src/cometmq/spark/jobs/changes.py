@@ -55,7 +55,7 @@ class ChangeBodies:
         return t.StructType().add(CHANGES, t.ArrayType(change.add(IS_GONE, t.BooleanType())))
 
     def reader(self) -> Reader:
-        """Return a function that decodes a body."""
+        """Return a function that decodes the body of a change message."""
         as_row, as_time = converter(self.row), converter(t.LongType())
         key = t.StructType([t.StructField(name, self.row[name].dataType) for name in self.keys])
         as_key = converter(key)

@@ -27,7 +27,7 @@ def query_id(place: str) -> str:
 
 
 def checkpointed(place: str) -> dict[str, Any]:
-    """Return the offsets up to which a checkpoint's stream has read: `{topic: {broker: {queue: offset}}}`."""
+    """Return the offsets that a stream of topics has read, from its checkpoint: `{topic: {broker: {queue: offset}}}`."""
     files, root = open_place(place)
     folder = f"{root}/commits"
     if files.get_file_info(folder).type != fs.FileType.Directory:

@@ -62,7 +62,7 @@ class TopicCopy:
         )
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the ranges of the topics' queues by name."""
+        """Return the ranges to read of the topics' queues, by name."""
         pieces = [piece for each in self._ranges() for piece in pieces_of(each)]
         return {range_name(piece): piece for piece in pieces}
 
@@ -76,7 +76,7 @@ class TopicCopy:
         return RangePuller(source_cluster(settings), settings, _SCHEMA).batches([part])
 
     def damage_behind(self) -> Finding | None:
-        """Return None: a broker returns only messages."""
+        """Return None: a broker returns only messages, so a topic has no damage to report."""
         return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:

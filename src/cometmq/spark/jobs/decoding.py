@@ -50,7 +50,7 @@ class DecodedBody:
 
     @property
     def read(self) -> Column:
-        """Column of values and reasons, decoded from the column `body`."""
+        """Spark column that decodes `body` to a struct of value and reason."""
         return value_and_reason(self.form, f.col("body"))
 
 

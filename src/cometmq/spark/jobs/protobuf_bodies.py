@@ -89,7 +89,7 @@ class ProtobufBodies:
         return cls(content, message, _columns(found, ()))
 
     def reader(self) -> Reader:
-        """Return a function that decodes one body."""
+        """Return a function that decodes a Protobuf body."""
         found = _found(self.descriptors, self.message)
         parse, taken = GetMessageClass(found).FromString, _taken_of(found)
         return lambda body: taken(parse(body))

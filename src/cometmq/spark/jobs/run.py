@@ -107,7 +107,7 @@ class Run:
         return report
 
     def earlier(self) -> Report:
-        """Return the report of the run that completed the job."""
+        """Return the stored report of the run that completed the job."""
         manifest = self.manifest
         return Report(
             counts=manifest.counts,

@@ -66,7 +66,7 @@ class SendTarget:
         return seen.get()
 
     def stored(self, spark: SparkSession, ends: Ends, columns: str) -> DataFrame:
-        """Return the messages stored after the given ends."""
+        """Return the target's messages from the given end offsets on."""
         topics = [topic for topic in self._topics if topic in self._ends()]
         if not topics:
             return spark.createDataFrame([], message_schema(columns.split(",")))
@@ -76,7 +76,7 @@ class SendTarget:
         return reader.option("startingOffsets", json.dumps(offsets)).load()
 
     def _copied(self, spark: SparkSession, ends: Ends) -> DataFrame:
-        """Return the origins (REPLAY_OF) of messages that have a copy after the ends."""
+        """Return the origins (REPLAY_OF) of messages that have a copy after the given end offsets."""
         copied = f.col("properties")[REPLAY_OF].alias(_COPIED)
         if WHEEL_TIMER_TOPIC not in self._topics:
             return self.stored(spark, ends, "properties").select(copied)

@@ -90,7 +90,7 @@ class JsonBodies:
         return columns
 
     def reader(self) -> Reader:
-        """Return a function that decodes a body."""
+        """Return a function that decodes a JSON body."""
         convert = converter(self.schema)
 
         def read(body: bytes) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class CsvBodies(JsonBodies):
                 )
 
     def reader(self) -> Reader:
-        """Return a function that decodes a body."""
+        """Return a function that decodes a CSV body."""
         convert, fields = converter(self.schema), self.schema.fields
         apart = re.escape("\t" if self.separator == "\\t" else self.separator)
         value = re.compile(
@@ -164,7 +164,7 @@ class CsvBodies(JsonBodies):
 
 
 def _line(value: re.Pattern[str], text: str) -> list[str | None]:
-    """Split a line into its values."""
+    """Split a line of CSV into its values; an empty value without quotes is None."""
     values: list[str | None] = []
     place, is_more = 0, True
     while is_more:

@@ -273,7 +273,7 @@ class NewestByKey:
         )
 
     def _keep(self, kept: list[str]) -> None:
-        """Keep the last two versions and the changes in between, because the last micro-batch may be repeated."""
+        """Keep the last two versions and the changes between them, since the last micro-batch may be repeated; delete the rest."""
         made = [place for place, each in enumerate(kept) if _is_version(each)]
         first = made[-2] if len(made) > 1 else 0
         self._run.manifest.files = kept[first:]

@@ -20,8 +20,7 @@ def audit_of(tasks: Sequence[TaskStored], state: str) -> dict[str, Any]:
 
     Args:
         tasks: Tasks of one write, at least one.
-        state: `STORED`, or `ABORTED` if a task failed: the listed rows are in the topics nevertheless,
-            except half messages.
+        state: `STORED`, or `ABORTED` if a task failed: the listed rows are in the topics nevertheless, except half messages.
     """
     run = tasks[0].run
     return {

@@ -1,1 +1,1 @@
-"""The source: which messages a read covers, and reading them."""
+"""Source: plans which messages of the topics a read covers, and reads them."""

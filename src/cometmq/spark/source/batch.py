@@ -27,7 +27,7 @@ def batch_reader(settings: SourceSettings, schema: StructType) -> "RocketMQReade
 
 
 class RocketMQReader(DataSourceReader):
-    """Reader that plans and reads a batch."""
+    """Batch reader of topics: plans the tasks on the driver and reads their messages in executors."""
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         self._settings = settings
@@ -83,7 +83,7 @@ class FilteredReader(RocketMQReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use the filters to read less; returns all of them, so Spark applies them again."""
+        """Use the query's filters to read fewer messages; returns all of them, so Spark applies them again."""
         self._filters = push_down.conditions_of(filters, PushedFilters())
         self._settings = self._filters.settings(self._settings)
         return filters

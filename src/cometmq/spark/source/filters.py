@@ -94,7 +94,7 @@ class PushedFilters(Conditions):
     def _named(
         self, parts: Sequence[PlannedRange], cluster: SourceCluster
     ) -> list[PlannedRange]:
-        """Limit ranges to the offsets that the index has, if the query selects certain ids or keys."""
+        """Limit ranges to the messages that the brokers' index has, if the query selects certain ids or keys."""
         for column in _LOOKED_UP:
             words = self.choices.get(column, frozenset())
             if not 0 < len(words) <= LOOKED_UP_MAX:
@@ -108,9 +108,9 @@ class PushedFilters(Conditions):
 def _looked_up(
     parts: Sequence[PlannedRange], words: Iterable[str], cluster: SourceCluster, *, is_id: bool
 ) -> list[PlannedRange] | None:
-    """Return a range for each message that the index has, and for the tail of each part that it may not cover yet.
+    """Return one range per message that the brokers' index has, and the tail of each part that it may not cover yet.
 
-    None if the index cannot be relied on for one of the words.
+    None if the index is incomplete for one of the ids or keys.
     """
     ranges: list[PlannedRange] = []
     for topic in sorted({each.queue.topic for each in parts}):
@@ -148,7 +148,7 @@ def _places_in(
 
 
 def _is_word(tag: Any) -> bool:
-    """Return whether a tag can be used in a tag expression."""
+    """Return whether a tag can be used in a broker's tag filter."""
     return isinstance(tag, str) and tag == trimmed(tag) != "*" and bool(tag) and "|" not in tag
 
 

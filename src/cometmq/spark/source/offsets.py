@@ -112,7 +112,7 @@ def tree(offsets: Mapping[MessageQueue, int]) -> Json:
 
 
 def flat(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Offsets:
-    """Return the offsets in a tree by queue."""
+    """Convert a tree topic -> broker -> queue -> offset to offsets by queue."""
     return {
         MessageQueue(topic, broker, int(queue)): offset
         for topic, brokers in nested.items()

@@ -214,7 +214,7 @@ CLOCKS_MS = 1000
 
 
 def late_of(bound: RangeBound, cluster: SourceCluster, now_ms: int) -> LateQueues | None:
-    """Return the start of queues on brokers that are offline at the start; None to read them from their oldest message."""
+    """Return where queues start whose brokers are offline when the stream first starts; None for their oldest message."""
     at = bound.timestamp_ms
     if at is None and bound.otherwise == LATEST:
         at = now_ms - CLOCKS_MS

@@ -108,7 +108,7 @@ class RangePuller:
     def _asked_ahead(
         self, ranges: Sequence[PlannedRange]
     ) -> Iterator[tuple[PlannedRange, RawPull | None]]:
-        """Return each range with its first answer, if there are several ranges and the answer has arrived."""
+        """Return each range with its first answer, requested for several ranges at once; None if there is only one, or on an error."""
         for at in range(0, len(ranges), AHEAD_RANGES):
             some = ranges[at : at + AHEAD_RANGES]
             first: Sequence[RawPull | None] = [None]
@@ -249,7 +249,7 @@ def _explained(refused: BrokerRefused, wanted: PlannedRange, offset: int) -> Com
 def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:
     """Return the messages of [floor, end) without duplicates.
 
-    A broker that filters continues until it has found the requested number, past the start of the next
+    A filtering broker searches until it has found the requested number, past the start of the next
     pull, which is already in flight. So two answers may contain the same messages.
     """
     offsets = window.queue_offset

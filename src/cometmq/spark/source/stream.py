@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reader that plans and reads micro-batches."""
+    """Stream reader of topics: plans micro-batches on the driver and reads their messages in executors."""
 
     def __init__(self, settings: SourceSettings, schema: StructType) -> None:
         self._settings = settings
@@ -203,7 +203,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def _check_missing(self, there: Offsets) -> None:
-        """Report missing queues: an error or warning for a bounded run, which cannot read them later, else a warning."""
+        """Report queues missing at the start: a bounded run fails, or warns if losses are allowed; a continuous one warns."""
         found = missing_queues(self._settings, list(there), source_cluster(self._settings))
         if self._is_bounded:
             check_missing(found, self._settings)
@@ -227,7 +227,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planning.begin_late(new, known.late, starting, cluster)
 
     def _settled(self, known: Offsets) -> Offsets:
-        """Return the latest offsets, including those of queues that are missing or went back."""
+        """Return the latest offsets, including those of queues that are missing or whose end went back, and report losses."""
         latest = dict(self._latest)
         missing = [queue for queue in known if queue not in latest]
         if missing:

@@ -26,14 +26,14 @@ def store_reader(settings: StoreReadSettings, schema: StructType) -> "StoreReade
 
 
 class StoreReader(DataSourceReader):
-    """Reader that plans and reads a batch."""
+    """Batch reader of a store directory: plans the tasks on the driver and reads their rows in executors."""
 
     def __init__(self, settings: StoreReadSettings, schema: StructType) -> None:
         self._settings = settings
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks."""
+        """Plan the tasks from the files that exist now."""
         return list(plan(self._settings))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -48,7 +48,7 @@ class FilteredStoreReader(StoreReader):
     """Reader for a query with filters, used only while push-down is on (`push_down.is_asked`)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use the filters to read less; returns all of them, so Spark applies them again."""
+        """Use the query's filters to read fewer messages; returns all of them, so Spark applies them again."""
         rules = replace(
             self._settings.rules, conditions=push_down.conditions_of(filters, ANY_ROW)
         )

@@ -27,7 +27,7 @@ from cometmq.spark.table_options import table_options, with_table_options
 
 
 class RocketMQStoreSource(DataSource):
-    """A store directory as tables and as a stream.
+    """Directory of a RocketMQ store as Spark tables and as a stream.
 
     >>> spark.read.format("rocketmq-store").option("view", "messages").load("/var/rocketmq/store")
     """

@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 
 class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reader that plans and reads micro-batches."""
+    """Stream reader of a store's log: plans micro-batches on the driver and reads their messages in executors."""
 
     def __init__(self, settings: StoreReadSettings, schema: StructType) -> None:
         self._settings = settings

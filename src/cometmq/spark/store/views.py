@@ -88,7 +88,7 @@ def _packed(settings: StoreReadSettings, partition: StorePartition) -> Iterator[
 
 
 def _is_dead(run: EntryRun, known: KnownQueues) -> bool:
-    """Return whether a run belongs to a deleted topic of the same name."""
+    """Return whether a run of queue entries belongs to a deleted topic of the same name."""
     last_place = int(run.entries[-1]["offset"])
     return known.is_dead(run.topic, run.queue_id, run.end - 1, last_place)
 

@@ -21,7 +21,7 @@ _NEEDED = ("topic", "queueId", "queueOffset", "entries")
 
 @dataclass
 class WrittenRuns(WriterCommitMessage):
-    """Commit message with the runs that a task has written."""
+    """Commit message of a task with the runs of queue entries that it has written."""
 
     runs: list[WrittenRun]
 
