@@ -241,7 +241,8 @@ class MessageStore:
         self._log.clear_behind()
         end = self.positions.written
         self._flushing.flush_files(end)
-        self._flushing.done(end, store_ms=self._appender.store_ms)
+        # A refused put sets the appender's time, too; an empty log has no last record.
+        self._flushing.done(end, store_ms=self._appender.store_ms if end else 0)
         self._dispatcher.dispatch()
         self._queues.write_all()
         self.index.write_all()
