@@ -1,4 +1,4 @@
-"""Creates the handlers of no feature: sends, pulls, offsets, clients, topics, groups, message lookup, runtime numbers."""
+"""Creates the handlers of a broker's basic requests: sends, pulls, offsets, clients, topics, groups, lookup, runtime numbers."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -37,16 +37,16 @@ def basic_answers(
     unique_ids: UniqueIds,
     facts: Sequence[Callable[[], Mapping[str, str]]],
 ) -> list[Answers]:
-    """Create these handlers for a broker; return their requests.
+    """Create the handlers of a broker's basic requests; return the requests with their handlers.
 
     Args:
         parts: The parts of the broker.
-        lanes: The queues that the fast path of sends may use.
+        lanes: Cache of the queues that the fast path of sends may use.
         on_written: Called to flush what was appended.
-        machines: Runs the work that must wait.
+        machines: Runs background jobs for requests that must wait.
         announce: Registers a change at the reachable nameservers and returns when they know it.
         unique_ids: Creates ids for messages without one.
-        facts: Return the features' additions to the runtime numbers.
+        facts: Functions that return what each feature (delay, pop, ...) adds to the runtime numbers.
     """
     pulls = _pulls(parts)
     sends = SendHandler(

@@ -72,7 +72,7 @@ class AsyncEmbedded:
         return self._data_dir
 
     async def start(self) -> None:
-        """Start both; clients can send as soon as this returns.
+        """Start the nameserver and the broker; clients can send as soon as this returns.
 
         Raises:
             NetError: A port is in use.

@@ -60,7 +60,7 @@ class Embedded:
         return self._pair.data_dir
 
     def start(self) -> None:
-        """Start both, once only; clients can send as soon as this returns.
+        """Start the nameserver and the broker, once only; clients can send as soon as this returns.
 
         Raises:
             SettingsError: A setting cannot be used.

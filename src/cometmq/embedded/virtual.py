@@ -75,7 +75,7 @@ class Virtual:
         return self._loop.clock.now_ms()
 
     def start(self) -> None:
-        """Start both.
+        """Start the nameserver and the broker.
 
         Raises:
             StoreError: The files cannot be used, for example because another broker has them open.
@@ -112,7 +112,7 @@ class Virtual:
         self.run(asyncio.sleep(seconds))
 
     def close(self) -> None:
-        """Stop both; clients that were not closed are disconnected."""
+        """Stop the broker and the nameserver; clients that were not closed are disconnected."""
         try:
             self.run(self._pair.close())
         finally:

@@ -284,22 +284,22 @@ class StoredMessage(_FromRecord):
 
     @property
     def topic(self) -> str:
-        """Topic of the message."""
+        """Topic of its queue; consumers get redelivered messages with their original topic, not the retry topic."""
         return self.queue.topic
 
     @property
     def tag(self) -> str | None:
-        """Tag of the message, or None."""
+        """Tag that the producer set, for filters of consumers; None without one."""
         return self.properties.get(keys_of.TAGS)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys of the message as separate texts."""
+        """Keys that the producer set, by which the message can be found; empty without any."""
         return keys_of.split_keys(self.properties.get(keys_of.KEYS, ""))
 
     @property
     def user_properties(self) -> dict[str, str]:
-        """Properties set by the user of the producer."""
+        """Properties that the producer's user set, without those of RocketMQ itself."""
         return {k: v for k, v in self.properties.items() if k not in keys_of.RESERVED}
 
     @property

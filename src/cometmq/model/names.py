@@ -143,7 +143,7 @@ def is_system_topic(topic: str) -> bool:
 def is_written_by_brokers(topic: str) -> bool:
     """Return whether only brokers may write to a topic, because they act on its messages.
 
-    Differs: RocketMQ lets clients send to all topics `rmq_sys_*`; they need only traces of AccessChannel.CLOUD.
+    Differs: RocketMQ lets clients send to all topics `rmq_sys_*`; here only to those for traces (AccessChannel.CLOUD).
     """
     return topic in _NOT_SENDABLE_TOPICS or (
         topic.startswith(SYSTEM_TOPIC_PREFIX) and not topic.startswith(TRACE_DATA_PREFIX)

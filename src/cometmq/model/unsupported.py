@@ -12,12 +12,12 @@ from cometmq.model.settings import Layer, environment_name
 
 
 def is_true(text: str) -> bool:
-    """Return whether a key enables something."""
+    """Return whether the text of a setting is "true" in any case."""
     return text.lower() == "true"
 
 
 def is_set(text: str) -> bool:
-    """Return whether a key names something."""
+    """Return whether the text of a setting is anything but empty or "false"."""
     return text not in ("", "false")
 
 

@@ -162,7 +162,7 @@ class SplitWalk:
     # --- gaps
 
     def _gap(self, position: int, piece: bytes) -> tuple[Damage | None, int | None]:
-        """Return the damage where no record starts, and the offset to continue at; None if there is none."""
+        """Return the damage where no record starts (None at the log's end), and the offset of the next record (None: no further one)."""
         split, file = self._split, self._file
         following = self._next_record(position + 1)
         if following is not None:

@@ -87,7 +87,7 @@ class RotatedFile(TextIOBase):
         self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
+        """Write the buffered text and close the file."""
         self._file.close()
 
 

@@ -44,7 +44,7 @@ def is_asked() -> bool:
 
 
 def conditions_of(filters: Iterable[Filter], known: Kept) -> Kept:
-    """Return conditions on rows that include the known ones and all filters of a query."""
+    """Return the conditions `known`, narrowed by the filters of a query; filters that cannot be converted are left out."""
     return reduce(_and, filters, known)
 
 

@@ -98,7 +98,7 @@ def _shuffle_conf(master: str) -> dict[str, str]:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables while the context is open, since programs started later may have their own sessions."""
+    """Set environment variables only while the context is open: programs started later must not inherit them."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

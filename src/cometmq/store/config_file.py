@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class ConfigFile:
-    """One configuration file.
+    """Configuration file of a broker, with its previous content kept as NAME.bak.
 
     Attributes:
-        is_whole: Whether the last `load` used the file itself.
-        is_lost: Whether the last `load` found only unreadable files and returned None.
+        is_whole: Whether the last `load` read the file itself, not its .bak.
+        is_lost: Whether the last `load` returned None because neither the file nor its .bak could be decoded.
     """
 
     def __init__(self, path: str, disk: Disk) -> None:

@@ -114,7 +114,7 @@ class FileChain:
         )
 
     def _open(self, file: LogFile, *, read_only: bool) -> None:
-        """Open a file, for reading if the disk is read-only (only the newest file is ever written)."""
+        """Open a file for writing too, unless `read_only` or the disk forbids that (only the newest file is ever written)."""
         if not read_only:
             try:
                 file.open()

@@ -67,7 +67,7 @@ class LogFile(MappedFile):
             self._fd = self._disk.open(self.path)
 
     def open_readonly(self) -> None:
-        """Open the file for reading, for a disk that does not allow writing."""
+        """Open the file only for reading unless it is open."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path, write=False)
 

@@ -78,14 +78,14 @@ class LoopWorld:
         self._loop.run_in_executor(self._pool, work).add_done_callback(came)
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        """Call back when the log is flushed up to an offset, or is late or has failed."""
+        """Call `done` with True when the log is flushed up to an offset (None: its end), with False if that fails or is late."""
         end = self._store.max_offset if end_offset is None else end_offset
         self._store.wait_flushed(
             end, lambda durability: self._later(done, durability is Durability.OK)
         )
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
-        """Call back when the log is confirmed up to an offset, or is late or has failed."""
+        """Call `done` with OK when messages up to an offset may be acknowledged, or with what was late or missing."""
         self._store.wait_confirmed(end_offset, lambda durability: self._later(done, durability))
 
     def _later(self, done: Callable[[Any], None], outcome: object) -> None:

@@ -55,11 +55,11 @@ class World(Timers, Protocol):
         ...
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        """Call back when the log is flushed up to an offset, or is late or has failed."""
+        """Call `done` with True when the log is flushed up to an offset (None: its end), with False if that fails or is late."""
         ...
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
-        """Call back when the log is confirmed up to an offset, or is late or has failed."""
+        """Call `done` with OK when messages up to an offset may be acknowledged, or with what was late or missing."""
         ...
 
 

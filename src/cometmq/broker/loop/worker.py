@@ -22,7 +22,7 @@ class Worker(Protocol):
     """A worker that does jobs one at a time."""
 
     def do(self, job: Callable[[], Any], done: Done) -> None:
-        """Do `job`, then call `done` on the loop."""
+        """Queue a job; after it, `done` is called on the loop with its result or exception."""
         ...
 
     def close(self) -> None:
@@ -31,12 +31,12 @@ class Worker(Protocol):
 
 
 def start_worker(name: str) -> Worker:
-    """Start a thread of that name, or use the loop itself if it has no threads."""
+    """Start and return a worker thread with a name; on a virtual loop, which has no threads, return a worker on the loop."""
     return WorkerThread(name) if may_have_threads() else WorkerOnLoop()
 
 
 class WorkerOnLoop:
-    """A worker that does each job on the loop, as the loop's executors do."""
+    """A worker without a thread, for a virtual loop, whose executors run each job on the loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -44,7 +44,7 @@ AskRoute = Callable[[str], Awaitable[list[MessageQueue] | None]]
 
 
 class Assignments:
-    """The assignment of queues to the members of groups."""
+    """Computes which queues a member of a consumer group gets, and stores whether a group pulls or pops a topic (request mode)."""
 
     def __init__(self, parts: Parts, ask_route: AskRoute) -> None:
         self._parts = parts
@@ -55,7 +55,7 @@ class Assignments:
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
 
     def load(self) -> None:
-        """Read messageRequestMode.json.
+        """Load the request modes from messageRequestMode.json.
 
         Raises:
             CodecError: The file cannot be decoded.
@@ -67,14 +67,14 @@ class Assignments:
         await self._saver.close()
 
     async def assign(self, query: AssignmentQuery) -> list[Assignment] | None:
-        """Return the queues of a member; None if they are unknown, so that it keeps what it has."""
+        """Return the queues that a member shall consume, with its mode; None if unknown, so that it keeps those it has."""
         mode = self._mode_of(query)
         queues = await self._queues_of(query.topic)
         share = self._share(query, mode, queues) if queues else None
         return None if share is None else [Assignment(queue, mode.mode) for queue in share]
 
     async def set_mode(self, config: RequestModeConfig) -> None:
-        """Set how a group consumes a topic, and save it to disk.
+        """Set whether a group pulls or pops a topic, and save that to disk.
 
         Raises:
             RequestError: The topic is a retry topic, or the topic or the group does not exist.
@@ -94,7 +94,7 @@ class Assignments:
         await asyncio.shield(self._saver.save_soon())
 
     def take(self, modes: Mapping[tuple[str, str], RequestModeConfig]) -> None:
-        """Replace all request modes by a master's."""
+        """Replace all request modes by those of this slave's master."""
         if modes != self._modes:
             self._modes = dict(modes)
             self._saver.save_soon()

@@ -23,10 +23,10 @@ Lane = rows.Lane[ConsumeQueue]
 
 
 class Lanes:
-    """All lanes of a broker.
+    """Cache of the queues of a broker that have passed all checks for sends (lanes).
 
     Attributes:
-        straight: The lanes that the fast path may use: topics without any special treatment.
+        straight: The lanes that the fast path may use: those of topics without any special treatment.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Lanes:
         )[:-1]
 
     def open(self, topic: TopicConfig, queue_id: int, *, is_kept: bool) -> Lane:
-        """Return the lane of a queue, opening it if needed.
+        """Return the cached data for sends to a queue (its lane), creating it if needed.
 
         Args:
             topic: The topic; the caller has checked that it may be written.
@@ -95,11 +95,11 @@ class Lanes:
         )
 
     def forget_all(self) -> None:
-        """Forget all lanes, because the broker's permission has changed."""
+        """Drop all cached queues, so that sends are checked again: the broker's permission has changed."""
         self.straight.clear()
         self._opened.clear()
 
     def forget(self, topic: str) -> None:
-        """Forget the lanes of a topic that was changed or deleted."""
+        """Drop the cached queues of a topic that was changed or deleted, so that sends to it are checked again."""
         self.straight.forget(topic)
         self._opened.pop(topic, None)

@@ -53,7 +53,7 @@ AskProducer = Callable[[TransactionKey, CheckTransaction, bytes], None]
 
 
 class _Move(NamedTuple):
-    """A half message that is moved to another place."""
+    """A half message that is stored anew: as such again, or with the discarded ones."""
 
     transaction: OpenTransaction
     record: Record
@@ -64,7 +64,7 @@ class _Move(NamedTuple):
 
 
 class StateChecks:
-    """The rounds of checks (CHECK_TRANSACTION_STATE)."""
+    """Periodic rounds that ask producers for the outcome of open transactions (CHECK_TRANSACTION_STATE)."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class StateChecks:
         yield from self._carry_out(moves)
 
     def _move(self, transaction: OpenTransaction, record: Record, now_ms: int) -> _Move:
-        """Return the next place of a half message: the half queue with one check more, or the discarded ones."""
+        """Return where to store a half message: again as such, with one check more if it is due, or with the discarded ones."""
         properties = record.properties()
         checks = number_of(properties, keys_of.TRANSACTION_CHECK_TIMES) or 0
         # Java marks a copy whose original was not checked yet; here the original is already done.

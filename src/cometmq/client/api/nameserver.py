@@ -163,9 +163,9 @@ class NameserverApi:
         return decode_missing_brokers(answer.body)
 
     async def claims(self) -> set[tuple[str, int, str]]:
-        """Return name, id and address of each broker that is registered at any nameserver, or claims the id of one that is.
+        """Return name, id and address of the brokers registered at any nameserver, and of those refused because theirs are taken.
 
-        A nameserver that does not answer, or is RocketMQ's own, reports no claims.
+        RocketMQ's own nameservers report only registered brokers; a nameserver that does not answer is left out.
         """
         found = {
             (name, broker_id, address)

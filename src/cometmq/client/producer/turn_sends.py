@@ -30,14 +30,14 @@ _OK = SendStatus.OK  # Looking up an Enum member takes as long as a function cal
 
 
 class TopicTargets(NamedTuple):
-    """The queues of a topic and the data for sending to them, in the form that the kernel needs.
+    """Writable queues of a topic, with prepared data for sending to them in the form that the compiled code (kernel) takes.
 
     Attributes:
         known: Route that contains the queues.
-        full: Topic with its namespace.
-        front: Beginning of a send's header.
-        targets: The queues.
-        seconds: Maximum duration of the first attempt.
+        full: Topic name with its namespace.
+        front: Encoded request header up to the queue id.
+        targets: Each queue, its id and its broker's name.
+        seconds: Time limit of the first attempt; the rest of the send timeout is left for other attempts.
     """
 
     known: KnownTopic

@@ -73,7 +73,7 @@ class Tracer:
     # --- interceptor methods
 
     def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
-        """Record a send when it is acknowledged, with one record for each message of a batch.
+        """Return the messages unchanged, and a function to call when sent, which records a trace for each of them.
 
         Differs: RocketMQ writes one record per batch (not found by a message's id), and none for one-way sends.
         """
@@ -112,7 +112,7 @@ class Tracer:
         )
 
     def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
-        """Record the end of a transaction after it was reported to the broker."""
+        """Return a function to call after a transaction's end was reported to the broker; it records a trace unless that failed."""
         time_ms = self._instance.clock.now_ms()
 
         def ended(error: BaseException | None) -> None:
@@ -139,7 +139,7 @@ class Tracer:
         return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Record the start and the end of a listener call; from any thread."""
+        """Record the start of a listener call; return a function to call at its end, which records that too. Any thread."""
         clock = self._instance.clock
         began_ms, request_id = clock.now_ms(), self._ids.next_id()
         traced = [each for each in messages if each.properties.get(keys_of.TRACE_ON) != "false"]
@@ -210,7 +210,7 @@ class Tracer:
                 self._instance.outages.worked(_TRACING, self._group)
 
     async def close(self) -> None:
-        """Send the waiting records and stop."""
+        """Send the traces that are still queued, stop, and log how many traces were lost."""
         await self._tasks.close()
         await self._flush()
         if self.dropped:

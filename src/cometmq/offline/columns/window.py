@@ -155,11 +155,11 @@ class RecordWindow:
 
     @cached_property
     def _heads(self) -> npt.NDArray[np.void]:
-        """The bytes before the hosts, which have the same layout in every record, side by side: nine fields."""
+        """Array with the first bytes of each record, from its size to its born time: nine fields at the same places in all."""
         return elements_at(self.buffer, self.starts, f"V{layout.BORN_HOST_AT}")
 
     def _head(self, field: int, kind: str) -> Longs:
-        """Return a number of each record's head as int64."""
+        """Return one of these nine fields of all records as int64: the one at byte `field`, of numpy type `kind`."""
         if not len(self.starts):
             return self.starts
         size = layout.BORN_HOST_AT

@@ -24,10 +24,10 @@ _LISTED = re.compile(r".*/((?:cometmq_)?version=[0-9a-f-]+[^/]*)/")
 
 
 def list_only(place: str, folder: str | None) -> None:
-    """Limit `spark.read` of a place to the files of one folder in it.
+    """Limit `spark.read` of a table's directory to the files of one folder in it.
 
     Args:
-        place: Folder or URI.
+        place: Directory or URI of the table.
         folder: Name of the folder in it; None for none, then `spark.read` reports that nothing is there.
 
     Raises:
@@ -49,10 +49,10 @@ def list_only(place: str, folder: str | None) -> None:
 
 
 def listed_folder(place: str) -> str | None:
-    """Return the folder whose files `spark.read` of a place sees; None if there is no list, or it is empty.
+    """Return the folder to which `list_only` has limited `spark.read` of a table; None without a file list, or if it is empty.
 
     Args:
-        place: Folder or URI; it may have been moved since the list was written.
+        place: Directory or URI of the table; it may have been moved since the list was written.
     """
     files, root = open_place(place)
     path = f"{root}/{_FOLDER}/0"

@@ -94,12 +94,12 @@ def _cores(spark: SparkSession) -> int:
 
 
 def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
-    """Count the files of a finished round of an archive, and clear its ranges.
+    """Add the files of a finished archive round to the totals in the run's manifest; clear its plan and finished parts; save it.
 
     Args:
         run: Run of the round.
-        files: Messages, bytes and path of each file.
-        end: Counts that describe the end of the round, for the next one.
+        files: Number of messages, bytes and path of each file.
+        end: Further entries of the totals, e.g. the offset at which the next round begins.
     """
     manifest, counts = run.manifest, run.manifest.counts
     manifest.counts = {
@@ -113,7 +113,7 @@ def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
 
 
 def task_plan(tasks: Sequence[Task]) -> Report:
-    """Return the report of a dry run: the tasks and their bytes."""
+    """Return the report of a dry run: each task's name and file, and the bytes of log that it would read."""
     rows: list[tuple[Any, ...]] = [
         (name, task[0].file.path, log_size(task)) for name, task in by_name(tasks).items()
     ]
@@ -122,6 +122,6 @@ def task_plan(tasks: Sequence[Task]) -> Report:
 
 
 def range_plan(ranges: Iterable["PlannedRange"]) -> Report:
-    """Return the report of a dry run: ranges of queues and their messages."""
+    """Return the report of a dry run: for each range of a queue its offsets and number of messages."""
     rows = [(*astuple(each.queue), each.start, each.end, each.rows) for each in ranges]
     return Report({"rows": sum(row[-1] for row in rows)}, _RANGE_COLUMNS, rows)

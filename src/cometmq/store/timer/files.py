@@ -56,7 +56,7 @@ class TimerRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SaveJob:
-    """The content of one save; created on the loop, written in a thread."""
+    """Changed pages of the timer's wheel, end of its log, and checkpoint, to save together in a thread."""
 
     pages: list[WheelPage]
     log_end: int
@@ -64,7 +64,7 @@ class SaveJob:
 
 
 class TimerFiles:
-    """The timer's files.
+    """Files of the messages that wait for their delivery time: a wheel of time slots, a log, and a checkpoint.
 
     Attributes:
         check: The last saved checkpoint.
@@ -262,7 +262,7 @@ class TimerFiles:
     # --- saving
 
     def save_job(self, now_ms: int) -> SaveJob | None:
-        """Return the next save; None if nothing has changed.
+        """Write the log's new units; return the changes to save next, or None if there are none.
 
         Raises:
             OSError: The units cannot be written; they are kept.
@@ -323,7 +323,7 @@ class TimerFiles:
             self._disk.fdatasync(fd)
 
     def saved(self, job: SaveJob) -> None:
-        """Record that a save has completed."""
+        """Take over a completed save as the last checkpoint."""
         self.log.flushed = job.log_end
         self.check = job.check
 

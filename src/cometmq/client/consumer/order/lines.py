@@ -32,7 +32,7 @@ GiveBack = Callable[[StoredMessage, ListenerVerdict], Awaitable[bool]]
 
 
 class _Line:
-    """The sequential calls of one queue, or of one key of a queue."""
+    """The listener calls of one queue, or of one order key in it: one at a time, in order (a line)."""
 
     def __init__(self, lines: "_QueueLines", key: str | None) -> None:
         self.lines = lines
@@ -49,7 +49,7 @@ class _Line:
 
 
 class _QueueLines:
-    """The lines of one queue: a permanent one, or one for each key that has messages."""
+    """The lines of one queue: without an order key a permanent one, otherwise one for each key that has messages."""
 
     def __init__(self) -> None:
         self.by_key: dict[str | None, _Line] = {}
@@ -59,7 +59,7 @@ class _QueueLines:
 
 
 class Lines:
-    """The lines of one consumer.
+    """The ordered listener calls (lines) of one consumer.
 
     Args:
         settings: Concurrency, pauses and retries.
@@ -95,7 +95,7 @@ class Lines:
     # --- jobs
 
     def submit(self, job: ListenerJob) -> None:
-        """Append messages to their lines."""
+        """Append messages to the line of their queue, or of their order key, whose calls run one at a time."""
         if self._is_closed or job.loop.is_dropped:
             return
         lines = self._lines.get(job.loop.queue)

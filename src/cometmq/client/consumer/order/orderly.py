@@ -1,4 +1,4 @@
-"""Orderly consumption: combines the queue locks and the lines of listener calls."""
+"""Orderly consumption: combines the locks of queues at their brokers with listener calls in order (lines)."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -58,7 +58,7 @@ class Orderly:
         return set(queues) if self._held is None else await self._held.take(queues)
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Stop the lines of queues and return the queues on which no listener is running any more."""
+        """Start no further call for queues; return those whose running calls have ended within 1 s."""
         at_rest = await asyncio.gather(
             *(self._lines.settle(queue, seconds=_SETTLE_SECONDS) for queue in queues)
         )
@@ -75,11 +75,11 @@ class Orderly:
     # --- jobs, as in other workers
 
     def submit(self, job: ListenerJob) -> None:
-        """Append messages to the lines of their queue."""
+        """Append messages to the ordered calls (line) of their queue, or of their order key: one call at a time."""
         self._lines.submit(job)
 
     def forget(self) -> None:
-        """Start no further call."""
+        """Start no further listener call for any queue."""
         self._lines.halt()
 
     async def close(self, timeout_ms: int) -> None:

@@ -126,12 +126,12 @@ class ProcessQueue:
 
     @property
     def smallest(self) -> int | None:
-        """The smallest cached offset."""
+        """The smallest cached offset; None if nothing is cached."""
         return self._runs[0].smallest if self._runs else None
 
     @property
     def span(self) -> int:
-        """The distance between the smallest cached offset and the largest of the last run."""
+        """Largest offset of the newest pull minus the smallest cached one; 0 if nothing is cached."""
         smallest = self.smallest
         return 0 if smallest is None else self._runs[-1].last - smallest
 

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ListenerJob(NamedTuple):
-    """Pulled messages for one listener call, and their origin."""
+    """Pulled messages for one listener call, with the pull loop and the cache (process queue) that they came through."""
 
     loop: PullLoop
     process_queue: ProcessQueue
@@ -36,7 +36,7 @@ class ListenerJob(NamedTuple):
 
 
 class PopJob(NamedTuple):
-    """Popped messages for one listener call, and their origin."""
+    """Popped messages for one listener call, with the pop loop that received them."""
 
     loop: PopLoop
     messages: list[StoredMessage]
@@ -57,7 +57,7 @@ class Workers(Protocol):
     """The threads or tasks that call the listener."""
 
     def submit(self, job: ListenerJob) -> None:
-        """Call the listener with a job as soon as a worker is free; `Done` is called with the result."""
+        """Queue a job; a free worker calls the listener with it, and the loop then calls `done` (see `Done`) with the outcome."""
         ...
 
     def forget(self) -> None:
@@ -77,7 +77,7 @@ def make_workers(
     clock: Clock,
     begin: Callable[[AnyJob], None] = lambda _job: None,
 ) -> Workers:
-    """Make the workers for a kind of listener; `begin` is called with each job in the listener's thread."""
+    """Create the workers for a listener: threads, or tasks for `async def`; each calls `begin` with a job before the listener."""
 
     def run(job: AnyJob) -> ListenerVerdict:
         begin(job)
@@ -93,7 +93,7 @@ def make_workers(
 
 
 class TaskWorkers:
-    """Tasks that await an `async def` listener."""
+    """Workers that are tasks on the event loop, for an `async def` listener."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ _LOOK_SECONDS = 1e-3
 
 
 class ThreadWorkers:
-    """Threads that call a `def` listener.
+    """Workers that are threads, for a `def` listener.
 
     Jobs wait in a deque. One thread is woken at the end of the loop iteration that added them, and each thread that
     takes a job wakes another one while more are waiting, so that blocking listeners run in parallel. If calls are
