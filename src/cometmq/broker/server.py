@@ -263,7 +263,7 @@ class Broker:
         )
 
     def _look_now(self) -> None:
-        """Copy the master's tables, one of which has changed."""
+        """Wake the job that copies the master's tables, because one has changed."""
         self._look_at_tables()
 
     def _config_file(self, name: str) -> ConfigFile:

@@ -58,7 +58,7 @@ def replicas(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show each master and slave, and how far its copy of the log is; status 1 when one is no good copy."""
+    """Show each master and slave, and how far its copy of the log is; status 1 if one is late, stopped, away or has a fault."""
 
     async def look(clients: Clients) -> list[ReplicaLine]:
         from cometmq.client.admin.copies import settled_replicas

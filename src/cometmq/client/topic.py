@@ -43,7 +43,7 @@ class BodyCodec(Protocol[Value]):
         ...
 
     def decode(self, body: bytes) -> Value:
-        """Decode the body of a message."""
+        """Decode the body of a message to a value."""
         ...
 
 
@@ -51,11 +51,11 @@ class JsonCodec:
     """A codec for plain JSON (dicts, lists, strings, numbers); also encodes dataclasses and datetimes."""
 
     def encode(self, value: Any) -> bytes:
-        """Encode a value as JSON."""
+        """Encode a value as the JSON body of a message; raises TypeError if it cannot be encoded."""
         return orjson.dumps(value)
 
     def decode(self, body: bytes) -> Any:
-        """Decode JSON."""
+        """Decode a JSON body to dicts, lists, strings and numbers; raises ValueError if it is no valid JSON."""
         return orjson.loads(body)
 
 
@@ -79,11 +79,11 @@ class PydanticCodec(Generic[Value]):
             ) from error
 
     def encode(self, value: Value) -> bytes:
-        """Encode a value as JSON."""
+        """Encode a value of the type as the JSON body of a message."""
         return cast(bytes, self._adapter.dump_json(value, warnings="error"))
 
     def decode(self, body: bytes) -> Value:
-        """Decode and validate JSON."""
+        """Decode a JSON body to a value of the type; raises pydantic's ValidationError if it does not fit."""
         return cast(Value, self._adapter.validate_json(body))
 
 
@@ -106,11 +106,11 @@ class MsgspecCodec(Generic[Value]):
         self._decoder = module.Decoder(kind)
 
     def encode(self, value: Value) -> bytes:
-        """Encode a value as JSON or MessagePack."""
+        """Encode a value of the type as the JSON or MessagePack body of a message."""
         return cast(bytes, self._encoder.encode(value))
 
     def decode(self, body: bytes) -> Value:
-        """Decode and validate JSON or MessagePack."""
+        """Decode a JSON or MessagePack body to a value of the type; raises msgspec's errors if it does not fit."""
         return cast(Value, self._decoder.decode(body))
 
 

@@ -21,7 +21,7 @@ _OFFSET, _COMMIT = "queueOffset", "commitOffset"
 
 
 class PullText(NamedTuple):
-    """The text shared by pulls that differ only in their offsets."""
+    """The header of a queue's pulls, in text pieces around the two offsets that change from pull to pull."""
 
     front: str
     before: str
@@ -34,7 +34,7 @@ class PullText(NamedTuple):
 
 
 def pull_text(header: PullRequest) -> PullText:
-    """Encode the shared text of a pull's header.
+    """Encode the header of a queue's pulls once, in text pieces around the two offsets that change.
 
     Raises:
         TypeError: A name is no valid Unicode.

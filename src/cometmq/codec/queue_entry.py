@@ -48,7 +48,7 @@ class QueueEntry(NamedTuple):
 
 
 def encode_entry(physical_offset: int, size: int, tags_code: int) -> bytes:
-    """Encode one entry."""
+    """Encode one entry of a consume queue as 20 bytes."""
     return QUEUE_ENTRY.pack(physical_offset, size, tags_code)
 
 
@@ -77,12 +77,12 @@ def place_of_entry(physical_offset: int, size: int, tags_code: int) -> int:
 
 
 def encode_entries(entries: Sequence[tuple[int, int, int]]) -> bytes:
-    """Encode several entries with one call of `struct`."""
+    """Encode consume-queue entries, each (physical offset, record size, tags code), as 20 bytes each."""
     return pack(">" + "qiq" * len(entries), *chain.from_iterable(entries))
 
 
 def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> QueueEntry:
-    """Decode the entry at a byte position.
+    """Decode the consume-queue entry at a byte position.
 
     Raises:
         CodecError: Fewer than 20 bytes follow the position.
@@ -94,7 +94,7 @@ def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> Q
 
 
 def decode_entries(buffer: bytes | bytearray | memoryview) -> list[tuple[int, int, int]]:
-    """Decode all entries of a buffer to (physical offset, size, tags code).
+    """Decode all consume-queue entries of a buffer to (physical offset, size, tags code).
 
     Raises:
         CodecError: The size of the buffer is not a multiple of 20 bytes.

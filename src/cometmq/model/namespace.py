@@ -17,13 +17,13 @@ _SEPARATOR = "%"
 
 
 class Namespace:
-    """A namespace of topics and groups; the empty one changes nothing."""
+    """A namespace, which prefixes topics and groups with its name and "%"; the empty namespace changes no names."""
 
     def __init__(self, name: str) -> None:
         self._front = f"{name}{_SEPARATOR}" if name else ""
 
     def wrap(self, resource: str) -> str:
-        """Return a topic or group with its namespace, as brokers know it; system names have none."""
+        """Return a topic or group with the prefix, as brokers know it; system names and reply topics get none."""
         if (
             not self._front
             or is_system_topic(resource)
@@ -36,14 +36,14 @@ class Namespace:
         return resource if name.startswith(self._front) else f"{prefix}{self._front}{name}"
 
     def unwrap(self, resource: str) -> str:
-        """Return a topic or group without its namespace, as users know it."""
+        """Return a topic or group without the prefix, as users know it."""
         if not self._front:
             return resource
         prefix, name = _split(resource)
         return prefix + name.removeprefix(self._front)
 
     def wrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        """Return a queue as brokers know it; also accepts a queue with a short topic."""
+        """Return a queue with the prefixed topic that brokers know; a topic with the prefix is kept."""
         if not self._front:
             return queue
         return MessageQueue(self.wrap(queue.topic), queue.broker_name, queue.queue_id)

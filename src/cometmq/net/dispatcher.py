@@ -1,4 +1,4 @@
-"""Dispatch of a read batch: calls the handler of each request's code.
+"""Dispatch of the requests that all connections sent in one loop iteration (a read batch) to the handlers of their codes.
 
 Most handlers get one command and return its answer. A batch handler gets all commands of its codes (sends, for example)
 that came in one iteration of the loop, to store them with one write. Its `written` then runs after the answers are on

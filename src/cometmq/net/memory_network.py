@@ -83,7 +83,7 @@ def _is_one_of(bound: str, asked: str) -> bool:
 
 
 class _MemoryBound:
-    """An address reserved in a MemoryNetwork, as a `Bound`."""
+    """An address that a server has reserved in a MemoryNetwork; implements `Bound`."""
 
     def __init__(self, host: str, port: int, others: "list[_MemoryBound]") -> None:
         self.host = host
@@ -110,7 +110,7 @@ class _MemoryBound:
 
 
 class _MemoryAccepted:
-    """An accepted connection in memory, as an `Accepted`."""
+    """An accepted connection in memory that is not read yet; the server attaches a protocol or closes it (`Accepted`)."""
 
     number = 0
 

@@ -10,7 +10,7 @@ from cometmq.net.tls import HANDSHAKE_SECONDS, SHUTDOWN_SECONDS, ServerTls
 
 
 class TcpNetwork:
-    """The machine's network, as a `Network`."""
+    """The machine's network; implements `Network` with TCP sockets."""
 
     def bind(self, host: str, port: int) -> Bound:
         """Bind a socket (see `Network`)."""
@@ -34,7 +34,7 @@ class TcpNetwork:
 
 
 class _BoundSocket:
-    """A bound TCP socket, as a `Bound`."""
+    """A bound TCP socket; implements `Bound`, the reserved address of a server."""
 
     def __init__(self, taken: socket.socket) -> None:
         self.port: int = taken.getsockname()[1]
@@ -59,7 +59,7 @@ class _BoundSocket:
 
 
 class _AcceptedSocket:
-    """An accepted TCP connection, as an `Accepted`."""
+    """An accepted TCP connection that is not read yet; the server attaches a protocol or closes it (`Accepted`)."""
 
     __slots__ = ("_connection", "local_ip", "number", "remote")
 

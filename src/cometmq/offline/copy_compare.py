@@ -121,11 +121,11 @@ class CompareCounts:
 
 @dataclass(frozen=True)
 class CopyReading:
-    """Reads the parts of both copies; picklable.
+    """Reads two copies of messages part by part; picklable.
 
     Attributes:
-        copies: A and B.
-        coverage: Messages that each should hold.
+        copies: The copies A and B, for example a store and an archive.
+        coverage: The messages that each copy should hold.
         has_brokers: Whether both name the brokers of their queues.
         until_ms: Only messages stored before this time, ms since 1970; None for all.
         is_exact: Whether to compare values that a broker adds, too.
@@ -165,7 +165,7 @@ class CopyReading:
         return cls((one, other), coverage, has_brokers, until_ms, is_exact)
 
     def parts(self) -> dict[str, Part]:
-        """Return the parts of both copies by name."""
+        """Return the parts of both copies (ranges of a log, files of an archive) by name, prefixed with "A " or "B "."""
         return {
             f"{'AB'[side]} {name}": (side, part)
             for side, copy in enumerate(self.copies)
@@ -173,7 +173,7 @@ class CopyReading:
         }
 
     def size_of(self, part: Part) -> int:
-        """Return the size of a part in bytes."""
+        """Return the size of a part in bytes, or in messages if the bytes are unknown."""
         return self.copies[part[0]].size_of(part[1])
 
     def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:

@@ -96,7 +96,7 @@ class _UncheckedRun:
 
 
 class QueueCheck:
-    """Comparison of all queues of a store with a part of its log; the kernel appends required entries to `wanted`."""
+    """Compares consume queues with the entries that records of a part of the log require; the kernel collects these in `wanted`."""
 
     def __init__(self, store: FoundStore, findings: Findings) -> None:
         self._store = store
@@ -112,7 +112,7 @@ class QueueCheck:
         self.wanted: Wanted = {}
 
     def take(self, record: Record) -> None:
-        """Add a record that is special, or not the next one of a known queue."""
+        """Collect the entries of a record that the kernel leaves out: it is special, or not the next of a known queue."""
         for topic, queue_id, offset, code in places_of(record, self._levels_ms):
             gathered = self._run_at(topic, queue_id, offset).gathered
             gathered[1] += QUEUE_ENTRY.pack(record.physical_offset, record.store_size, code)
@@ -135,14 +135,14 @@ class QueueCheck:
         return run
 
     def compare_many(self, count: int) -> None:
-        """Count records added by the kernel or by `take`, and compare when enough were collected."""
+        """Count records whose entries were collected, and compare them with the queues when there are enough."""
         self._gathered += count
         if self._gathered >= _GATHERED_MAX:
             self._compare_all()
             self._gathered = 0
 
     def finish(self) -> list[QueueCount]:
-        """Compare the rest and return the part's counts for each queue."""
+        """Compare the remaining entries and return the counts of this part of the log for each queue."""
         self._compare_all()
         return [
             run.counts._replace(matched=run.matched + run.counts.matched)

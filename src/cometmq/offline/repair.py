@@ -159,7 +159,7 @@ def _mend(root: str, settings: StoreSettings, plan: RepairPlan, disk: Disk) -> N
 
 
 def _wrap(log: CommitLog, damage: Damage) -> None:
-    """Turn damaged bytes into records or end marks."""
+    """Overwrite damaged bytes with rolled-back records, or with an end mark if they reach the end of a file."""
     for file in log.files_between(damage.start, damage.end):
         start, end = max(damage.start, file.start), min(damage.end, file.end)
         if end == file.end:
@@ -174,7 +174,7 @@ def _wrap(log: CommitLog, damage: Damage) -> None:
 
 
 def _wrap_ranges(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Divide a range into parts that records can wrap; the last may be half as long again."""
+    """Divide damaged bytes into ranges of 4 MiB, each to become one record; the last range has up to 6 MiB."""
     while end - start > _WRAP_SIZE_MAX * 3 // 2:
         yield start, start + _WRAP_SIZE_MAX
         start += _WRAP_SIZE_MAX

@@ -263,7 +263,7 @@ def write_file(disk: Disk, path: str, content: bytes) -> None:
     """Replace a small file atomically: it has either the old content or the new.
 
     Raises:
-        OSError: It could not be written; the old content remains.
+        OSError: The disk failed; the file has the old content, or the new one that may not survive a power failure.
     """
     fresh = path + ".tmp"
     fd = open_anew(disk, fresh)

@@ -46,7 +46,7 @@ _STEP = 4096  # Entries per read while searching the next good one.
 
 
 class BadRun(NamedTuple):
-    """Consecutive entries that do not point to their records.
+    """Consecutive entries of a queue that do not point to their records (bad entries).
 
     Attributes:
         start: Queue offset of the first entry.
@@ -160,7 +160,7 @@ class QueueMending:
         return any(wanted == found[:3] for found in self._places(place, place + size))
 
     def _run(self, queue: ConsumeQueue, start: int) -> BadRun:
-        """Find the run of bad entries that begins at an offset, and the good records around it."""
+        """Find the run of bad entries that begins at a queue offset, and the records of the good entries around it."""
         low = self._end_before(queue, start)
         per_file = self._files.entries_per_file
         end = min((start // per_file + 1) * per_file, queue.max_offset)
@@ -178,7 +178,7 @@ class QueueMending:
         return BadRun(start, end, low, self._log.positions.committed, 0)
 
     def _end_before(self, queue: ConsumeQueue, offset: int) -> int:
-        """Return the physical end of the nearest good record before an offset, or the log's start."""
+        """Return the physical end of the record of the last good entry before a queue offset, or the log's start."""
         log_start = self._log.chain.start
         first = max(queue.min_offset, offset - _STEP)
         while first < offset:

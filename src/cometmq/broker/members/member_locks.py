@@ -42,7 +42,7 @@ class MemberLocks:
         self._broker_name = broker_name
 
     def lock(self, request: LockRequest) -> LockResult | Awaitable[LockResult]:
-        """Lock the queues that no other member holds; an awaitable result is done when the locks are on disk.
+        """Lock the requested queues that no other member holds; the result is awaitable if locks must be saved first.
 
         Raises:
             RequestError: The client id is too long, or the group does not exist.

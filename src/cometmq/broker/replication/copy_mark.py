@@ -59,7 +59,7 @@ class CopyMark:
         self._disk = disk
 
     def load(self) -> None:
-        """Read the file; if it cannot be decoded, nothing counts as known.
+        """Read slaveMark.json; if it cannot be decoded, assume that no topic is known to be the master's (log end 0).
 
         Raises:
             OSError: The disk failed.
@@ -69,7 +69,7 @@ class CopyMark:
             self.known = KnownTopics(0, DataVersion(0))
 
     def save(self, known: KnownTopics) -> None:
-        """Write the file; the topics must be on disk already. Callable in any thread.
+        """Write slaveMark.json; the topics must be on disk already. Callable in any thread.
 
         Raises:
             OSError: It could not be written; the old mark remains.
@@ -79,7 +79,7 @@ class CopyMark:
             self.known = known
 
     def remove(self) -> None:
-        """Remove the file; its consequences must be on disk already.
+        """Remove slaveMark.json after a promotion; the broker's own tables must be on disk already.
 
         Raises:
             OSError: The disk failed.

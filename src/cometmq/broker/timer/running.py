@@ -1,7 +1,7 @@
-"""The slot of the wheel that is being delivered: its units are gathered, and each is delivered at its millisecond.
+"""The slot of the timer wheel that is being delivered: reads its units and delivers each at its millisecond.
 
-While its second lasts the slot is gathered repeatedly, because messages may still be added or recalled. A waiting unit is kept
-as one int: its due time and its position in timerlog.
+A unit is an entry of timerlog for one delayed message. While its second lasts the slot is read repeatedly, because messages
+may still be added or recalled. A pending unit is kept as one int: its due time and its position in timerlog.
 """
 
 import logging
@@ -37,7 +37,7 @@ NEVER_WAITED = (
 
 
 class FoundUnit(NamedTuple):
-    """A unit with its record and the record's properties."""
+    """A timer unit with its message's record and properties."""
 
     unit: TimerUnit
     record: Record
@@ -45,7 +45,7 @@ class FoundUnit(NamedTuple):
 
 
 class DueMessages(NamedTuple):
-    """The due messages of a slot, the number of their units, and their topics."""
+    """The messages to deliver, the number of units they were made from, and their topics."""
 
     messages: list[InnerMessage]
     taken: int
@@ -53,7 +53,7 @@ class DueMessages(NamedTuple):
 
 
 class GatheredUnits(NamedTuple):
-    """The result of gathering: new units as ints, the keys of recalled messages, and the last position."""
+    """The units that were read: as ints, with the keys of recalled messages and the last position read."""
 
     keys: list[int]
     deleted: set[str]
@@ -65,8 +65,8 @@ class RunningSlot:
 
     Attributes:
         time_ms: Start of the slot, epoch ms.
-        pending: Units that are not delivered as ints, the next one last.
-        seen: Position of the last gathered unit; -1 if none.
+        pending: Units not yet delivered, as ints; the next one is last.
+        seen: Position of the last unit read, in timerlog; -1 if none.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class RunningSlot:
 
     @property
     def has_more(self) -> bool:
-        """Whether the slot has units that were not gathered yet."""
+        """Whether the slot has units that were not read yet."""
         return self._files.wheel.slot(self.time_ms).last != self.seen
 
     def due(self, now_ms: int, count: int) -> list[int]:
-        """Return the positions of the next due units, at most `count`; they stay pending."""
+        """Return the positions in timerlog of the next due units, at most `count`; they stay pending until `delivered`."""
         found = []
         for key in reversed(self.pending[-count:]):
             if self.time_ms + (key >> _POSITION_BITS) >= now_ms:
@@ -109,13 +109,13 @@ class RunningSlot:
         return self.time_ms + (self.pending[-1] >> _POSITION_BITS) + 1
 
     def delivered(self, count: int) -> None:
-        """Remove the next `count` units, because they are delivered."""
+        """Remove the next `count` units from the pending ones, after delivery."""
         del self.pending[len(self.pending) - count :]
 
     # --- in the pool
 
     def gather(self, last: int) -> GatheredUnits:
-        """Read the new units up to position `last`. May wait for the disk; callable in any thread."""
+        """Read the slot's new units up to timerlog position `last`. May wait for the disk; callable in any thread."""
         keys, deleted = [], set()
         try:
             for position, unit in self._files.log.back_from(last, self.seen):
@@ -133,7 +133,7 @@ class RunningSlot:
         return GatheredUnits(keys, deleted, last)
 
     def add(self, gathered: GatheredUnits) -> None:
-        """Add gathered units to the pending ones; on the loop."""
+        """Add units that were read to the pending ones; call on the event loop."""
         self.pending += gathered.keys
         self.pending.sort(reverse=True)
         self._deleted |= gathered.deleted
@@ -147,7 +147,7 @@ class RunningSlot:
         )
 
     def messages(self, positions: list[int]) -> DueMessages:
-        """Create the messages of the units at these positions. May wait for the disk; callable in any thread."""
+        """Create the messages of the units at these timerlog positions. May wait for the disk; callable in any thread."""
         made: list[InnerMessage] = []
         topics: list[str] = []
         size = taken = 0

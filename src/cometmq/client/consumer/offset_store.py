@@ -16,18 +16,18 @@ from cometmq.model.queue import MessageQueue
 
 
 class OffsetStore(Protocol):
-    """A place where offsets are stored."""
+    """Storage of a consumer group's offsets by queue: at the brokers (`ClusterOffsets`) or in a file (`LocalOffsets`)."""
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return the stored offset of a queue, or None."""
+        """Return the stored offset of a queue, that of the next message to consume; None if there is none."""
         ...
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
-        """Store changed offsets; with `is_answered` they are stored when this returns."""
+        """Store changed offsets; with `is_answered`, return only when they are stored."""
         ...
 
     def lose(self, queue: MessageQueue) -> None:
-        """Forget the offset of a queue whose topic was deleted."""
+        """Remove the offset of a queue whose topic was deleted."""
         ...
 
 

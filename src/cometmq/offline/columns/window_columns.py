@@ -1,4 +1,4 @@
-"""Converts a window of records to an Arrow batch with the requested columns."""
+"""Converts records of one buffer (a window) to an Arrow batch with the requested columns."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ _MS_LIMIT = (1 << 63) // 1000 - 1
 
 @dataclass(frozen=True)
 class WindowColumns:
-    """Source of one window's columns; properties are split once, when needed.
+    """The Arrow columns of a window of records; their properties are split once, when needed.
 
     Attributes:
-        broker_name: Name of the broker that returned them; records do not contain it.
+        broker_name: Name of the broker that returned the records, which do not contain it.
         is_decompressed: Whether to decompress bodies.
         bodies: The bodies, if they are decompressed already.
         is_json: Whether properties as text are a JSON object instead of their stored form.
@@ -41,17 +41,17 @@ class WindowColumns:
 
     @cached_property
     def octets(self) -> pa.Buffer:
-        """The window's bytes as an Arrow buffer."""
+        """The encoded records as an Arrow buffer, which shares the window's memory."""
         return pa.py_buffer(self.window.buffer)
 
     @cached_property
     def property_texts(self) -> pa.Array:
-        """The stored properties, one text each."""
+        """The properties of each record as stored, one text."""
         return take_text(self.octets, self.window.properties)
 
     @cached_property
     def properties(self) -> PropertyColumn:
-        """The stored properties, split into entries."""
+        """The properties of each record, split into names and values."""
         return PropertyColumn(self.property_texts)
 
     @cached_property

@@ -38,7 +38,7 @@ Splits = list[Task]
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveOptions(JobOptions, ClusterOptions):
-    """Options of the job `archive`.
+    """Options of the job `archive`, which writes a store's log or topics to Parquet files.
 
     Attributes:
         store: Directory of the store; a broker may be using it.
@@ -61,7 +61,7 @@ class ArchiveOptions(JobOptions, ClusterOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreOptions(JobOptions):
-    """Options of the job `restore`.
+    """Options of the job `restore`, which recreates a store from an archive.
 
     Attributes:
         archive: Folder or URI of an archive made with --raw.

@@ -42,7 +42,7 @@ _OURS = {
 
 @dataclass(frozen=True, kw_only=True)
 class CdcOptions(FromOptions, TargetOptions):
-    """Options of the job `cdc`.
+    """Options of the job `cdc`, which turns change messages (Debezium) into a table of the current rows.
 
     Attributes:
         schema: Columns of a row: "id BIGINT, name STRING", or a file with such a text.

@@ -22,7 +22,7 @@ _KEYS = ("topic", "keys")
 
 @dataclass(frozen=True, kw_only=True)
 class CompactOptions(FromOptions, FlowOptions):
-    """Options of the job `compact`.
+    """Options of the job `compact`, which keeps the last messages of each key as a table.
 
     Attributes:
         to: Folder or URI of the table.

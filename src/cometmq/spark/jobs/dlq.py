@@ -28,7 +28,7 @@ CLAIMED_MAX = 50_000
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayDeadOptions(ClusterOptions, FlowOptions):
-    """Options of the job `dlq replay`.
+    """Options of the job `dlq replay`, which sends dead letters of a group back to their topics.
 
     Attributes:
         group: Consumer group.

@@ -29,7 +29,7 @@ _V1_SOURCES = "spark.sql.sources.useV1SourceList"
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions(ClusterOptions, FlowOptions):
-    """Options of the job `import-kafka`.
+    """Options of the job `import-kafka`, which copies Kafka records to a RocketMQ topic.
 
     Attributes:
         kafka: Kafka's bootstrap servers.
@@ -46,7 +46,7 @@ class ImportOptions(ClusterOptions, FlowOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(FromOptions, FlowOptions):
-    """Options of the job `export-kafka`.
+    """Options of the job `export-kafka`, which copies RocketMQ messages to a Kafka topic.
 
     Attributes:
         kafka: Kafka's bootstrap servers.

@@ -37,7 +37,7 @@ Places = Mapping[tuple[str, str, int], MessageQueue]
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorOptions(FlowOptions, JobOptions):
-    """Options of the job `mirror`.
+    """Options of the job `mirror`, which copies topics to another cluster.
 
     Attributes:
         source: Nameservers of the cluster that is read.

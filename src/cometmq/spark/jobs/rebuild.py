@@ -21,7 +21,7 @@ from cometmq.spark.options import words
 
 @dataclass(frozen=True, kw_only=True)
 class RebuildOptions(JobOptions):
-    """Options of the job that rebuilds queues and index.
+    """Options of the job `rebuild-index`, which recreates queue and index files from the log.
 
     Attributes:
         store: Directory of the store, on this machine.

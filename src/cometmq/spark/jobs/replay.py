@@ -23,7 +23,7 @@ STATE_DEFAULT = "cometmq-jobs"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(FromOptions, FlowOptions):
-    """Options of the job `replay`.
+    """Options of the job `replay`, which sends messages of a topic, store or archive to a topic again.
 
     Attributes:
         to_topic: Topic to send to.

@@ -31,13 +31,13 @@ Ends = dict[str, dict[str, dict[str, int]]]
 
 
 class SendTarget:
-    """Cluster and topics to which messages are sent.
+    """The cluster and topics to which a job sends messages, each once.
 
     Args:
-        run: Run that sends.
+        run: Run of the job; its manifest records where the last batch begins in the target's queues.
         nameserver: Nameservers of the target.
         topics: All topics that may be written to.
-        is_timed: Whether messages have a delivery time, until which they wait in another topic.
+        is_timed: Whether messages may have a delivery time; copies are then also sought in the timer's topic.
     """
 
     def __init__(

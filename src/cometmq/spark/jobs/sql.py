@@ -18,7 +18,7 @@ _NO_NAME = re.compile(r"\W")
 
 @dataclass(frozen=True, kw_only=True)
 class SqlOptions(FromOptions, JobOptions):
-    """Options of the job `sql`.
+    """Options of the job `sql`, which runs an SQL query over topics, stores or archives.
 
     Attributes:
         query: SQL query; statements that change something are refused.

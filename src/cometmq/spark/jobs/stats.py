@@ -45,7 +45,7 @@ _SHARES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, kw_only=True)
 class StatsOptions(FromOptions, WindowOptions):
-    """Options of the job `stats`.
+    """Options of the job `stats`, which counts messages and bytes by topic, queue, tag or other groups.
 
     Attributes:
         by: Grouping: some of topic, broker, queue, tag, key, producer, group, minute, hour, day.

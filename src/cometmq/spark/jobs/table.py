@@ -39,10 +39,10 @@ _SOURCES = ("nameserver", "store", "archive")
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(BodyOptions, FromOptions, TargetOptions):
-    """Options of the job `table`.
+    """Options of the job `table`, which decodes message bodies to a table of Parquet files or Delta.
 
     Attributes:
-        keep: Columns of the message to add to the table, with "_" before their names.
+        keep: Columns of the message to add to the table, comma-separated; `topic` is added as `_topic`.
     """
 
     keep: str = option(

@@ -51,7 +51,7 @@ _OK_OF_4 = 12  # Success of a send in 4.x, which writes no offset message id.
 
 @dataclass(frozen=True, kw_only=True)
 class TraceOptions(FromOptions, WindowOptions):
-    """Options of the job `trace`.
+    """Options of the job `trace`, which evaluates the message traces of clients.
 
     Attributes:
         to: Folder or URI for all records as Parquet, or with `follow` for the windows; empty to show

@@ -27,7 +27,7 @@ from cometmq.spark.options import time_ms
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(JobOptions, ClusterOptions):
-    """Options of the job `verify`.
+    """Options of the job `verify`, which checks the files of a store or compares two copies of messages.
 
     Attributes:
         store: Directory of a store.

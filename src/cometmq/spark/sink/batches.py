@@ -32,11 +32,11 @@ class RowPlace(NamedTuple):
 
 
 class RowPlaces(NamedTuple):
-    """Places of some rows.
+    """The target topic and queue of each row to send.
 
     Attributes:
-        distinct: Each place once.
-        of_rows: For each row, the index of its place in `distinct`.
+        distinct: Each topic and queue once.
+        of_rows: For each row, the index of its topic and queue in `distinct`.
     """
 
     distinct: Sequence[RowPlace]
@@ -48,7 +48,7 @@ Groups = Sequence[npt.NDArray[np.int64]]
 
 
 class RowBatch(NamedTuple):
-    """Rows in one batch request; `body` is the concatenation of the encoded messages."""
+    """Rows sent in one batch request; `body` is the concatenation of the encoded messages."""
 
     place: RowPlace
     rows: int
@@ -61,7 +61,7 @@ class RowBatch(NamedTuple):
 
 
 class SingleSend(NamedTuple):
-    """Row in a request of its own.
+    """A row sent in a request of its own.
 
     Attributes:
         flag: The message's flag, set by the user.
@@ -77,7 +77,7 @@ class SingleSend(NamedTuple):
 
 
 class SingleSends(NamedTuple):
-    """Rows in requests of their own that are sent together."""
+    """Rows sent at the same time, each in a request of its own."""
 
     place: RowPlace
     messages: Sequence[SingleSend]
@@ -105,11 +105,11 @@ def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def cut(
     rows: MessageRows, places: RowPlace | RowPlaces, settings: SinkSettings
 ) -> Iterator[Request]:
-    """Return the requests for the rows, alternating between places so that none waits for another.
+    """Return the requests for the rows, alternating between topics and queues so that none waits for another.
 
     Args:
         rows: Encoded rows.
-        places: The place of all rows, or of each.
+        places: Topic and queue of all rows, or of each.
         settings: Limits on messages and bytes per request.
     """
     is_plain = not rows.is_alone.any() and not rows.sys_flags.any()
@@ -132,7 +132,7 @@ def cut(
 def _requests_of(
     rows: MessageRows, place: RowPlace, groups: Groups, settings: SinkSettings
 ) -> Iterator[Request]:
-    """Return the requests of one place, in order."""
+    """Return the requests for one topic or queue, in order."""
     for indexes in groups:
         chosen = rows.take(indexes)
         if chosen.is_alone[0]:
@@ -142,7 +142,7 @@ def _requests_of(
 
 
 def _groups(rows: MessageRows, places: RowPlaces) -> Iterator[tuple[RowPlace, Groups]]:
-    """Return groups of rows that may share a request, by place; places in the order of their first rows.
+    """Return groups of rows that may share a request, by topic and queue in the order of their first rows.
 
     Rows for a selected queue keep their order: there, each change of compression or of batchability
     starts a new group.

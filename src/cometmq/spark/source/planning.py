@@ -270,7 +270,7 @@ def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[PlannedRa
 
 
 def share_out(waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
-    """Return the end of each queue in the next batch, so that it has about `rows_max` messages; None for no limit.
+    """Return where the next batch ends in each queue, so that it has about `rows_max` messages (None: all).
 
     Each queue gets a share in proportion to its waiting messages, but at least one message, so that a small queue
     next to a large one does not starve (like Spark's Kafka source).

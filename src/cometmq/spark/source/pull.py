@@ -52,7 +52,7 @@ _MATCHED = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
 
 
 class PulledRange(NamedTuple):
-    """Pulled but not yet decoded part of a range.
+    """The pull answers of a range of a queue that are not decoded yet.
 
     Attributes:
         wanted: The whole range.
@@ -176,7 +176,7 @@ class RangePuller:
         return wanted.end
 
     def _decoded(self, pulled: Sequence[PulledRange]) -> Iterator[pa.RecordBatch]:
-        """Decode the pulled parts of ranges of one broker, together if they are small enough."""
+        """Yield the pulled messages of ranges of one broker as Arrow batches; small ranges are decoded together."""
         found = [each for each in pulled if each.bodies]
         if not found:
             return
@@ -199,7 +199,7 @@ class RangePuller:
             raise CodecError(f"{found[0].wanted.queue}: {error}") from error
 
     def _window(self, pulled: PulledRange) -> RecordWindow:
-        """Return the pulled messages of a range, from its floor to its end."""
+        """Return the messages in the pull answers of a range, without those that were returned before."""
         wanted, bodies = pulled.wanted, pulled.bodies
         buffer = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         window = unwrapped(RecordWindow(buffer, record_starts(buffer)))

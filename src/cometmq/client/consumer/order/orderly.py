@@ -18,7 +18,7 @@ _SETTLE_SECONDS = 1.0
 
 
 class Orderly:
-    """Locks and unlocks queues, and runs the listener in order.
+    """Orderly consumption by one push consumer: locks its queues and calls the listener in the order of each queue.
 
     Args:
         give_back: Called with a message after its last retry.
@@ -58,14 +58,14 @@ class Orderly:
         return set(queues) if self._held is None else await self._held.take(queues)
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Start no further call for queues; return those whose running calls have ended within 1 s."""
+        """Start no further listener call for queues; return those whose running calls have ended within 1 s."""
         at_rest = await asyncio.gather(
             *(self._lines.settle(queue, seconds=_SETTLE_SECONDS) for queue in queues)
         )
         return [queue for queue, is_at_rest in zip(queues, at_rest, strict=True) if is_at_rest]
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues whose calls have ended and whose offsets are committed."""
+        """Unlock queues whose listener calls have ended and whose offsets are committed."""
         for queue in queues:
             self._lines.forget(queue)
         if self._held is not None:
@@ -79,11 +79,11 @@ class Orderly:
         self._lines.submit(job)
 
     def forget(self) -> None:
-        """Start no further listener call for any queue."""
+        """Start no further listener call for any queue; running calls go on."""
         self._lines.halt()
 
     async def close(self, timeout_ms: int) -> None:
-        """Start no further call, and wait at most `timeout_ms` ms for the running ones."""
+        """Start no further listener call, and wait at most `timeout_ms` ms for the running ones."""
         self._is_closed = True
         await self._lines.close(timeout_ms)
         if self._held is not None:

@@ -27,12 +27,12 @@ class Inbox:
         self._arrived = asyncio.Event()
 
     def put(self, loop: PullLoop, messages: Batch) -> None:
-        """Add pulled messages."""
+        """Add messages that the pull loop of a queue has pulled."""
         self._waiting.extend(_Item(loop, loop.process_queue, message) for message in messages)
         self._arrived.set()
 
     def drop(self, loop: PullLoop) -> None:
-        """Drop the messages of this loop, because its queue was revoked or its offset was changed."""
+        """Drop a queue's messages, by its pull loop, after the queue was revoked or reset; none of them will be committed."""
         self._waiting = deque(item for item in self._waiting if item.loop is not loop)
         self._handed_out = [item for item in self._handed_out if item.loop is not loop]
 

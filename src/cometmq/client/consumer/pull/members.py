@@ -53,7 +53,7 @@ class BrokerGroupMembers:
     async def pulls(
         self, queue: MessageQueue, *, start: int, end: int, is_all: bool, ask: Ask
     ) -> AsyncGenerator[RawPull, None]:
-        """Yield the answers for [start, end), up to the first answer of the master that has no messages.
+        """Yield the pull answers for the offsets [start, end); end early if the master has no more or suggests a slave.
 
         Args:
             queue: Queue to read.
