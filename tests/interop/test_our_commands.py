@@ -125,8 +125,11 @@ def test_the_doctor_finds_no_program_at_fault(names: str) -> None:
     done = run("doctor", "--json", nameserver=names, patience=PATIENCE_SECONDS)
     found = orjson.loads(done.stdout)
     json_tables.check("doctor", found)
-    # Other tests leave groups that nobody is in; of programs, disks and clocks nothing is to be said.
+    # Other tests leave groups without members, and no test decides how full the disk of this machine is.
     of_programs = [
-        each for each in found if each["check"] not in {"group", "queues", "members"}
+        each
+        for each in found
+        if each["check"] not in {"group", "queues", "members"}
+        and "of the disk of its log is used" not in each["text"]
     ]
     assert of_programs == []

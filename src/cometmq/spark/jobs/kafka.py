@@ -148,7 +148,6 @@ def messages_of(records: DataFrame) -> DataFrame:
         f.filter(last, lambda each: ~_is_property(each)),
         lambda each: f.struct(each["key"], f.base64(each["value"]).alias("value")),
     )
-    # The sink ignores properties without a value.
     ours = f.create_map(
         f.lit(KAFKA_OF), place,
         f.lit(KAFKA_KEY), f.when(~_is_text(key), f.base64("key")),
@@ -158,7 +157,10 @@ def messages_of(records: DataFrame) -> DataFrame:
         f.coalesce("value", f.lit(b"")).alias("body"),
         f.when(_is_text(key), key).alias("keys"),
         f.when(_is_text(key), key).otherwise(f.base64("key")).alias("shardingKey"),
-        f.map_concat(f.map_from_entries(shown), ours).alias("properties"),
+        f.map_filter(
+            f.map_concat(f.map_from_entries(shown), ours),
+            lambda _name, value: value.isNotNull(),
+        ).alias("properties"),
         f.octet_length(f.coalesce("value", f.lit(b""))).alias("storeSize"),
     )
 
