@@ -5,13 +5,14 @@ Usage: python -m bench.ab --ref COMMIT [--rounds 6] [--rows broker,clients,"spar
 The old commit is checked out beside this one and built in an environment of its own, which stays for the next time.
 Both brokers run all the time and get the same load one after the other, so that a noisy machine is noisy for
 both. Printed are rate, processor time and, where the machine counts them, instructions in user space a message, and
-the median of the rounds' ratios. Rows of clients and Spark compare these, at one broker of this tree; a client's processor time is its own.
+the median of the rounds' ratios with its 95% interval: more rounds make it narrower. Rows of clients and Spark compare these, at one broker of this tree; a client's processor time is its own.
 Rows that begin with "plain" are of brokers that run as they do where nothing could be compiled.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import statistics
@@ -203,16 +204,27 @@ def line(row: str, pairs: list[tuple[Figures, Figures]]) -> str:
         new = [getattr(pair[1], name) for pair in pairs]
         if None in old or not all(old):
             return "not counted" if None in old else "-"
-        ratio = statistics.median(
-            after / before for before, after in zip(old, new, strict=True)
-        )
-        return f"{statistics.median(old):{words}} -> {statistics.median(new):{words}}, {ratio:.2f}x"
+        ratios = [after / before for before, after in zip(old, new, strict=True)]
+        return f"{statistics.median(old):{words}} -> {statistics.median(new):{words}}, {between(ratios)}"
 
     cells = (
         cell("rate", ",.0f"), cell("processor_us", ".2f"), cell("p99_us", ",.0f"),
         cell("instructions", ",.0f"),
     )  # fmt: skip
     return f"| {row} | {' | '.join(cells)} |"
+
+
+def between(ratios: list[float]) -> str:
+    """The median of the rounds' ratios and, of 6 rounds and more, the interval that has it at 95%: a tree is slower
+    than the other only where the whole interval is below 1."""
+    ordered = sorted(ratios)
+    # Of `rounds` fair coins, fewer than `edge` show heads with at most 2.5%: the median is beyond so many ratios.
+    rounds, edge, chance = len(ordered), 0, 0.5 ** len(ordered)
+    while chance <= 0.025:
+        edge += 1
+        chance += math.comb(rounds, edge) * 0.5**rounds
+    shown = f"{statistics.median(ordered):.2f}x"
+    return f"{shown} ({ordered[edge - 1]:.2f} to {ordered[-edge]:.2f})" if edge else shown
 
 
 def asked_for(names: str) -> list[str]:

@@ -114,8 +114,10 @@ def processor_time(*command: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     core = min(os.sched_getaffinity(0))
     done = subprocess.run(
-        ["taskset", "-c", str(core), *command], capture_output=True, text=True, check=False
-    )
+        ["taskset", "-c", str(core), *command],
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""},  # Users have the bytecode of the last run.
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stdout[-1000:]}{done.stderr[-1000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from cometmq.cli.command_table import TABLE
@@ -34,9 +34,17 @@ class Commands(TyperGroup):
         if cmd_name not in self.commands and cmd_name in TABLE:
             part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
             part.callback()(_nothing)  # Without it, a single command would not be a group.
-            TABLE[cmd_name](part)
+            TABLE[cmd_name].add(part)
             self.commands.update(get_group(part).commands)
         return super().get_command(ctx, cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help with the lines of the table, importing no command: the process ends after it."""
+        self.commands = {
+            name: TyperCommand(name, help=entry.help, rich_help_panel=entry.panel)
+            for name, entry in TABLE.items()
+        }
+        super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments name, or fail with a suggestion of similar names."""

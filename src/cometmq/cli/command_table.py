@@ -1,6 +1,7 @@
-"""The table of commands and the modules that define them, each imported on first use."""
+"""The table of commands and the modules that define them, each imported on first use; `--help` lists them from here."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import typer
 
@@ -9,18 +10,32 @@ MESSAGES = "Messages"
 FILES = "Files"
 
 
+class Entry(NamedTuple):
+    """A command, or a group of commands, of `cometmq`.
+
+    Attributes:
+        add: imports its module and adds it to an app.
+        panel: the panel of `--help` that lists it.
+        help: the first paragraph of its own help, which `--help` shows.
+    """
+
+    add: Callable[[typer.Typer], None]
+    panel: str
+    help: str
+
+
 def _programs(app: typer.Typer) -> None:
     from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
 
-    app.command(rich_help_panel=PROGRAMS)(up)
-    app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(nameserver)
-    app.command(rich_help_panel=PROGRAMS, context_settings=SETTINGS_AS_FLAGS)(broker)
+    app.command()(up)
+    app.command(context_settings=SETTINGS_AS_FLAGS)(nameserver)
+    app.command(context_settings=SETTINGS_AS_FLAGS)(broker)
 
 
 def _dashboard(app: typer.Typer) -> None:
     from cometmq.cli.dashboard import dashboard
 
-    app.add_typer(dashboard, name="dashboard", rich_help_panel=PROGRAMS)
+    app.add_typer(dashboard, name="dashboard")
 
 
 def _cluster(app: typer.Typer) -> None:
@@ -32,13 +47,13 @@ def _cluster(app: typer.Typer) -> None:
     cluster.command("config")(config)
     cluster.command("drain")(drain)
     cluster.command("undrain")(undrain)
-    app.add_typer(cluster, name="cluster", rich_help_panel=PROGRAMS)
+    app.add_typer(cluster, name="cluster")
 
 
 def _doctor(app: typer.Typer) -> None:
     from cometmq.cli.doctor import doctor
 
-    app.command(rich_help_panel=PROGRAMS)(doctor)
+    app.command()(doctor)
 
 
 def _acl(app: typer.Typer) -> None:
@@ -46,7 +61,7 @@ def _acl(app: typer.Typer) -> None:
     from cometmq.cli.user_copies import copy_users
 
     acl.command("copy")(copy_users)
-    app.add_typer(acl, name="acl", rich_help_panel=PROGRAMS)
+    app.add_typer(acl, name="acl")
 
 
 def _topic(app: typer.Typer) -> None:
@@ -56,19 +71,19 @@ def _topic(app: typer.Typer) -> None:
     topics.command("queues")(queues)
     topics.command("stats")(stats)
     topics.command("perm")(perm)
-    app.add_typer(topics, name="topic", rich_help_panel=MESSAGES)
+    app.add_typer(topics, name="topic")
 
 
 def _group(app: typer.Typer) -> None:
     from cometmq.cli.groups import groups
 
-    app.add_typer(groups, name="group", rich_help_panel=MESSAGES)
+    app.add_typer(groups, name="group")
 
 
 def _offset(app: typer.Typer) -> None:
     from cometmq.cli.offsets import offsets
 
-    app.add_typer(offsets, name="offset", rich_help_panel=MESSAGES)
+    app.add_typer(offsets, name="offset")
 
 
 def _message(app: typer.Typer) -> None:
@@ -80,45 +95,45 @@ def _message(app: typer.Typer) -> None:
     messages.command("recall")(recall)
     messages.command("trace")(trace)
     messages.command("resend")(resend)
-    app.add_typer(messages, name="message", rich_help_panel=MESSAGES)
+    app.add_typer(messages, name="message")
 
 
 def _dlq(app: typer.Typer) -> None:
     from cometmq.cli.dead_letters import letters
 
-    app.add_typer(letters, name="dlq", rich_help_panel=MESSAGES)
+    app.add_typer(letters, name="dlq")
 
 
 def _send(app: typer.Typer) -> None:
     from cometmq.cli.send import send
 
-    app.command(rich_help_panel=MESSAGES)(send)
+    app.command()(send)
 
 
 def _tail(app: typer.Typer) -> None:
     from cometmq.cli.tail import tail
 
-    app.command(rich_help_panel=MESSAGES)(tail)
+    app.command()(tail)
 
 
 def _consume(app: typer.Typer) -> None:
     from cometmq.cli.consume import consume
 
-    app.command(rich_help_panel=MESSAGES)(consume)
+    app.command()(consume)
 
 
 def _explain(app: typer.Typer) -> None:
     from cometmq.cli.explain import conflicts, explain, transactions
 
-    app.command(rich_help_panel=MESSAGES)(explain)
-    app.command(rich_help_panel=MESSAGES)(conflicts)
-    app.add_typer(transactions, name="transactions", rich_help_panel=MESSAGES)
+    app.command()(explain)
+    app.command()(conflicts)
+    app.add_typer(transactions, name="transactions")
 
 
 def _pipeline(app: typer.Typer) -> None:
     from cometmq.cli.pipeline import PASSED_ON, pipeline
 
-    app.command(rich_help_panel=MESSAGES, context_settings=PASSED_ON)(pipeline)
+    app.command(context_settings=PASSED_ON)(pipeline)
 
 
 def _store(app: typer.Typer) -> None:
@@ -136,29 +151,57 @@ def _store(app: typer.Typer) -> None:
     store.command("rebuild")(rebuild_store)
     store.command("archive")(archive_store)
     store.command("restore")(restore_store)
-    app.add_typer(store, name="store", rich_help_panel=FILES)
+    app.add_typer(store, name="store")
 
 
 # In the order of --help. A function that adds several commands has several entries.
-TABLE: dict[str, Callable[[typer.Typer], None]] = {
-    "up": _programs,
-    "nameserver": _programs,
-    "broker": _programs,
-    "doctor": _doctor,
-    "dashboard": _dashboard,
-    "cluster": _cluster,
-    "acl": _acl,
-    "send": _send,
-    "tail": _tail,
-    "consume": _consume,
-    "explain": _explain,
-    "conflicts": _explain,
-    "pipeline": _pipeline,
-    "topic": _topic,
-    "group": _group,
-    "offset": _offset,
-    "message": _message,
-    "dlq": _dlq,
-    "transactions": _explain,
-    "store": _store,
+TABLE: dict[str, Entry] = {
+    "up": Entry(
+        _programs,
+        PROGRAMS,
+        "Run nameserver, broker and dashboard in one process, for this machine.",
+    ),
+    "nameserver": Entry(_programs, PROGRAMS, "Run a nameserver."),
+    "broker": Entry(_programs, PROGRAMS, "Run a broker."),
+    "doctor": Entry(
+        _doctor,
+        PROGRAMS,
+        "Look a cluster over, and say what is wrong and what to do; status 1 when something is bad.",
+    ),
+    "dashboard": Entry(
+        _dashboard,
+        PROGRAMS,
+        "Serve web pages to look after a cluster: topics, groups, messages, brokers. A login is always required.",
+    ),
+    "cluster": Entry(_cluster, PROGRAMS, "Look at the brokers of a cluster."),
+    "acl": Entry(_acl, PROGRAMS, "Users, and what they may do (Auth 2.0)."),
+    "send": Entry(_send, MESSAGES, "Send one message, or many."),
+    "tail": Entry(_tail, MESSAGES, "Show messages as they come."),
+    "consume": Entry(_consume, MESSAGES, "Consume as a member of a group."),
+    "explain": Entry(
+        _explain,
+        MESSAGES,
+        "Say why a group has not consumed a message; status 1 when something is in its way, or no such message is found.",
+    ),
+    "conflicts": Entry(
+        _explain,
+        MESSAGES,
+        "Show groups whose members contradict each other, by subscription or client id; status 1 when some do.",
+    ),
+    "pipeline": Entry(
+        _pipeline,
+        MESSAGES,
+        "Messages in bulk, on Spark: statistics, replays, tables, mirrors, archives.",
+    ),
+    "topic": Entry(_topic, MESSAGES, "List, create, describe and delete topics."),
+    "group": Entry(_group, MESSAGES, "Look at consumer groups, and change them."),
+    "offset": Entry(_offset, MESSAGES, "See and move where consumer groups stand."),
+    "message": Entry(_message, MESSAGES, "Look messages up."),
+    "dlq": Entry(_dlq, MESSAGES, "Dead letters: what groups gave up."),
+    "transactions": Entry(_explain, MESSAGES, "Transactions that nobody ended."),
+    "store": Entry(
+        _store,
+        FILES,
+        "Verify, show, compare and repair a store directory, offline; Java's, too.",
+    ),
 }

@@ -1,5 +1,7 @@
 """cometmq.cli.command_table: every command is found where the table says, and only the one that is asked for is imported."""
 
+import os
+import re
 import subprocess
 import sys
 from itertools import groupby
@@ -12,8 +14,8 @@ from cometmq.cli.command_table import TABLE
 
 
 def test_a_function_adds_the_names_that_the_table_gives_it() -> None:
-    by_function = sorted(TABLE, key=lambda name: TABLE[name].__name__)
-    for add, names in groupby(by_function, key=TABLE.__getitem__):
+    by_function = sorted(TABLE, key=lambda name: TABLE[name].add.__name__)
+    for add, names in groupby(by_function, key=lambda name: TABLE[name].add):
         part = typer.Typer()
         part.callback()(lambda: None)
         add(part)
@@ -26,23 +28,49 @@ def test_each_name_leads_to_its_command() -> None:
     names = commands.list_commands(context)  # type: ignore[attr-defined]
     assert names == list(TABLE)
     for name in names:
-        assert commands.get_command(context, name).name == name  # type: ignore[attr-defined]
+        command = commands.get_command(context, name)  # type: ignore[attr-defined]
+        assert command.name == name
+        assert " ".join(command.help.split("\n\n")[0].split()) == TABLE[name].help
     assert commands.get_command(context, "clster") is None  # type: ignore[attr-defined]
 
 
-def test_a_command_does_not_wait_for_the_others() -> None:
+def _help(*arguments: str) -> tuple[str, set[str]]:
+    """The help that `cometmq` prints, and which of its modules it has imported for it."""
     code = "import sys; from cometmq.cli.__main__ import app; app(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code, "cluster", "list", "--help"],
+        [sys.executable, "-c", code, *arguments, "--help"],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
+        env=os.environ | {"COLUMNS": "400"},
     )
-    found = {each for each in done.stdout.split() if each.startswith("cometmq.cli.")}
+    text, _, modules = done.stdout.rstrip().rpartition("\n")
+    return text, {each for each in modules.split() if each.startswith("cometmq.cli.")}
+
+
+def test_a_command_does_not_wait_for_the_others() -> None:
+    _text, found = _help("cluster", "list")
     assert "cometmq.cli.brokers" in found
     assert found.isdisjoint(
         {
+            "cometmq.cli.accounts",
+            "cometmq.cli.store",
+            "cometmq.cli.groups",
+            "cometmq.cli.programs",
+        }
+    )
+
+
+def test_the_list_of_all_commands_waits_for_none() -> None:
+    text, found = _help()
+    assert all(name in text and entry.help in text for name, entry in TABLE.items())
+    assert {entry.panel for entry in TABLE.values()} == set(re.findall(r"─ (\w+) ─", text)) - {
+        "Options"
+    }
+    assert found.isdisjoint(
+        {
+            "cometmq.cli.brokers",
             "cometmq.cli.accounts",
             "cometmq.cli.store",
             "cometmq.cli.groups",
