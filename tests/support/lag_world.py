@@ -76,10 +76,11 @@ class LagWorld:
             for each in orjson.loads(done.stdout)
         }
 
-    def lag_of(self, group: str) -> int | None:
-        """The lag of a group in the list; None if it may be more."""
-        lag, unknown = self.listed()[group]
-        return None if unknown else lag
+    def lags(self) -> dict[str, int | None]:
+        """The lag of each group in the list; None if it may be more."""
+        return {
+            group: None if unknown else lag for group, (lag, unknown) in self.listed().items()
+        }
 
     def scraped(self, *brokers: str) -> dict[str, float]:
         """The lag of each group as a sum over the pages of these brokers."""
@@ -114,9 +115,9 @@ def lag_world(folder: Path) -> Iterator[LagWorld]:
         _fill(names)
         _offline(names)
         _members(names, stack)
-        for group, truth in TRUTH.items():
-            what = f"{group} as far as it gets: {world.listed()}"
-            wait_until(lambda: world.lag_of(group) == truth, seconds=60, what=what)  # noqa: B023
+        wait_until(
+            lambda: world.lags() == TRUTH, seconds=60, what="all groups as far as they get"
+        )
         yield world
 
 
