@@ -10,6 +10,8 @@ FILES := --dist loadfile --no-loadscope-reorder
 TWO := -n 2 $(FILES)
 THREE := -n 3 $(FILES)
 ARGS ?=
+# A start of a program is half of compiling where Python may not keep what it compiled, and tests start thousands.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark cluster dashboard pictures demo bench ab fuzz ci clean
