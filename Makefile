@@ -24,8 +24,8 @@ setup: $(STAMP) ## make .venv with CometMQ and all it needs
 $(STAMP): pyproject.toml requirements.lock setup.py $(wildcard src/cometmq/kernel/*.pyx src/cometmq/kernel/*.pxd)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "CometMQ needs Python 3.11 or later: make setup PYTHON=python3.x")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --retries 10 --timeout 60 --no-deps --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --retries 10 --timeout 60 --no-deps --requirement requirements.lock & packages=$$!; \
+		$(BIN)/python -m pip install --quiet --no-deps --editable .; kernel=$$?; wait $$packages && exit $$kernel
 	@touch $@
 
 build: setup ## the wheel, in dist/

@@ -45,6 +45,7 @@ kernel = cythonize(
     ],
     include_path=["src"],
     build_dir="build",
+    nthreads=os.cpu_count() or 1,
 )
 for extension in kernel:
     # A compiler that is missing or fails is a warning. (`cythonize` drops the word on its way.)
