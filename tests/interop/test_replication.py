@@ -35,7 +35,12 @@ OURS, V5, V4, NEWEST = "ours", reference.VERSION, "4.9.7", reference.NEWEST
 # Small files, so that there are several and their blank ends are copied, too.
 SETTINGS: dict[str, object] = {"mappedFileSizeCommitLog": FILE_SIZE, "defaultTopicQueueNums": 4}
 # Java writes offsets each 5 s and registers each 30 s; 10 s is the least that it takes.
-OF_JAVA = {"flushConsumerOffsetInterval": 500, "registerNameServerPeriod": 10_000}
+# The check point of the timer, which slaves copy, is as old as the last flush of its wheel.
+OF_JAVA = {
+    "flushConsumerOffsetInterval": 500,
+    "registerNameServerPeriod": 10_000,
+    "timerFlushIntervalMs": 1_000,
+}
 # Those that wait for a slave of Java 5 first: the others' work lies in that time.
 PAIRS = [
     (V5, V5), (OURS, V5), (OURS, NEWEST), (V5, OURS), (NEWEST, OURS), (V4, OURS), (OURS, V4),
