@@ -215,8 +215,10 @@ def line(row: str, pairs: list[tuple[Figures, Figures]]) -> str:
 
 
 def between(ratios: list[float]) -> str:
-    """The median of the rounds' ratios and, of 6 rounds and more, the interval that has it at 95%: a tree is slower
-    than the other only where the whole interval is below 1."""
+    """The median of ratios and its 95% interval, which needs 6 rounds.
+
+    A tree is slower than the other only where the whole interval is below 1.
+    """
     ordered = sorted(ratios)
     # Of `rounds` fair coins, fewer than `edge` show heads with at most 2.5%: the median is beyond so many ratios.
     rounds, edge, chance = len(ordered), 0, 0.5 ** len(ordered)

@@ -196,7 +196,7 @@ def broker(
         # A busy test machine is no reason either: it refuses what waited 200 ms by default.
         "waitTimeMillsInSendQueue": 10_000,
         "osPageCacheBusyTimeOutMills": 10_000,
-        # Each flush of the timer's wheel compares 37 MB byte by byte: half a core all the time at 1,000 ms.
+        # Each flush of the timer's wheel compares 37 MB byte by byte: a third of a core all the time at 1,000 ms.
         "timerFlushIntervalMs": 10_000,
         **(settings or {}),
     }
