@@ -241,6 +241,7 @@ BROKER: dict[int, tuple[Mapping[str, str], object]] = {
     354: ({"topic": "topic", "checkStoreTime": "time"}, None), 355: ({"configType": "word"}, None),
     902: ({"configPath": "word"}, None), 903: ({"brokerName": "word", "brokerClusterName": "word", "brokerId": "count"}, None),
     1007: ({}, None),
+    1008: ({"masterAddress": "address", "masterEpoch": "count", "syncStateSetEpoch": "count", "masterBrokerId": "count"}, None),
     2001: ({}, b"g=1024\n"), 2002: ({}, b"g"), 2003: ({}, None),
     2004: ({"READ_AHEAD_MODE": "count"}, None), 30001: ({"consumerGroup": "group"}, None), 30002: ({}, None),
     3001: ({"username": "word"}, _USER), 3002: ({"username": "word"}, _USER), 3003: ({"username": "word"}, None),

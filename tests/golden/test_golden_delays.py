@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def all_of(served: Served) -> list[Record]:
 async def test_what_java_left_waiting_comes_once(tmp_path):
     copy_of("clean", tmp_path / "store")
     clock = HandClock(LEFT_MS)
-    settings = {
+    settings: dict[str, Any] = {
         "commitlog_file_size": 262_144,
         "queue_file_size": 6000,
         "index_slots": 1000,

@@ -45,7 +45,7 @@ NOBODY = Credentials("nobody-special", "nobody-secret")
 CUSTOMER = Credentials("customer", "canary-customer")
 # What Java lets every known user do.
 OPEN_AT_JAVA = {
-    18, 21, 25, 26, 28, 43, 45, 46, 60, 61, 200, 201, 225, 305, 306, 316, 324, 325, 329, 361, 400, 401, 402, 513, 907, 1007,
+    18, 21, 25, 26, 28, 43, 45, 46, 60, 61, 200, 201, 225, 305, 306, 316, 324, 325, 329, 361, 400, 401, 402, 513, 907, 1007, 1008,
     2001, 2002, 2003, 2004, 200056, 200151,
 }  # fmt: skip
 # 16 users with exactly one right, and 3 with two that are asked together.
@@ -89,7 +89,7 @@ OPEN_HERE = {
     "Topic-List": {21},
     "Group-Create": {200, 225},
     "Both-Sub": {46, 361, 400, 200151},
-    "Cluster-Update": {25, 306, 316, 329, 401, 513, 2001, 2002, 2004, 200056},
+    "Cluster-Update": {25, 306, 316, 329, 401, 513, 1008, 2001, 2002, 2004, 200056},
     "Cluster-Get": {26, 28, 43, 45, 60, 61, 201, 305, 402, 907, 1007, 2003},
 }
 

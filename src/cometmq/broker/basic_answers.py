@@ -21,7 +21,6 @@ from cometmq.broker.send.admission import Admission
 from cometmq.broker.send.fast_failure import ColdReads
 from cometmq.broker.send.requests.sends import SendHandler
 from cometmq.broker.statistics.requests.runtime import RuntimeHandler
-from cometmq.broker.tables.lanes import Lanes
 from cometmq.codec.message_id import UniqueIds
 from cometmq.model.codes import RequestCode
 from cometmq.net.requests import Answers
@@ -30,7 +29,6 @@ from cometmq.net.requests import Answers
 def basic_answers(
     parts: Parts,
     *,
-    lanes: Lanes,
     on_written: Callable[[], None],
     machines: Machines,
     announce: Callable[[], Awaitable[None]],
@@ -41,7 +39,6 @@ def basic_answers(
 
     Args:
         parts: The parts of the broker.
-        lanes: Cache of the queues that the fast path of sends may use.
         on_written: Called to flush what was appended.
         machines: Runs background jobs for requests that must wait.
         announce: Registers a change at the reachable nameservers and returns when they know it.
@@ -51,8 +48,10 @@ def basic_answers(
     pulls = _pulls(parts)
     sends = SendHandler(
         store=parts.store,
-        lanes=lanes,
-        admission=Admission(parts, lanes=lanes, chance=parts.chance, unique_ids=unique_ids),
+        lanes=parts.lanes,
+        admission=Admission(
+            parts, lanes=parts.lanes, chance=parts.chance, unique_ids=unique_ids
+        ),
         counters=parts.counters,
         turns=parts.turns,
         on_written=on_written,

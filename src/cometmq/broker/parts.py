@@ -20,6 +20,7 @@ from cometmq.broker.loop.turns import Turns
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.cold_readers import ColdReaders
 from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.lanes import Lanes
 from cometmq.broker.tables.locks import QueueLocks
 from cometmq.broker.tables.long_polls import LongPolls
 from cometmq.broker.tables.master_table import MasterTable
@@ -40,8 +41,8 @@ from cometmq.store.message_store import MessageStore
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """The services of a broker that features may use.
+class LastingParts:
+    """The services of a broker that stay when its role changes.
 
     Attributes:
         settings: The broker's settings; read them when needed, because some change at run time.
@@ -53,14 +54,10 @@ class Parts:
         world: The environment of background jobs (docs/design/0040).
         channels: Connections to other servers.
         turns: Schedules work that may take long.
+        lanes: Cache of the queues that the fast path of sends may use.
         inner: Writes the broker's own messages.
         cold: Limits reads from the disk per group.
-        reroutes: A feature that stores sends elsewhere appends its function.
-        positions: The lag of groups.
-        replication: Returns the state of replication.
-        registered: Returns whether a nameserver knows this broker.
         config_file: Returns a file in the folder config by name.
-        table_copies: The tables that slaves have copied from this broker.
         guard: The accounts of ACL 1.0 and users of Auth 2.0, if they are on.
     """
 
@@ -83,12 +80,27 @@ class Parts:
     cold: ColdReaders
     channels: Channels
     turns: Turns
+    lanes: Lanes
     inner: InnerPuts
     config_file: Callable[[str], ConfigFile]
+    guard: AccessGuard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts(LastingParts):
+    """The services of a broker that features may use, made for its current role.
+
+    Attributes:
+        positions: The lag of groups.
+        replication: Returns the state of replication.
+        registered: Returns whether a nameserver knows this broker.
+        table_copies: The tables that slaves have copied from this broker.
+        reroutes: A feature that stores sends elsewhere appends its function.
+    """
+
     positions: GroupPositions
     replication: Callable[[], ReplicationState]
     registered: Callable[[], bool]
-    guard: AccessGuard = AccessGuard()
     table_copies: TableCopies = field(default_factory=TableCopies)
     reroutes: list[Reroute] = field(default_factory=list)
 

@@ -270,14 +270,12 @@ class SettingsInForce(Generic[Settings]):
         by_name = _by_name(type(self.current))
         return [name for name in values if name not in by_name or not by_name[name].is_remote]
 
-    def change(self, values: Mapping[str, str]) -> None:
-        """Apply changes, all or none.
+    def read(self, values: Mapping[str, str]) -> dict[str, Any]:
+        """Return the values of changes by attribute; nothing changes yet.
 
         Raises:
             SettingsError: A key or value cannot be used.
         """
-        if refused := self.refused(values):
-            raise SettingsError(f"{', '.join(refused)}: not to be changed over the wire")
         by_name = _by_name(type(self.current))
         changes = {
             by_name[name].attribute: _read(by_name[name], text, "change")
@@ -285,6 +283,17 @@ class SettingsInForce(Generic[Settings]):
         }
         if self._check is not None:
             self._check(dataclasses.replace(self.current, **changes))  # type: ignore[type-var]
+        return changes
+
+    def change(self, values: Mapping[str, str], *, is_own: bool = False) -> None:
+        """Apply changes, all or none; `is_own`: the program itself wants them, and may change every key.
+
+        Raises:
+            SettingsError: A key or value cannot be used.
+        """
+        if not is_own and (refused := self.refused(values)):
+            raise SettingsError(f"{', '.join(refused)}: not to be changed over the wire")
+        by_name, changes = _by_name(type(self.current)), self.read(values)
         for attribute, value in changes.items():
             object.__setattr__(self.current, attribute, value)
         self.changed.update(by_name[name].name for name in values)

@@ -65,6 +65,7 @@ class Dispatcher:
 
     def serve(self, table: RequestTable) -> None:
         """Use another table from now on, for example after the server changed its role."""
+        assert self.intake is None or not self.intake.count, "the old table handles its own"
         self._handlers, self._batches = table.handlers, table.batches
         self.intake = table.intake
 

@@ -115,6 +115,7 @@ class CommitLog:
         """
         if self.passed > self.positions.written:
             self.tail_file().clear_from(self.positions.written)
+        self.passed = -1
 
     def commit_staged(self) -> None:
         """Write the batches staged in memory; this class stages none (cometmq.store.staged_log).

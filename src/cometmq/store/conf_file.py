@@ -22,6 +22,11 @@ class ConfFile:
         self._disk = disk
         self._overlay = ConfigFile(f"{path}.overlay", disk) if path else None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether changes last, because the program has a file."""
+        return self._path is not None
+
     def layers(self) -> list[Layer]:
         """Return the values of the file and of its overlay, lower priority first.
 

@@ -1,6 +1,6 @@
 """The part of a store that replication uses: the bytes that slaves may have, and the effects of their progress."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from cometmq.store.appender import Appender
@@ -10,6 +10,8 @@ from cometmq.store.directory import StoreDirectory
 from cometmq.store.disk import Buffer
 from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.flushing import Flushing
+
+_QUEUES_AT_ONCE = 200  # Some 2 ms.
 
 
 class ReplicaSide:
@@ -69,6 +71,21 @@ class ReplicaSide:
         """Make the log a copy of a master's: it only grows by `append_raw`, and puts are refused."""
         self._appender.is_copy = True
 
+    def end_copying(self) -> None:
+        """Let the log take puts again; a blank end that no record followed is removed.
+
+        Raises:
+            OSError: The disk failed; the log remains a copy.
+        """
+        self._log.clear_behind()
+        self._appender.is_copy = False
+
+    def end_serving(self) -> None:
+        """Send nothing to slaves any more, and let nothing wait for them."""
+        self.on_moved(None)
+        self.refuse(None)
+        self.replicated(None, 1)
+
     def on_moved(self, told: Callable[[], None] | None) -> None:
         """Set a callback (or None) that runs before each dispatch, because the log may have been written or flushed."""
         self._dispatcher.on_moved = told
@@ -95,13 +112,16 @@ class ReplicaSide:
         queues = self._queues.table.of_topic(topic)
         return [(queue, self._last_of(queue)) for queue in queues]
 
-    def queue_counts(self, offset: int) -> dict[str, int]:
-        """Return the topics with messages from a physical offset on, and the number of queues that they need."""
-        counts: dict[str, int] = {}
-        for queue in self._queues.table:
+    def count_queues(self, offset: int, counts: dict[str, int]) -> Iterator[None]:
+        """Add the topics with messages from a physical offset on, with the number of queues that they need.
+
+        Yields now and then, because this reads an entry of each queue.
+        """
+        for number, queue in enumerate(list(self._queues.table)):
             if queue.queue_id >= counts.get(queue.topic, 0) and self._last_of(queue) >= offset:
                 counts[queue.topic] = queue.queue_id + 1
-        return counts
+            if number % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
+                yield
 
     def _last_of(self, queue: ConsumeQueue) -> int:
         if isinstance(queue, BatchQueue):

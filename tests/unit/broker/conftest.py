@@ -22,6 +22,7 @@ from cometmq.model.topic import TopicConfig
 from cometmq.net.channels import Channels
 from cometmq.net.loop import loop_clock
 from cometmq.net.virtual_loop import VirtualLoop
+from cometmq.store.conf_file import ConfFile
 from tests.support.hand_clock import HandClock
 from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
 
@@ -57,7 +58,7 @@ def put_as_broker(served: Served, topic: str, body: bytes, properties, queue_id:
     """Write a message as the broker does, where no client may: one that a Java broker left in the store, say."""
     (parts,) = {
         id(each._parts): each._parts
-        for each in served.broker._features
+        for each in served.broker.role.features
         if hasattr(each, "_parts")
     }.values()
     config = parts.topics.get(topic)
@@ -74,7 +75,9 @@ def virtual_loop() -> VirtualLoop:
 
 
 @asynccontextmanager
-async def serve(path: Path, clock: Clock | None = None, **settings):
+async def serve(
+    path: Path, clock: Clock | None = None, conf: ConfFile | None = None, **settings
+):
     """A broker on free ports with its store at `path`; closed in the end."""
     clock = clock or loop_clock()
     values = {
@@ -83,7 +86,8 @@ async def serve(path: Path, clock: Clock | None = None, **settings):
         "commitlog_file_size": 1 << 20,
         "busy_timeout_ms": 60_000,  # A busy test machine is no reason to refuse.
     }
-    broker = Broker(BrokerSettings(broker_name="broker-a", **{**values, **settings}), clock)
+    given = BrokerSettings(broker_name="broker-a", **{**values, **settings})
+    broker = Broker(given, clock, conf=conf)
     await broker.start()
     channels = Channels(loop_clock())
     try:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from cometmq.access.guard import AccessGuard
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.inner.puts import InnerPuts
 from cometmq.broker.loop.turns import Turns
@@ -78,10 +79,7 @@ def make_parts(
         settings=in_force.current,
         in_force=in_force,
         address="127.0.0.1:9999",
-        store=store,
-        clock=clock,
-        disk=RealDisk(),
-        pool=pool,
+        store=store, clock=clock, disk=RealDisk(), pool=pool,
         chance=random.Random(1),
         world=HandWorld(clock),
         topics=topics,
@@ -94,10 +92,12 @@ def make_parts(
         cold=ColdReaders(in_force.current, clock),
         channels=Channels(clock),
         turns=Turns(clock),
+        lanes=lanes,
         inner=InnerPuts(
             store=store, topics=topics, lanes=lanes, counters=counters, on_written=lambda: None
         ),
         config_file=file,
+        guard=AccessGuard(),
         positions=GroupPositions(store, topics=topics, offsets=offsets, members=members),
         replication=lambda: ALONE,
         registered=lambda: True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ async def test_a_pull_of_a_group_beyond_its_bytes_is_answered_busy_and_others_ar
         await send(served, bytes(900))
         await send(served, bytes(900))
     monkeypatch.setattr(RealDisk, "pread_nowait", lambda *_: None)  # Nothing is in memory.
-    limited = {"is_cold_limited": True, "cold_group_max": 1_000}
+    limited: dict[str, Any] = {"is_cold_limited": True, "cold_group_max": 1_000}
     async with serve(tmp_path / "store", HandClock(), **limited) as served:
 
         async def code_of(group: str) -> int:

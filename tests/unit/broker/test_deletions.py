@@ -255,7 +255,7 @@ async def test_a_pop_that_waits_for_a_deleted_topic_is_told_so_at_once(served):
     waits = encode_fields(replace(request, born_time=served.clock.now_ms()))
     asked = asyncio.ensure_future(served.ask(RequestCode.POP_MESSAGE, waits))
     (waiting,) = [
-        each._waiting for each in served.broker._features if isinstance(each, PopFeature)
+        each._waiting for each in served.broker.role.features if isinstance(each, PopFeature)
     ]
     await eventually(lambda: len(waiting))
     await delete(served)
@@ -372,7 +372,7 @@ def places_of(root: object, needle: str) -> Iterator[str]:
 def remembered(broker: Broker, name: str) -> list[str]:
     """The places in the tables and features of a broker where a name stands."""
     tables = (broker._topics, broker._groups, broker._offsets, broker._locks, broker._polls)
-    parts = (*tables, broker._lanes, *broker._features)
+    parts = (*tables, broker._lanes, *broker.role.features)
     return [place for part in parts for place in places_of(part, name)]
 
 

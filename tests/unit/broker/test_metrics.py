@@ -44,7 +44,7 @@ def family(name: str) -> str:
 
 
 def http_port(served) -> int:
-    (monitoring,) = [each for each in served.broker._features if hasattr(each, "health")]
+    (monitoring,) = [each for each in served.broker.role.features if hasattr(each, "health")]
     port: int = monitoring.port
     return port
 
@@ -186,7 +186,9 @@ async def test_a_broker_shows_what_it_did_as_prometheus_reads_it(tmp_path):
 
 async def test_every_metric_has_a_source(tmp_path):
     async with serve(tmp_path) as served:
-        (monitoring,) = [each for each in served.broker._features if hasattr(each, "health")]
+        (monitoring,) = [
+            each for each in served.broker.role.features if hasattr(each, "health")
+        ]
         assert monitoring._page._sources.keys() == METRICS.keys()
 
 

@@ -105,6 +105,8 @@ async def test_half_messages_are_open_where_the_log_lost_what_ended_them(tmp_pat
     write_offsets(tmp_path, {HALF_TOPIC + key: {0: 1}, OP_HALF_TOPIC + key: {0: 1}})
     async with serve(tmp_path) as served:
         (transactions,) = (
-            each for each in served.broker._features if type(each).__name__ == "Transactions"
+            each
+            for each in served.broker.role.features
+            if type(each).__name__ == "Transactions"
         )
         assert len(transactions._table.open) == 1

@@ -200,7 +200,9 @@ async def test_a_message_is_hidden_for_longer_or_shorter(served):
 
 
 def served_check_points(served):
-    (feature,) = [each for each in served.broker._features if hasattr(each, "_check_points")]
+    (feature,) = [
+        each for each in served.broker.role.features if hasattr(each, "_check_points")
+    ]
     return feature._check_points
 
 
@@ -229,7 +231,7 @@ async def test_waiting_pops_go_with_their_connection_and_their_time(served):
     await send(served, b"1")
     await pop(served)
     waiting = next(
-        each for each in served.broker._features if hasattr(each, "_waiting")
+        each for each in served.broker.role.features if hasattr(each, "_waiting")
     )._waiting
     channel = await served.channels.get(served.broker.address)
     call = channel.start_call(

@@ -28,7 +28,7 @@ async def timed(tmp_path):
 
 async def in_wheel(served, count: int) -> None:
     """Wait until so many messages of the topic are in the wheel."""
-    (timer,) = [each for each in served.broker._features if hasattr(each, "_files")]
+    (timer,) = [each for each in served.broker.role.features if hasattr(each, "_files")]
     await eventually(lambda: timer._files.queue_offset >= count)
 
 

@@ -235,7 +235,9 @@ async def test_a_commit_whose_op_was_lost_is_not_done_again(tmp_path, who):
         half, other = await send_half(served, 1), await send_half(served, 2)
         (first, _) = await messages(served, HALF_TOPIC)
         topic = served.broker._topics.get("Paid")
-        parts = next(f for f in served.broker._features if isinstance(f, Transactions))._parts
+        parts = next(
+            f for f in served.broker.role.features if isinstance(f, Transactions)
+        )._parts
         parts.inner.put(committed(first, first.properties(), topic, 1))
     async with serve(tmp_path / "store", **SOON) as served:
         assert await bodies(served) == [b"1"]

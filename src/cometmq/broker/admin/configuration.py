@@ -7,7 +7,6 @@ name. Changes are saved next to the broker's file, which belongs to the user. Fo
 
 import logging
 import os
-import threading
 from collections.abc import Mapping
 
 from cometmq.broker.parts import Parts
@@ -39,7 +38,6 @@ class Configuration:
         self._topics = parts.topics
         self._clock = clock
         self._address = parts.address
-        self._keeping = threading.Lock()
         self._is_read_ahead = in_force.current.is_read_ahead
         self.version = DataVersion(clock.now_ms())
         in_force.on_change.append(self._tell)
@@ -81,8 +79,7 @@ class Configuration:
             RequestError: The values are in force but could not be saved.
         """
         try:
-            with self._keeping:
-                self._in_force.keep(values)
+            self._in_force.keep(values)
         except OSError as error:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,

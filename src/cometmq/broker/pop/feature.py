@@ -152,6 +152,7 @@ class PopFeature(Feature):
         await self._machines.close()
         if not self._is_running:
             return
+        self._waiting.close()
         self._write_and_say()
         await self._flushed()
         self._write_and_say()

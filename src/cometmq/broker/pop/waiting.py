@@ -98,6 +98,7 @@ class PopLongPolls:
         self._swept = 0.0
         self._count = 0
         self.on_hold: Callable[[], None] = lambda: None
+        self._is_closed = False
 
     def __len__(self) -> int:
         return self._count
@@ -142,6 +143,12 @@ class PopLongPolls:
         """Wake the pops of deleted topics or groups, which are then refused; `is_gone` gets topic and group."""
         for key in [key for key in self._waiters if is_gone(*key)]:
             self.wake(key)
+
+    def close(self) -> None:
+        """Answer every pop that waits as if its time had passed."""
+        self._is_closed = True
+        self._due = -math.inf
+        self.expire(math.inf)
 
     def _run_soon(self, key: Key) -> None:
         if key in self._waiters:
@@ -247,9 +254,9 @@ class PopLongPolls:
         except BaseException:  # Also if its connection closes meanwhile.
             self._answered(waiter)
             raise
-        if found is not None:
+        if found is not None or self._is_closed:
             self._answered(waiter)
-            return found
+            return waiter.late() if found is None else found
         waiter.state = HeldState.WAITING
         self._hold(waiter, is_first=True)
         self._end_try(waiter)

@@ -101,6 +101,19 @@ class GroupWatch:
             step = partial(self._step, nameserver)
             self._machines[nameserver] = keep(f"group at {nameserver}", step)
 
+    def look(self) -> None:
+        """Ask each nameserver now."""
+        for machine in self._machines.values():
+            machine.wake()
+
+    def other_master(self) -> tuple[str, str] | None:
+        """Return another broker that is this group's master, with the nameserver that named it last; None if none did."""
+        own = self._identity.broker_addr
+        for nameserver, master in self._masters.items():
+            if master not in (None, own):
+                return str(master), nameserver
+        return None
+
     def registered(self, nameserver: str) -> None:
         """Ask a nameserver again after it has accepted or refused a registration."""
         if nameserver in self._machines:

@@ -56,7 +56,8 @@ class Registration:
         """Register a change now; done when the reachable nameservers know it."""
         return self._machines.run(self.registrar.register())
 
-    async def close(self) -> None:
-        """Stop and unregister from all reachable nameservers."""
+    async def close(self, *, leaves: bool = True) -> None:
+        """Stop; if the broker `leaves`, unregister from all reachable nameservers."""
         await self._machines.close()
-        await self._machines.run(self.registrar.leave())
+        if leaves:
+            await self._machines.run(self.registrar.leave())

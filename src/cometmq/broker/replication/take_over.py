@@ -2,6 +2,7 @@
 
 import logging
 
+from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.replication.master_tables import delete_before
 from cometmq.broker.tables.groups import Groups
@@ -11,21 +12,19 @@ from cometmq.store.message_store import MessageStore
 _log = logging.getLogger(__name__)
 
 
-def begin_to_follow(mark: CopyMark, topics: Topics, store: MessageStore) -> None:
-    """Write a new slave's mark: up to which log offset its topics are known, unless there is a mark already.
-
-    Raises:
-        OSError: The mark could not be written.
-    """
-    if mark.known is None:
-        # A former master knows all topics of its own log; a new slave has none.
-        log_end = store.max_offset if topics.is_whole else 0
-        mark.save(KnownTopics(log_end, topics.version))
+def begin_to_follow(mark: CopyMark, topics: Topics, store: MessageStore) -> KnownTopics:
+    """Return the mark of a slave, which must be written: up to which log offset its topics are known."""
+    topics.is_promoted = False
+    if mark.known is not None:
+        return mark.known
+    # A former master knows all topics of its own log; a new slave has none.
+    topics.whole_version = topics.version
+    return KnownTopics(store.max_offset if topics.is_whole else 0, topics.version)
 
 
 def take_over(
     known: KnownTopics, *, topics: Topics, groups: Groups, store: MessageStore
-) -> None:
+) -> Steps[None]:
     """Adapt the tables of a promoted slave to all messages of its log.
 
     Topics younger than the copied table are recreated, with as many queues as have messages. The remains of deleted
@@ -35,7 +34,7 @@ def take_over(
         OSError: A file of a queue could not be read.
     """
     # topics.json may have been replaced by an older one than the mark's.
-    is_current = topics.is_whole and topics.loaded_version.counter >= known.version.counter
+    is_current = topics.is_whole and topics.whole_version.counter >= known.version.counter
     start = known.log_end if is_current else 0
     _log.warning(
         "this broker was a slave: its topics and groups are those that its master had at physical offset %d, and its "
@@ -43,10 +42,13 @@ def take_over(
         start,
         store.max_offset,
     )
-    counts = store.replica_side.queue_counts(start)
+    counts: dict[str, int] = {}
+    for _ in store.replica_side.count_queues(start, counts):
+        yield from turn_end()
     made = topics.make_again(counts, store.batch_topics())
     groups.make_again(made, topics.table().topics)
     for name in topics.unknown(store.queue_counts()) if is_current else ():
+        yield from turn_end()
         try:
             delete_before(store, name, start)
         except OSError as error:

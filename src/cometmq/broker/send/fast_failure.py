@@ -77,6 +77,7 @@ class StallWatch(Feature):
         """Stop watching the loop."""
         if self._timer is not None:
             self._timer.cancel()
+            self._store.take_again()
 
     def _look_later(self, seconds: float, look: Callable[[], None]) -> None:
         self._due = self._loop.time() + seconds

@@ -8,6 +8,7 @@ docs/operate/settings.md is generated from this module.
 import os
 import platform
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -303,10 +304,18 @@ def changeable(
     """Return the settings of a running broker, which can be changed; without a file, changes last until the next start."""
 
     def check(changed: BrokerSettings) -> None:
+        changed.check_role()
         changed.check_replicas()
         changed.store_settings()
 
-    return SettingsInForce(settings, check=check, keep=conf.remember if conf else None)
+    keeping = threading.Lock()
+
+    def keep(values: Mapping[str, str]) -> None:
+        if conf is not None:
+            with keeping:  # Several threads may save values.
+                conf.remember(values)
+
+    return SettingsInForce(settings, check=check, keep=keep)
 
 
 def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:

@@ -104,11 +104,19 @@ class LongPolls:
 
     def unwatch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
         """Stop calling `on_arrival` for a queue."""
-        watchers = self._watchers[queue]
+        watchers = self._watchers.get(queue)
+        if watchers is None:  # All watchers were forgotten.
+            return
         watchers.remove(on_arrival)
         if not watchers:
             del self._watchers[queue]
             queue.watched = queue in self._held
+
+    def forget_watchers(self) -> None:
+        """Stop all calls for arrivals; pulls that are held stay."""
+        for queue in self._watchers:
+            queue.watched = queue in self._held
+        self._watchers.clear()
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
         """Wake the pulls of a watched queue that want new messages with these tags (`MessageStore.on_arrival`)."""

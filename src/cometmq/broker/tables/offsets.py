@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from itertools import islice
 
+from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.tables.saving import Saver
 from cometmq.codec.bodies.consumer_offset import (
     TOPIC_GROUP_SEPARATOR,
@@ -34,6 +35,9 @@ _OFFSET_SIZE = 120
 # may be ahead of the messages that it copies.
 BEYOND_MAX = 1_024
 _SHOWN_MAX = 20  # Largest number of groups in a log line.
+_GROUPS_AT_ONCE = (
+    1_000  # Groups in topics that are examined per iteration of the loop, some 2 ms.
+)
 
 
 class Offsets:
@@ -162,7 +166,7 @@ class Offsets:
 
     # --- a start as a master
 
-    def keep_within(self, end_of: Callable[[str, int], int | None]) -> None:
+    def keep_within(self, end_of: Callable[[str, int], int | None]) -> Steps[None]:
         """Set each offset beyond the end of its queue to that end.
 
         The queue has lost its last messages or never had them: offsets reach a slave faster than the log, and a power
@@ -173,11 +177,13 @@ class Offsets:
             end_of: Returns the end of a queue by topic and number; None if unknown.
         """
         lowered: dict[str, int] = {}
-        for key, queues in self._offsets.items():
+        for number, (key, queues) in enumerate(self.places()):
+            if number % _GROUPS_AT_ONCE == _GROUPS_AT_ONCE - 1:
+                yield from turn_end()
             topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
             if is_group_of_brokers(group):
                 continue  # The feature that owns the group interprets its offsets.
-            for queue_id, offset in queues.items():
+            for queue_id, offset in list(queues.items()):
                 end = end_of(topic, queue_id)
                 if end is not None and offset > end:
                     lowered[key] = lowered.get(key, 0) + 1
@@ -200,7 +206,12 @@ class Offsets:
 
     def follow(self) -> None:
         """Start to remember offsets that are committed here, until the master has them."""
-        self._grown = {}
+        if self._grown is None:
+            self._grown = {}
+
+    def lead(self) -> None:
+        """Stop that, because this broker is the master."""
+        self._grown = None
 
     def grown(self) -> dict[str, dict[int, int]]:
         """Return the offsets committed here beyond those of the master, by "topic@group" and queue."""

@@ -25,6 +25,8 @@ _NEXT = {
     Code.GET_ALL_MESSAGE_REQUEST_MODE: Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
 }
 TABLES = (*_NEXT.values(), *_NEXT)
+# Rounds of requests after which a slave has everything, see `TableCopies.copied`.
+_ROUNDS = 3
 
 
 class TableReader(Protocol):
@@ -62,6 +64,29 @@ class TableCopies:
         elif (slave, before) in self._asked:
             self._had[slave, before] = self._asked[slave, before]
             self._moved.set()
+
+    def is_read_by(self, slave: str) -> bool:
+        """Return whether a slave of this project with this broker id is connected, and copies the tables."""
+        return slave in self._slaves() and slave in self._peers
+
+    async def copied(self, slave: str) -> None:
+        """Wait until a slave has all tables as they are now.
+
+        A round of the slave requests every table, and applies those that depend on the log only when it ends. One that has
+        not ended yet may have begun before now, and so may what it applies; the beginning of the next but one proves the rest.
+
+        Raises:
+            TimeoutError: The slave did not request them in time, or is gone.
+        """
+        for _ in range(_ROUNDS):
+            self._deletions += 1
+            number = self._deletions
+            if self.is_read_by(slave):
+                self._peers[slave].notify(Code.GET_ALL_TOPIC_CONFIG, {})
+            async with asyncio.timeout(_WAIT_SECONDS):
+                while any(self._had.get((slave, code), 0) < number for code in _NEXT.values()):
+                    self._moved.clear()
+                    await self._moved.wait()
 
     async def deleted(self, code: int, name: str) -> None:
         """Wait until all connected slaves of this project have a table without a deleted topic or group.

@@ -56,7 +56,8 @@ class Topics:
     Attributes:
         clock: Provides the time for the version.
         version: Changes with each change.
-        loaded_version: The version that topics.json had at the start.
+        is_whole: Whether no topic is missing: topics.json itself was read, not its .bak or nothing, or a master's table replaced it.
+        whole_version: The version of that table.
         was_copy: Whether topics.json is marked as a slave's, as it was before slaves had their own mark.
         is_promoted: Whether this is the first run as a master of a former slave.
         on_change: Called with the name of each topic that was created, changed or deleted.
@@ -69,7 +70,8 @@ class Topics:
         self, file: ConfigFile, settings: BrokerSettings, *, clock: Clock, pool: Executor
     ) -> None:
         self.clock = clock
-        self.version = self.loaded_version = DataVersion(clock.now_ms())
+        self.version = self.whole_version = DataVersion(clock.now_ms())
+        self.is_whole = False
         self.was_copy = self.is_promoted = False
         self.on_change: list[Callable[[str], None]] = []
         self.on_delete: list[Callable[[str], None]] = []
@@ -91,10 +93,11 @@ class Topics:
         """
         self.deleted.load()
         found = self._file.load(decode_topics_file, is_needed=False)
+        self.is_whole = self._file.is_whole
         if found is not None:
             table, self.was_copy = found
             self._topics = dict(table.topics)
-            self.version = self.loaded_version = table.version
+            self.version = self.whole_version = table.version
             warn_of_policies(self._topics)
         self._system.update(config.name for config in self._system_topics())
         for config in self._topics.values():
@@ -121,11 +124,6 @@ class Topics:
         for config in missing:
             for listener in self.on_change:
                 listener(config.name)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether topics.json itself was read at the start, not its .bak or nothing."""
-        return self._file.is_whole
 
     def make_again(self, counts: Mapping[str, int], batch_topics: Collection[str]) -> list[str]:
         """Recreate missing topics that have messages, and add missing queues to others.
@@ -313,6 +311,9 @@ class Topics:
         changed = [
             config for name, config in table.topics.items() if self._topics.get(name) != config
         ]
+        self.is_whole = self.is_whole or end is not None
+        if self.is_whole:
+            self.whole_version = table.version
         if not (gone or changed) and self.version == table.version:
             return []
         for config in changed:

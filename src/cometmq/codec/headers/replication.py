@@ -28,3 +28,43 @@ class MinBrokerIdChange:
     min_broker_addr: str | None = None
     offline_broker_addr: str | None = None
     ha_broker_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChange:
+    """NOTIFY_BROKER_ROLE_CHANGED 1008: a broker is to be the master, or to follow one.
+
+    The first four fields are RocketMQ's, whose controller sends this; the others are CometMQ's.
+
+    Attributes:
+        master_address: Address of the broker that is to be the master.
+        master_epoch: Ignored here.
+        sync_state_set_epoch: Ignored here.
+        master_broker_id: The present id of that broker.
+        broker_id: The id that the receiver is to have; 0: it is to be the master.
+        broker_role: The new master's brokerRole.
+        log_end: Physical offset up to which the new master must have the log.
+        is_forced: Whether to pass over what may be lost.
+    """
+
+    master_address: str | None = None
+    master_epoch: int | None = None
+    sync_state_set_epoch: int | None = None
+    master_broker_id: int | None = None
+    broker_id: int | None = None
+    broker_role: str | None = None
+    log_end: int | None = None
+    is_forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChanged:
+    """Answer to NOTIFY_BROKER_ROLE_CHANGED 1008 of CometMQ.
+
+    Attributes:
+        broker_id: The id that the broker has now.
+        log_end: Physical offset of the end of its log when it changed its role.
+    """
+
+    broker_id: int
+    log_end: int

@@ -68,7 +68,7 @@ async def test_an_empty_slave_gets_everything_and_shows_it(tmp_path):
             await slave.reaches(store.max_offset)
             assert slave.log() == log_of(store)
             assert slave.master.is_active
-            assert served.broker._replicas.state().copies[0].broker_id == 1
+            assert served.broker.role.replicas.state().copies[0].broker_id == 1
 
 
 async def test_a_blank_end_of_any_size_is_copied_also_where_a_slave_was_away_within_it(
@@ -224,7 +224,7 @@ async def test_the_same_slave_twice_is_one_and_the_newer_connection_counts(tmp_p
         slave_of(served, tmp_path / "2"),
     ):
         await asyncio.sleep(3)
-        assert served.broker._replicas.state().in_sync == 2
+        assert served.broker.role.replicas.state().in_sync == 2
         assert await send(served) == ResponseCode.SLAVE_NOT_AVAILABLE
 
 
@@ -268,7 +268,7 @@ async def test_3349_a_slave_that_is_ahead_stops_and_is_no_copy(tmp_path):
         async with slave_of(served, tmp_path / "s") as slave:
             await eventually(lambda: slave.master.stopped)
             assert "ahead: this log ends at" in slave.master.stopped
-            assert served.broker._replicas.state().in_sync == 1
+            assert served.broker.role.replicas.state().in_sync == 1
             assert await send(served) == ResponseCode.SLAVE_NOT_AVAILABLE
             # The master's log grows past the slave's end: that makes one history of two no more.
             for _ in range(5):
@@ -371,7 +371,7 @@ async def test_a_secret_lets_in_who_knows_it_and_nobody_else(tmp_path):
         stranger.report(0)
         await eventually(lambda: stranger.is_closed)
         assert stranger.received == b""
-        knows = served.broker._replicas.knows
+        knows = served.broker.role.replicas.knows
         assert not knows("127.0.0.1"), "topics and offsets are no stranger's either"
         async with slave_of(served, tmp_path / "none") as without:
             await eventually(lambda: without.master.error)
@@ -401,7 +401,7 @@ async def test_a_master_that_is_told_of_while_another_one_is_connected_to_is_the
             await asyncio.sleep(0.5)
             slave.copier.master_told(f"127.0.0.1:{new.broker.ha_port}")
             await slave.reaches(new.broker._store.max_offset)
-            assert not old.broker._replicas._links
+            assert not old.broker.role.replicas._links
 
 
 async def test_a_log_that_cannot_be_read_is_said_and_tried_again(tmp_path, monkeypatch):

@@ -26,13 +26,13 @@ async def test_what_a_slave_had_does_not_count_when_it_comes_back_without(tmp_pa
         assert (await send(served, body=bytes(200_000))).code == OK
         second = await own_slave(served, 0, acks=False)
         assert first.is_closed
-        assert served.broker._replicas.state().in_sync == 1
+        assert served.broker.role.replicas.state().in_sync == 1
         began = virtual_loop().time()
         assert (await send(served)).code == NONE
         assert virtual_loop().time() - began < 0.5
         second.report(store.max_offset)
         await asyncio.sleep(0.1)
-        assert served.broker._replicas.state().in_sync == 2
+        assert served.broker.role.replicas.state().in_sync == 2
 
 
 async def test_what_a_java_slave_had_counts_no_longer_than_its_connection(tmp_path):
@@ -43,7 +43,7 @@ async def test_what_a_java_slave_had_counts_no_longer_than_its_connection(tmp_pa
         await slave_of(served, acks=False)  # With an empty disk.
         first.close()
         await asyncio.sleep(0.1)
-        assert served.broker._replicas.state().in_sync == 1
+        assert served.broker.role.replicas.state().in_sync == 1
         assert (await send(served)).code == NONE
 
 
@@ -69,7 +69,7 @@ async def test_a_slave_whose_log_was_compared_confirms_what_it_has(tmp_path):
         await asyncio.sleep(0.5)
         end = served.broker._store.max_offset
         other = await own_slave(served, end // 2, acks=False)
-        assert served.broker._replicas.state().in_sync == 3
+        assert served.broker.role.replicas.state().in_sync == 3
         other.report(end)
         assert [(await each).code for each in waiting] == [OK, OK]
 
@@ -82,5 +82,5 @@ async def test_a_connection_that_says_nothing_keeps_no_slave_that_is_gone(tmp_pa
         slave.close()
         await asyncio.sleep(0.1)
         assert not silent.is_closed
-        assert served.broker._replicas.state().in_sync == 1
+        assert served.broker.role.replicas.state().in_sync == 1
         assert (await send(served)).code == NONE

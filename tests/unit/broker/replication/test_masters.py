@@ -95,7 +95,7 @@ async def test_a_send_is_answered_when_a_slave_has_it_and_the_bytes_are_the_logs
         store = served.broker._store
         assert slave.log == bytes(store.read_log(0, 1 << 20))
         assert visible(served) == 3
-        state = served.broker._replicas.state()
+        state = served.broker.role.replicas.state()
         assert (state.in_sync, state.needed, len(state.copies)) == (2, 2, 1)
         assert state.copies[0].acked == store.max_offset
         assert state.copies[0].gap == 0
@@ -173,7 +173,7 @@ async def test_sends_that_are_taken_as_columns_are_refused_too(tmp_path, monkeyp
         columns = [1] if KERNEL == "fast" else []
         assert taken == columns
         slave.close()
-        await eventually(lambda: not served.broker._replicas.state().copies)
+        await eventually(lambda: not served.broker.role.replicas.state().copies)
         end = served.broker._store.max_offset
         refused = await served.ask(RequestCode.SEND_MESSAGE_V2, plain, b"body")
         assert (refused.code, refused.remark) == (
@@ -202,7 +202,7 @@ async def test_1155_two_connections_of_one_slave_are_one_copy(tmp_path):
         await slave_of(served)
         await slave_of(served)
         assert (await send(served)).code == NONE
-        assert served.broker._replicas.state().in_sync == 2
+        assert served.broker.role.replicas.state().in_sync == 2
 
 
 @pytest.mark.parametrize("fake", [1 << 40, -1, 1 << 62])
@@ -214,7 +214,7 @@ async def test_3015_323_a_fake_acknowledgement_frees_nobody(tmp_path, fake):
         slave.report(fake)
         await eventually(lambda: slave.is_closed)
         assert (await waiting).code == NONE
-        assert served.broker._replicas.state().refused == 1
+        assert served.broker.role.replicas.state().refused == 1
 
 
 async def test_1893_a_stranger_gets_no_byte_and_is_closed(tmp_path, caplog):
@@ -230,7 +230,7 @@ async def test_1893_a_stranger_gets_no_byte_and_is_closed(tmp_path, caplog):
         await eventually(lambda: all(stranger.is_closed for stranger in strangers))
         assert not any(stranger.received for stranger in strangers)
         assert (await send(served)).code == NONE
-        assert served.broker._replicas.state().refused == 100
+        assert served.broker.role.replicas.state().refused == 100
     lines = [record for record in caplog.records if "HA port refused" in record.message]
     assert len(lines) == 1, "one line a minute"
 
@@ -255,10 +255,10 @@ async def test_a_silent_slave_that_reads_nothing_goes_too_and_frees_who_waits(tm
         slave.pause()
         for _ in range(8):
             await send(served, {"WAIT": "false"}, bytes(90_000))
-        (link,) = served.broker._replicas._links
+        (link,) = served.broker.role.replicas._links
         assert link._is_paused
         await asyncio.sleep(25)
-        assert not served.broker._replicas._links
+        assert not served.broker.role.replicas._links
         began = virtual_loop().time()
         assert (await send(served)).code == NONE
         assert virtual_loop().time() - began < 0.5
@@ -274,7 +274,7 @@ async def test_who_cannot_prove_what_it_must_is_told_so_before_it_is_closed(tmp_
         liar.write(REPLY.pack(MAGIC, VERSION, 0, 7, bytes(32), bytes(32)))
         await eventually(lambda: liar.is_closed)
         assert len(liar.received) == CHALLENGE.size + WELCOME.size, "and nothing of the log"
-        assert not served.broker._replicas._links
+        assert not served.broker.role.replicas._links
 
 
 async def test_connections_that_come_at_once_are_bounded_too(tmp_path):
@@ -283,7 +283,7 @@ async def test_connections_that_come_at_once_are_bounded_too(tmp_path):
             *(ByteSlave.connect(served.broker.ha_port) for _ in range(40))
         )
         await asyncio.sleep(0.1)
-        assert len(served.broker._replicas._links) == LINKS_OF_ADDRESS_MAX
+        assert len(served.broker.role.replicas._links) == LINKS_OF_ADDRESS_MAX
         assert sum(not slave.is_closed for slave in slaves) == LINKS_OF_ADDRESS_MAX
 
 
@@ -293,13 +293,13 @@ async def test_an_address_of_ipv4_is_known_where_the_port_listens_on_ipv6(tmp_pa
         slave.report(0)
         await asyncio.sleep(SECOND_WORD_SECONDS + 0.5)
         assert not slave.is_closed
-        (copy,) = served.broker._replicas.state().copies
+        (copy,) = served.broker.role.replicas.state().copies
         assert copy.address.startswith("127.0.0.1:")
 
 
 async def test_8875_a_thousand_connections_leave_nothing_behind(tmp_path):
     async with master(tmp_path) as served:
-        port = served.broker._replicas
+        port = served.broker.role.replicas
         for _ in range(1_000):
             slave = await ByteSlave.connect(served.broker.ha_port)
             slave.report(0)
@@ -356,7 +356,7 @@ async def test_a_slave_that_never_reads_holds_one_frame_and_disturbs_no_other(tm
         assert good.end == served.broker._store.max_offset
         (held,) = [
             link._transport.get_write_buffer_size()
-            for link in served.broker._replicas._links
+            for link in served.broker.role.replicas._links
             if link.end.acked == 0
         ]
         assert held <= 200_000 + (64 << 10)
@@ -427,9 +427,9 @@ async def test_a_slave_that_leaves_while_it_waits_leaves_no_timer(tmp_path):
     async with master(tmp_path, is_ha_rate_bound=True, ha_rate_max=1) as served:
         await send(served)
         slave = await slave_of(served, acks=False)
-        (link,) = served.broker._replicas._links
+        (link,) = served.broker.role.replicas._links
         assert link._again is not None
         assert 1 <= slave.end <= 2
         slave.close()
-        await eventually(lambda: not served.broker._replicas._links)
+        await eventually(lambda: not served.broker.role.replicas._links)
         assert link._again is None

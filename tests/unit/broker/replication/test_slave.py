@@ -133,7 +133,7 @@ async def slave_of_the_end(path, names, **settings):
         keep_from_second_file(path / "slave", master)
         async with slave_of(path, names, **settings) as slave:
             await eventually(lambda: slave.broker._topics.get("Orders") is not None)
-            await eventually(lambda: slave.broker._replicas.state().has_master)
+            await eventually(lambda: slave.broker.role.replicas.state().has_master)
             yield master, slave
 
 
@@ -156,7 +156,7 @@ async def test_nobody_is_moved_by_what_a_slave_lacks(tmp_path):
             assert await pull(slave, offset, **WAITING) == (again, str(offset), "0")
             assert loop_clock().monotonic() - before < 1, "the master is there, and has it"
         await master.broker.close()
-        await eventually(lambda: not slave.broker._replicas.state().has_master)
+        await eventually(lambda: not slave.broker.role.replicas.state().has_master)
         for offset in (0, 9):
             before = loop_clock().monotonic()
             assert await pull(slave, offset, **WAITING) == (again, str(offset), "0")
@@ -178,7 +178,7 @@ async def test_a_group_that_the_master_does_not_know_is_not_made_at_the_slave(tm
     async with pair(tmp_path) as (_, master, slave):
         await send(master)
         await has_all(master, slave)
-        await eventually(lambda: slave.broker._replicas.state().has_master)
+        await eventually(lambda: slave.broker.role.replicas.state().has_master)
         groups, topics = slave.broker._groups, slave.broker._topics
         await eventually(lambda: groups.version == master.broker._groups.version)
         await eventually(lambda: topics.version == master.broker._topics.version)

@@ -104,4 +104,4 @@ async def test_who_has_the_smallest_id_is_taken_and_changes_nothing(tmp_path):
     async with master(tmp_path) as served:
         told = {"minBrokerId": "1", "brokerName": "a", "minBrokerAddr": "203.0.113.9:1"}
         assert (await served.ask(MIN_ID, told)).code == 0
-        assert served.broker._replicas.state().is_master
+        assert served.broker.role.replicas.state().is_master

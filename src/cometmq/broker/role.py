@@ -1,0 +1,632 @@
+"""The role of a broker: master or slave. This is the only place that chooses between the two.
+
+A role is made of the parts that stay (`Ground`): it creates the features, the table of requests, the side of replication, the
+registration and the background jobs, and ends all of them. Nothing of a role outlives it, so no feature can go from one role to
+another: it is created anew, and starts (on a master) or follows (on a slave), as after a restart. What differs between the
+roles stands in `MasterRole` and `SlaveRole`. `broker.role_change` changes the role while the broker runs.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import fields
+from typing import Any
+
+from cometmq.broker.basic_answers import basic_answers
+from cometmq.broker.features import FEATURES
+from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
+from cometmq.broker.loop.flusher import Flusher
+from cometmq.broker.loop.on_loop import LoopWorld, Machines
+from cometmq.broker.loop.runner import NEVER, KeptMachine
+from cometmq.broker.loop.steps import confirmed, on_device
+from cometmq.broker.parts import Feature, LastingParts, Parts, follow_deletions
+from cometmq.broker.registration.addresses import joined, unique_ids_of
+from cometmq.broker.registration.group_watch import Fence, GroupWatch
+from cometmq.broker.registration.registered_topics import RegisteredTopics
+from cometmq.broker.registration.registrar import Registrar
+from cometmq.broker.registration.registration import Registration, registrar_of
+from cometmq.broker.registration.requests import NameserverChannels
+from cometmq.broker.replication.copier import LogCopier
+from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
+from cometmq.broker.replication.master_port import MasterPort
+from cometmq.broker.replication.metadata import MasterMetadata, metadata_of
+from cometmq.broker.replication.opening import ReplicasOpening
+from cometmq.broker.replication.requests.masters import MasterChannel
+from cometmq.broker.replication.requests.replicas import ReplicaHandler
+from cometmq.broker.replication.requests.roles import ChangeRole, RoleHandler
+from cometmq.broker.replication.requests.slaves import noting_slaves, slave_answers
+from cometmq.broker.replication.take_over import begin_to_follow, take_over
+from cometmq.broker.requests import own_machine_gate, request_table
+from cometmq.broker.tables.positions import GroupPositions
+from cometmq.broker.tables.table_copies import TableCopies
+from cometmq.codec.headers.nameserver import RegisterBrokerResponse
+from cometmq.model.codes import ResponseCode
+from cometmq.model.data_version import DataVersion
+from cometmq.model.errors import RequestError
+from cometmq.model.frozen import dataclass
+from cometmq.model.names import LMQ_PREFIX
+from cometmq.net.loop import loop_chance
+from cometmq.net.requests import Answers, RequestTable
+from cometmq.net.server import Server
+from cometmq.store.running_flags import RunningFlag
+
+_log = logging.getLogger(__name__)
+
+# How long a slave that is to be the master waits until the old one is gone.
+_GONE_SECONDS = 3.0
+# How long a master waits until its successor has the end of the log; it takes no messages meanwhile.
+_COPY_SECONDS = 10.0
+_LOOK_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The parts of a broker that stay when its role changes; a role is made of them.
+
+    Attributes:
+        parts: The services that features may use.
+        ip: The IP that the broker registers.
+        listen_host: The host that it listens on.
+        port: The port that clients use.
+        server: The listening ports; the role sets their table of requests.
+        beats: The environment of background jobs that may be a little late.
+        requests: Runs background jobs for requests that must wait.
+        flusher: Flushes the log.
+        mark: The file that tells that this broker is a slave.
+        change_role: Changes the role, at a request.
+    """
+
+    parts: LastingParts
+    ip: str
+    listen_host: str
+    port: int
+    server: Server
+    beats: LoopWorld
+    requests: Machines
+    flusher: Flusher
+    mark: CopyMark
+    change_role: ChangeRole
+
+
+class _Hooks:
+    """The callbacks that a role adds to parts that stay; they are removed when it ends."""
+
+    def __init__(self, parts: LastingParts) -> None:
+        store, topics, counters = parts.store, parts.topics, parts.counters
+        tables = (topics, parts.groups, parts.offsets)
+        self._polls = parts.polls
+        self._lists: list[list[Any]] = [
+            parts.in_force.on_change,
+            store.on_truncated,
+            topics.on_change,
+            topics.on_delete,
+            parts.groups.on_delete,
+            counters.on_work,
+            counters.events.gauges,
+            *(table.saver.on_dirty for table in tables),
+        ]
+        self._counts = [len(each) for each in self._lists]
+
+    def take_back(self) -> None:
+        """Remove everything that was added since this object was made."""
+        for callbacks, count in zip(self._lists, self._counts, strict=True):
+            del callbacks[count:]
+        self._polls.forget_watchers()
+
+
+class RunningRole:
+    """The role of a broker, from `begin` to `end`.
+
+    Attributes:
+        replicas: The port for slaves, or the copier of a master's log.
+        features: The features, in the order in which they started.
+        registration: The registration at nameservers.
+        ha_port: The port from which slaves copy the log; 0 if none.
+    """
+
+    replicas: MasterPort | LogCopier
+    features: Sequence[Feature] = ()
+    registration: Registration
+    ha_port = 0
+    _metadata: MasterMetadata | None = None
+    _is_final = True
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self._settings = ground.parts.settings
+        self._store = ground.parts.store
+        self._hooks = _Hooks(ground.parts)
+        self._jobs = AsyncExitStack()  # Closed first, in reverse order: what acts by itself.
+        self._started = (
+            AsyncExitStack()
+        )  # The features; closed when nobody needs them any more.
+        self._serving = AsyncExitStack()  # Replication; closed last.
+        self._answers: list[Answers] = []
+
+    # --- begin and end
+
+    async def begin(self) -> None:
+        """Create everything, start it, and answer requests in this role; after an error call `end`.
+
+        Raises:
+            CometError, OSError: A part cannot start; the message says why.
+        """
+        ground = self.ground
+        await self._adapt_tables()
+        self._open_replicas()
+        self._registrar = self._make_registrar()
+        self.registration = Registration(self._registrar, ground.beats)
+        self._watch = self._make_watch()
+        self._machines = Machines(ground.parts.world, "broker")
+        self._house = Machines(ground.beats, "broker")
+        for close in (self._close_registration, self._house.close, self._machines.close):
+            self._jobs.push_async_callback(close)
+        self._parts = parts = self._make_parts()
+        self.features = [make(parts) for make in FEATURES]
+        follow_deletions(parts, self.features)
+        self._prepare(parts)
+        self._answers = self._role_answers(self._make_answers(parts))
+        table = self._make_table(self._answers)
+        for feature in self.features:
+            await self._start(feature)
+            self._started.push_async_callback(feature.close)
+        self.replicas.serve()
+        ground.server.dispatcher.serve(table)
+
+    async def announce(self) -> None:
+        """Register at the nameservers, and start the background jobs of a broker that serves."""
+        await self._settle()
+        self._keep_house()
+        await self.registration.start()
+        self._watch.begin(self._house.keep)
+
+    async def leave(self, *, is_final: bool) -> None:
+        """Stop what acts by itself; unregister at the nameservers if that `is_final` for this broker.
+
+        Otherwise the next role registers in this one's place, and no route is without this broker meanwhile.
+        """
+        self._is_final = is_final
+        await self._jobs.aclose()
+
+    async def _close_registration(self) -> None:
+        await self.registration.close(leaves=self._is_final)
+
+    async def end(self) -> None:
+        """Close the features and the side of replication; nothing of this role remains."""
+        await self._started.aclose()
+        await self._serving.aclose()
+        self._hooks.take_back()
+        if not self._is_final:
+            self.ground.parts.lanes.forget_all()
+            self._store.replica_side.end_serving()
+            self._store.flags.clear(RunningFlag.FENCED)
+
+    def look(self) -> None:
+        """Copy the master's tables now, because one has changed; a master has none to copy."""
+
+    # --- what differs between the roles
+
+    async def _adapt_tables(self) -> None:
+        """Adapt the tables to the log and to this role.
+
+        Raises:
+            OSError: The disk failed.
+        """
+        raise NotImplementedError
+
+    def _open_replicas(self) -> None:
+        """Create the side of replication, `replicas`."""
+        raise NotImplementedError
+
+    def _prepare(self, parts: Parts) -> None:
+        """Create what only this role has, before any feature starts."""
+
+    def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
+        """Return the handlers of this role."""
+        raise NotImplementedError
+
+    async def _start(self, feature: Feature) -> None:
+        raise NotImplementedError
+
+    async def _settle(self) -> None:
+        """Do what must follow once everything serves."""
+
+    def _make_fence(self) -> Fence | None:
+        return None
+
+    # --- parts of every role
+
+    def _make_parts(self) -> Parts:
+        lasting: dict[str, Any] = {
+            each.name: getattr(self.ground.parts, each.name) for each in fields(LastingParts)
+        }
+        base = self.ground.parts
+        return Parts(
+            **lasting,
+            positions=GroupPositions(
+                base.store, topics=base.topics, offsets=base.offsets, members=base.members,
+                is_slave=self._settings.is_slave,
+            ),
+            replication=self.replicas.state,
+            table_copies=TableCopies(self.replicas.state),
+            registered=self._registrar.is_known,
+        )  # fmt: skip
+
+    def _make_answers(self, parts: Parts) -> list[Answers]:
+        ground = self.ground
+        basics = basic_answers(
+            parts,
+            on_written=ground.flusher.written,
+            machines=ground.requests,
+            announce=self.registration.register,
+            unique_ids=unique_ids_of(ground.ip, loop_chance(), clock=parts.clock),
+            facts=[feature.facts for feature in self.features],
+        )
+        status = ReplicaHandler(
+            self.replicas.state, metadata=self._metadata, store=self._store,
+            address=parts.address, ha_address=self._ha_address,
+        )  # fmt: skip
+        changes = RoleHandler(ground.change_role)
+        features = (feature.answers for feature in self.features)
+        return [*basics, status.answers, changes.answers, *features]
+
+    def _make_table(self, answers: Iterable[Answers]) -> RequestTable:
+        guard = self.ground.parts.guard
+        return request_table(answers, guard.gate or own_machine_gate(self.replicas.knows))
+
+    def _opening(self) -> ReplicasOpening:
+        base = self.ground.parts
+        return ReplicasOpening(
+            base.in_force,
+            base.store,
+            NameserverChannels(base.channels),
+            clock=base.clock,
+            pool=base.pool,
+        )
+
+    def _ha_address(self) -> str:
+        """Return the address from which slaves copy the log; empty if none."""
+        host = self._settings.ha_ip or self.ground.ip
+        return joined(host, self.ha_port) if self.ha_port else ""
+
+    def _make_registrar(self) -> Registrar:
+        base, settings = self.ground.parts, self._settings
+        self._registered = RegisteredTopics(base.topics, base.store, base.clock, settings)
+        self._registered.look()  # A damaged store accepts no messages from the start.
+        registrar = registrar_of(
+            settings,
+            base.address,
+            self._registered.table,
+            ha_address=self._ha_address(),
+            ask=NameserverChannels(base.channels),
+            timers=self.ground.beats,
+        )
+        base.topics.on_change.append(registrar.changed)
+        base.in_force.on_change.append(self._look_at_permission)
+        return registrar
+
+    def _make_watch(self) -> GroupWatch:
+        registrar = self._registrar
+        watch = GroupWatch(
+            self._settings.nameserver_addresses,
+            registrar.identity,
+            registrar.ask,
+            fence=self._make_fence(),
+            has_master=lambda: self.replicas.state().has_master,
+            register_at=registrar.register_at,
+        )
+        registrar.on_registered.append(watch.registered)
+        return watch
+
+    def _look_for_withdrawal(self) -> float:
+        self._look_at_permission()
+        return NEVER
+
+    def _look_at_permission(self) -> None:
+        if self._registered.look():
+            self.ground.parts.lanes.forget_all()
+            self._registrar.changed()
+
+    def _keep_house(self) -> None:
+        base = self.ground.parts
+        housekeeping = Housekeeping(
+            base.clock,
+            polls=base.polls,
+            counters=base.counters,
+            members=base.members,
+            locks=base.locks,
+            savers=(base.offsets.saver, base.topics.saver, base.groups.saver),
+            save_seconds=self._settings.flush_offsets_interval_ms / 1000,
+        )
+        keeper = self._house.keep(
+            "housekeeping",
+            housekeeping.step,
+            first_seconds=PERIOD_SECONDS,
+            period_seconds=PERIOD_SECONDS,
+        )
+        housekeeping.woken_by(keeper)
+        withdrawal = self._machines.keep(
+            "withdrawal", self._look_for_withdrawal, period_seconds=PERIOD_SECONDS
+        )
+        self._store.flags.on_raise = (
+            withdrawal.wake
+        )  # Write permission may have to be withdrawn.
+
+
+class MasterRole(RunningRole):
+    """The role of a master: it takes messages, and slaves copy its log."""
+
+    replicas: MasterPort  # type: ignore[mutable-override]  # Set once, by `begin`.
+
+    async def _adapt_tables(self) -> None:
+        """Adapt the tables to the log, which may have more or fewer topics and messages; promote those of a slave."""
+        base, store, mark = self.ground.parts, self._store, self.ground.mark
+        topics, run = base.topics, self.ground.requests.run
+        store.replica_side.end_copying()
+        base.offsets.lead()
+        base.groups.is_copy = False
+        counts = store.queue_counts()
+        if mark.known is None and topics.was_copy:  # Slaves of older versions had no mark.
+            mark.known = KnownTopics(0, DataVersion(0))
+        if mark.known is not None:
+            topics.promote()
+        if store.needs_restart:
+            return  # The content of the log is only known after its repair.
+        if mark.known is not None:
+            await run(take_over(mark.known, topics=topics, groups=base.groups, store=store))
+        else:
+            topics.say_unknown(counts)
+        # After a clean stop, an offset beyond the end was committed so: a tool may be ahead of the messages that it copies.
+        if mark.known is not None or not store.was_clean:
+            await run(base.offsets.keep_within(self._end_of))
+        topics.is_whole = True
+
+    def _end_of(self, topic: str, queue_id: int) -> int | None:
+        """Return the end of a queue; None for a light queue that is not served here."""
+        queue = self._store.queue(topic, queue_id)
+        if queue is None:
+            return None if topic.startswith(LMQ_PREFIX) else 0
+        return queue.max_offset
+
+    def _open_replicas(self) -> None:
+        opening, ground = self._opening(), self.ground
+        self.replicas = master = opening.master()
+        self._serving.push_async_callback(master.close)
+        self.ha_port = opening.bind(master, ground.listen_host, beside=ground.port)
+
+    def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
+        """Let slaves that request tables be noted."""
+        return [noting_slaves(part, self._parts.table_copies) for part in answers]
+
+    async def _start(self, feature: Feature) -> None:
+        await feature.start()
+
+    async def _settle(self) -> None:
+        """Remove the mark of a slave once its consequences are on disk; otherwise the next start finds it again."""
+        base, mark = self.ground.parts, self.ground.mark
+        if mark.known is None or self._store.needs_restart:
+            return
+        tables = (base.topics, base.groups, base.offsets)
+        savings = [table.saver.saving() for table in tables]
+        try:
+            for saving in savings:
+                if saving is not None:
+                    await saving
+            await asyncio.get_running_loop().run_in_executor(base.pool, mark.remove)
+        except (RequestError, OSError) as error:
+            _log.warning(
+                "this broker is the master now, and its files do not say so: %s", error
+            )
+
+    def _make_fence(self) -> Fence:
+        return Fence(self._store, self._registrar.identity)
+
+    # --- becoming a slave
+
+    def check_successor(self, successor: int | None) -> None:
+        """Check that the slave with this broker id could be the master; None: there is no successor.
+
+        Raises:
+            RequestError: It is not connected, not in sync, or copies no tables.
+        """
+        if successor is None:
+            return
+        copies = [each for each in self.replicas.state().copies if each.broker_id == successor]
+        why = None
+        if not copies:
+            why = "is not connected"
+        elif not copies[0].is_in_sync:
+            why = f"is not in sync: it lacks {copies[0].gap} bytes of the log"
+        elif not self._parts.table_copies.is_read_by(str(successor)):
+            why = "has not copied topics, groups and offsets yet"
+        if why is not None:
+            raise _no_successor(successor, why)
+
+    async def hand_over(self, successor: int | None) -> int:
+        """Take no more messages, and wait until the successor has everything; return the end of the log.
+
+        Requests are answered as by a slave from now on. Every send is answered before this returns. After an error the role
+        can only be ended.
+
+        Raises:
+            RequestError: The successor does not get everything in time.
+        """
+        base = self.ground.parts
+        answers = slave_answers(self._answers, is_read=True)
+        self.ground.server.dispatcher.serve(self._make_table(answers))
+        base.offsets.follow()  # What is committed from now on, the new master is told.
+        await self._started.aclose()  # Features write what is left.
+        self._store.replica_side.begin_copying()
+        end = self._store.max_offset
+        saving = base.topics.saver.saving()
+        if saving is not None:  # Sends to new topics wait for it.
+            await asyncio.wait([saving])
+        await self.ground.requests.run(confirmed(end))
+        if successor is not None:
+            await self._wait_for_copy(successor, end)
+        return end
+
+    async def _wait_for_copy(self, successor: int, end: int) -> None:
+        """Wait until a slave has the log up to an offset, and all tables.
+
+        Raises:
+            RequestError: It does not get them in time.
+        """
+
+        def lacking() -> int:
+            copies = self.replicas.state().copies
+            return end - max(
+                (each.acked for each in copies if each.broker_id == successor), default=0
+            )
+
+        if not await _until(lambda: lacking() <= 0, _COPY_SECONDS):
+            raise _no_successor(
+                successor, f"lacks {lacking()} bytes of the log after {_COPY_SECONDS:.0f} s"
+            )
+        try:
+            await self._parts.table_copies.copied(str(successor))
+        except TimeoutError:
+            raise _no_successor(successor, "does not copy topics, groups and offsets") from None
+
+
+class SlaveRole(RunningRole):
+    """The role of a slave: its log and its tables are copies of a master's, and it takes no messages."""
+
+    replicas: LogCopier  # type: ignore[mutable-override]  # Set once, by `begin`.
+    _copying: KeptMachine | None = None  # Copies the master's tables.
+
+    async def _adapt_tables(self) -> None:
+        """Write the mark of a slave, unless there is one."""
+        base, mark = self.ground.parts, self.ground.mark
+        known = begin_to_follow(mark, base.topics, base.store)
+        await asyncio.get_running_loop().run_in_executor(base.pool, mark.save, known)
+
+    def _open_replicas(self) -> None:
+        on_written = self.ground.flusher.written
+        self.replicas = self._opening().copier(self.ground.listen_host, on_written=on_written)
+        self._serving.push_async_callback(self.replicas.close)
+
+    def _make_registrar(self) -> Registrar:
+        registrar = super()._make_registrar()
+        registrar.on_master.append(self._master_told)
+        return registrar
+
+    def _master_told(self, master: RegisterBrokerResponse) -> None:
+        """Tell the copier the master's address that a nameserver returned."""
+        if self._settings.ha_master is None:
+            self.replicas.master_told(master.ha_server_addr or "")
+
+    def _prepare(self, parts: Parts) -> None:
+        """Create the job that copies the master's tables."""
+        self._metadata = metadata_of(
+            parts,
+            [table for feature in self.features for table in feature.master_tables],
+            master=lambda: self._registrar.master.master_addr,
+            ask=MasterChannel(parts.channels),
+            replication=self.replicas.state,
+            mark=self.ground.mark,
+        )
+
+    def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
+        """Let what is the master's to do be refused."""
+        return slave_answers(answers, is_read=self._settings.is_slave_read)
+
+    async def _start(self, feature: Feature) -> None:
+        await feature.follow()
+
+    async def begin(self) -> None:
+        """Begin as every role, and then to copy the master's tables."""
+        await super().begin()
+        assert self._metadata is not None
+        self._copying = self._machines.keep("metadata", self._metadata.step)
+
+    # --- becoming the master
+
+    async def check_promotable(self, log_end: int | None, *, is_forced: bool) -> None:
+        """Check that this broker can be the master; waits a moment for the old one to be gone.
+
+        Args:
+            log_end: Physical offset up to which it must have the log, if known.
+            is_forced: Whether to pass over what may be lost.
+
+        Raises:
+            RequestError: It cannot.
+        """
+        if await _until(lambda: not self.replicas.state().has_master, _GONE_SECONDS):
+            self._watch.look()
+            await _until(lambda: self._watch.other_master() is None, _GONE_SECONDS)
+        why = self._obstacle(log_end, is_forced=is_forced)
+        if why is not None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"this slave is not made the master: {why}"
+            )
+
+    def _obstacle(self, log_end: int | None, *, is_forced: bool) -> str | None:
+        """Return why this broker cannot be the master; None if it can."""
+        master, end = self.replicas.state().master, self._store.max_offset
+        assert master is not None
+        if master.is_active:
+            return f"its master {master.address} is alive; make that a slave first"
+        if log_end is not None and end < log_end:
+            return f"its log ends at {end}, and the master's at {log_end}"
+        if self._store.refusal is not None:
+            return f"it would take no messages: {self._store.refusal}"
+        if is_forced:
+            return None
+        if (other := self._watch.other_master()) is not None:
+            return "the master is {}, says nameserver {}; make that a slave first, or force this".format(
+                *other
+            )
+        if master.stopped is not None:
+            return f"its log is not that of its master; force it to keep this log: {master.stopped}"
+        known = self.ground.mark.known
+        if end and (known is None or not known.log_end):
+            return "it never had the topics of its master; force it to make topics again from its log"
+        return None
+
+    async def stop_copying(self) -> int:
+        """Copy nothing any more, and wait until all of the log is in its queues; return its end.
+
+        After an error the role can only be ended.
+
+        Raises:
+            RequestError: The log could not be flushed.
+        """
+        await self.leave(is_final=False)
+        await self._serving.aclose()
+        self.ground.flusher.written()
+        await self.ground.requests.run(on_device())
+        self._store.dispatch_pending()
+        if self._store.replica_side.undispatched:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "this slave is not made the master: the end of its log could not be flushed",
+            )
+        return self._store.max_offset
+
+    def look(self) -> None:
+        """Copy the master's tables now, because one has changed."""
+        if self._copying is not None:
+            self._copying.wake()
+
+
+def _no_successor(successor: int, why: str) -> RequestError:
+    return RequestError(
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        f"the slave with brokerId={successor} cannot be the master now: it {why}",
+    )
+
+
+async def _until(look: Callable[[], bool], seconds: float) -> bool:
+    """Wait until `look` returns True; return False if it did not in time."""
+    for _ in range(int(seconds / _LOOK_SECONDS)):
+        if look():
+            return True
+        await asyncio.sleep(_LOOK_SECONDS)
+    return look()
+
+
+def role_of(ground: Ground) -> RunningRole:
+    """Return the role that the settings name; it has not begun."""
+    return SlaveRole(ground) if ground.parts.settings.is_slave else MasterRole(ground)

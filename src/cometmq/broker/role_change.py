@@ -1,0 +1,242 @@
+"""Changes the role of a running broker: a slave is made the master, or a master a slave.
+
+The order of the steps is such that no message that was acknowledged is lost, and that a broker that is killed at any moment
+starts again in one definite role: the one that its conf file has (`brokerRole` and `brokerId` in FILE.overlay, which is replaced
+at once).
+
+| a master becomes a slave | a slave becomes the master |
+| --- | --- |
+| checks: its successor copies, in sync, log and tables | checks: no master is there, log and tables are complete |
+| it refuses what a slave refuses, ends its features, takes no more records | it copies nothing any more |
+| every send is answered; the successor has the whole log and all tables | all of its log is in its queues |
+| **the file says slave** | **the file says master** |
+| it begins as a slave | it begins as a master, as at a start after the role was changed in the file |
+
+If a step fails, the broker begins again in its old role.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+
+from cometmq.broker.role import Ground, MasterRole, RunningRole, SlaveRole, role_of
+from cometmq.broker.settings.broker_settings import BrokerRole
+from cometmq.codec.headers.replication import RoleChange, RoleChanged
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import CometError, RequestError, SettingsError
+from cometmq.model.route import MASTER_ID
+from cometmq.net.tasks import Tasks
+from cometmq.store.conf_file import ConfFile
+
+_log = logging.getLogger(__name__)
+
+_ROLE, _ID = "brokerRole", "brokerId"
+
+
+class RoleChanges:
+    """The role of a running broker, which can be changed.
+
+    Attributes:
+        role: The current role.
+    """
+
+    def __init__(self, ground: Ground, conf: ConfFile | None) -> None:
+        """`conf` keeps the role for the next start; without a file it cannot be changed."""
+        self.role: RunningRole = role_of(ground)
+        self._ground = ground
+        self._conf = conf
+        self._in_force = ground.parts.in_force
+        self._tasks = Tasks("role")
+        self._change: asyncio.Task[RoleChanged | Exception] | None = None
+
+    async def close(self) -> None:
+        """Wait for the change that is in progress, then end the role's own actions."""
+        if self._change is not None:
+            await asyncio.wait([self._change])
+        await self._tasks.close()
+        await self.role.leave(is_final=True)
+
+    async def change(self, wish: RoleChange, asker: str) -> RoleChanged:
+        """Change the role as wished; `asker` is for the log.
+
+        Raises:
+            RequestError: It is not possible, or has failed; the broker has its old role.
+        """
+        if self._change is not None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "the role of this broker is being changed; ask for its state first",
+            )
+        self._change = self._tasks.spawn(self._outcome(wish, asker), "change")
+        self._change.add_done_callback(self._ended)
+        # If the asker is gone, the change goes on.
+        outcome = await asyncio.shield(self._change)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _ended(self, _change: object) -> None:
+        self._change = None
+
+    async def _outcome(self, wish: RoleChange, asker: str) -> RoleChanged | Exception:
+        try:
+            return await self._changed(wish, asker)
+        except (CometError, OSError) as error:
+            return error
+
+    async def _changed(self, wish: RoleChange, asker: str) -> RoleChanged:
+        if wish.broker_id is None:
+            raise RequestError(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                " request type 1008 not supported without brokerId: a broker here has no controller, and must be told which id it is "
+                "to have; 0 makes it the master",
+            )
+        values = self._values_of(wish)
+        if self._ground.parts.store.needs_restart:
+            raise _refused(f"its store needs a restart: {self._ground.parts.store.refusal}")
+        await asyncio.get_running_loop().run_in_executor(
+            self._ground.parts.pool, self._check_file
+        )
+        _log.warning("%s wants this broker to be %s with brokerId=%s", asker, *values.values())
+        if wish.broker_id == MASTER_ID:
+            return await self._promote(wish, values)
+        return await self._demote(wish, values)
+
+    def _values_of(self, wish: RoleChange) -> dict[str, str]:
+        """Return the settings of the wished role.
+
+        Raises:
+            RequestError: INVALID_PARAMETER: They cannot be used.
+        """
+        role = wish.broker_role or BrokerRole.ASYNC_MASTER.name
+        if wish.broker_id != MASTER_ID:
+            role = BrokerRole.SLAVE.name
+        values = {_ROLE: role, _ID: str(wish.broker_id)}
+        try:
+            self._in_force.read(values)
+        except SettingsError as error:
+            raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        return values
+
+    def _check_file(self) -> None:
+        """Check that a restart will find the new role; runs in a thread.
+
+        Raises:
+            RequestError: There is no file, or something else says the role.
+        """
+        if self._conf is None or not self._conf.is_there:
+            raise _refused(
+                "it was started without a conf file, so the next start would forget it"
+            )
+        said: dict[str, str] = {_ROLE: BrokerRole.ASYNC_MASTER.name, _ID: str(MASTER_ID)}
+        try:
+            for layer in self._conf.layers():
+                said |= {key: text.strip() for key, text in layer.values.items() if key in said}
+        except CometError as error:
+            raise _refused(f"its conf file cannot be read: {error}") from error
+        if said != self._now():
+            raise _refused(
+                f"its file says {_ROLE}={said[_ROLE]} and {_ID}={said[_ID]}, but an environment variable or the command line says "
+                "otherwise, and would at the next start; write the role into the file only"
+            )
+
+    def _now(self) -> dict[str, str]:
+        settings = self._in_force.current
+        return {_ROLE: settings.broker_role.name, _ID: str(settings.broker_id)}
+
+    # --- the two changes
+
+    async def _demote(self, wish: RoleChange, values: Mapping[str, str]) -> RoleChanged:
+        role, successor = self.role, wish.master_broker_id
+        if not isinstance(role, MasterRole):
+            raise _refused("it is a slave already")
+        role.check_successor(successor)
+        before = self._now()
+        try:
+            end = await role.hand_over(successor)
+            await self._keep(values, before)
+        except Exception as error:
+            await self._go_back(before, error)
+            raise
+        await self._begin(values, before)
+        _log.warning(
+            "this broker is a slave now, with brokerId=%s; its log ends at %d", values[_ID], end
+        )
+        return RoleChanged(int(values[_ID]), end)
+
+    async def _promote(self, wish: RoleChange, values: Mapping[str, str]) -> RoleChanged:
+        role = self.role
+        if not isinstance(role, SlaveRole):
+            raise _refused("it is a master already")
+        await role.check_promotable(wish.log_end, is_forced=wish.is_forced)
+        before = self._now()
+        try:
+            end = await role.stop_copying()
+            await self._keep(values, before)
+        except Exception as error:
+            await self._go_back(before, error)
+            raise
+        await self._begin(values, before)
+        _log.warning("this broker is the master now; its log ends at %d", end)
+        return RoleChanged(MASTER_ID, end)
+
+    async def _begin(self, values: Mapping[str, str], before: Mapping[str, str]) -> None:
+        """Begin the role that the file has; if that fails, go back to the one before, with the file.
+
+        Raises:
+            RequestError: It failed, and the broker has its old role.
+        """
+        try:
+            await self._become(values)
+        except Exception as error:
+            with suppress(RequestError):  # It is logged, and the next start has the new role.
+                await self._keep(before, before)
+            await self._go_back(before, error)
+            raise _refused(f"it could not begin as {values[_ROLE]}: {error}") from error
+
+    async def _go_back(self, before: Mapping[str, str], error: Exception) -> None:
+        _log.error("this broker goes back to %s: %s", before[_ROLE], error)
+        try:
+            await self._become(before)
+        except Exception:
+            _log.critical("this broker has no role any more; restart it")
+            raise
+
+    async def _become(self, values: Mapping[str, str]) -> None:
+        """End the present role, and begin that of these settings."""
+        await self.role.leave(is_final=False)
+        await self.role.end()
+        if values != self._now():
+            self._in_force.change(values, is_own=True)
+        self.role = role_of(self._ground)
+        await self.role.begin()
+        await self.role.announce()
+
+    async def _keep(self, values: Mapping[str, str], before: Mapping[str, str]) -> None:
+        """Write the role into the file.
+
+        Raises:
+            RequestError: It could not be written; the file has the role `before`.
+        """
+
+        def keep() -> None:
+            try:
+                self._in_force.keep(values)
+            except OSError:
+                # The new file may be in place already, if its directory could not be synced.
+                self._in_force.keep(before)
+                raise
+
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._ground.parts.pool, keep)
+        except OSError as error:
+            why = error.strerror or error
+            _log.error("the role cannot be written into the overlay of the conf file: %s", why)
+            raise _refused(f"the overlay of its conf file cannot be written: {why}") from error
+
+
+def _refused(why: str) -> RequestError:
+    return RequestError(
+        ResponseCode.SYSTEM_ERROR, f"the role of this broker stays as it is: {why}"
+    )
