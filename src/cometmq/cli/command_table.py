@@ -41,12 +41,15 @@ def _dashboard(app: typer.Typer) -> None:
 def _cluster(app: typer.Typer) -> None:
     from cometmq.cli.brokers import config, drain, list_brokers, show_broker, undrain
     from cometmq.cli.cluster import cluster
+    from cometmq.cli.roles import demote, promote
 
     cluster.command("list")(list_brokers)
     cluster.command("show")(show_broker)
     cluster.command("config")(config)
     cluster.command("drain")(drain)
     cluster.command("undrain")(undrain)
+    cluster.command("promote")(promote)
+    cluster.command("demote")(demote)
     app.add_typer(cluster, name="cluster")
 
 

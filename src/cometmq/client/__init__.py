@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cometmq.client.admin.replay import ReplayCandidate
     from cometmq.client.admin.replay_claims import AsyncReplayClaims
     from cometmq.client.admin.replay_ledger import LetterId
+    from cometmq.client.admin.roles import Promotion
     from cometmq.client.admin.states import BrokerState, GroupState, TopicState
     from cometmq.client.admin.symptoms import Symptom
     from cometmq.client.api.broker import SettingsReport
@@ -210,6 +211,7 @@ __all__ = [
     "PopState",
     "Producer",
     "ProducerSettings",
+    "Promotion",
     "PullConsumer",
     "PullResult",
     "PullStatus",
@@ -289,6 +291,7 @@ _NAMES = {
     "cometmq.client.sync.replay_claims": "ReplayClaims",
     "cometmq.client.admin.replay_claims": "AsyncReplayClaims",
     "cometmq.client.admin.replay_ledger": "LetterId",
+    "cometmq.client.admin.roles": "Promotion",
     "cometmq.client.admin.replay": "ReplayCandidate",
     "cometmq.client.admin.account_lines": "EntryLine UserLine",
     "cometmq.client.admin.accounts": "Accounts AccountsReport",

@@ -14,6 +14,7 @@ from cometmq.client.admin.absent import missing_brokers
 from cometmq.client.admin.copies import ask_replicas
 from cometmq.client.admin.group_offsets import GroupOffsetAdmin
 from cometmq.client.admin.queries import MessageQueries
+from cometmq.client.admin.roles import Promotion, Roles
 from cometmq.client.admin.states import group_not_found
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi
@@ -161,6 +162,66 @@ class AsyncAdmin(AsyncClient):
         """
         await self._live.nameserver_api.member(broker_name)
         return await self._live.nameserver_api.add_write_perm(broker_name)
+
+    async def promotion(
+        self, broker_name: str, broker_id: int | None = None, *, role: str | None = None
+    ) -> Promotion:
+        """Return what making a slave the master means, and what is lost by it; nothing is changed.
+
+        Args:
+            broker_name: The broker group.
+            broker_id: Id of the slave; None: the one with the largest offset.
+            role: SYNC_MASTER or ASYNC_MASTER; None: that of the present master if it answers, otherwise ASYNC_MASTER.
+
+        Raises:
+            BrokerNotFound: No such group is registered, or no such slave answers.
+        """
+        return await Roles(self._live).plan(broker_name, broker_id, role=role)
+
+    async def promote(
+        self,
+        broker_name: str,
+        broker_id: int | None = None,
+        *,
+        role: str | None = None,
+        force: bool = False,
+    ) -> Promotion:
+        """Make a running slave the master; a master that answers hands over everything, and becomes a slave.
+
+        Args:
+            broker_name: The broker group.
+            broker_id: Id of the slave; None: the one with the largest offset.
+            role: As for `promotion`.
+            force: Do it also if there are obstacles (`Promotion.obstacles`).
+
+        Raises:
+            BrokerNotFound: No such group is registered, or no such slave answers.
+            RequestError: There are obstacles.
+            BrokerRefused: A broker cannot change its role now; all have their old roles.
+        """
+        roles = Roles(self._live)
+        plan = await roles.plan(broker_name, broker_id, role=role)
+        await roles.promote(plan, is_forced=force)
+        return plan
+
+    async def demote(
+        self, broker_name: str, *, address: str | None = None, successor: int | None = None
+    ) -> int:
+        """Make a running master a slave, and return its new id; until a slave is promoted, its group takes no messages.
+
+        Args:
+            broker_name: The broker group.
+            address: Address of a master that has lost its name to another one; None: the registered master.
+            successor: Id of a slave that must have everything first; None: it waits for nobody.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            BrokerRefused: It cannot become a slave now, and is still the master.
+        """
+        changed = await Roles(self._live).demote(
+            broker_name, address=address, successor=successor
+        )
+        return changed.broker_id
 
     async def _each_master(
         self, ask: Callable[[str], Awaitable[Value]], cluster: str | None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from cometmq.client.answer_bodies import read_body
-from cometmq.client.api.asking import BrokerAsker
+from cometmq.client.api.asking import BrokerAsker, read_fields
 from cometmq.codec.bodies.assignment import RequestModeConfig, encode_request_mode
 from cometmq.codec.bodies.conflicts import Conflict, decode_conflicts
 from cometmq.codec.bodies.connection import (
@@ -58,6 +58,7 @@ from cometmq.codec.headers.console import (
     ResetOffsetRequest,
     RunningRequest,
 )
+from cometmq.codec.headers.replication import RoleChange, RoleChanged
 from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, TopicRequest
 from cometmq.codec.headers.transaction import ResumeCheck
 from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
@@ -71,6 +72,8 @@ from cometmq.model.topic import TopicConfig
 
 # Creating and deleting topics accesses files and notifies nameservers: mqadmin allows 5 s.
 _CHANGE_TIMEOUT_MS = 10_000
+# A change of the role waits for a slave, for files, and for the nameservers.
+_ROLE_TIMEOUT_MS = 60_000
 # Error of a Java broker in its first second: StoreStatsService of 5.3.3 reads the last of its samples, and has none yet.
 _TOO_YOUNG = "java.util.NoSuchElementException"
 _TOO_YOUNG_PAUSES = 20
@@ -129,6 +132,12 @@ class BrokerApi:
         body = encode_properties_text(values)
         command = Command(RequestCode.UPDATE_BROKER_CONFIG, body=body)
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+
+    async def change_role(self, address: str, wish: RoleChange) -> RoleChanged:
+        """Make a broker a master or a slave; returns when it is one."""
+        command = Command(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, fields=encode_fields(wish))
+        answer = await self._asks.ask(address, command, timeout_ms=_ROLE_TIMEOUT_MS)
+        return read_fields(RoleChanged, answer, f"the answer of {address} about its role")
 
     async def stats(self, address: str, name: str, key: str) -> StatsWindows:
         """Return the sums of a RocketMQ statistic, by its name and key."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cometmq.client.admin.admin import AsyncAdmin
+from cometmq.client.admin.roles import Promotion
 from cometmq.client.results import QueueRange, Replica
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.client import BlockingClient
@@ -85,6 +86,69 @@ class Admin(BlockingClient[AsyncAdmin]):
             BrokerNotFound: No such master is registered.
         """
         result: int = self._portal.call(self._client.undrain, broker_name)
+        return result
+
+    def promotion(
+        self, broker_name: str, broker_id: int | None = None, *, role: str | None = None
+    ) -> Promotion:
+        """Return what making a slave the master means, and what is lost by it; nothing is changed.
+
+        Args:
+            broker_name: The broker group.
+            broker_id: Id of the slave; None: the one with the largest offset.
+            role: SYNC_MASTER or ASYNC_MASTER; None: that of the present master if it answers, otherwise ASYNC_MASTER.
+
+        Raises:
+            BrokerNotFound: No such group is registered, or no such slave answers.
+        """
+        result: Promotion = self._portal.call(
+            self._client.promotion, broker_name, broker_id, role=role
+        )
+        return result
+
+    def promote(
+        self,
+        broker_name: str,
+        broker_id: int | None = None,
+        *,
+        role: str | None = None,
+        force: bool = False,
+    ) -> Promotion:
+        """Make a running slave the master; a master that answers hands over everything, and becomes a slave.
+
+        Args:
+            broker_name: The broker group.
+            broker_id: Id of the slave; None: the one with the largest offset.
+            role: As for `promotion`.
+            force: Do it also if there are obstacles (`Promotion.obstacles`).
+
+        Raises:
+            BrokerNotFound: No such group is registered, or no such slave answers.
+            RequestError: There are obstacles.
+            BrokerRefused: A broker cannot change its role now; all have their old roles.
+        """
+        result: Promotion = self._portal.call(
+            self._client.promote, broker_name, broker_id, role=role, force=force
+        )
+        return result
+
+    def demote(
+        self, broker_name: str, *, address: str | None = None, successor: int | None = None
+    ) -> int:
+        """Make a running master a slave, and return its new id; until a slave is promoted, its group takes no messages.
+
+        Args:
+            broker_name: The broker group.
+            address: Address of a master that has lost its name to another one; None: the registered master.
+            successor: Id of a slave that must have everything first; None: it waits for nobody.
+
+        Raises:
+            BrokerNotFound: No such master is registered.
+            BrokerRefused: It cannot become a slave now, and is still the master.
+        """
+        result: int = self._portal.call(
+            self._client.demote, broker_name, address=address, successor=successor
+        )
         return result
 
     def topics(self) -> list[str]:

@@ -1,0 +1,119 @@
+"""`cometmq cluster promote` and `demote`: change the roles of a broker group's members while they run."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cometmq.cli.asking import Clients, ask
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    BrokerName,
+    Nameserver,
+    Yes,
+    confirm,
+)
+from cometmq.cli.output import notes
+from cometmq.model.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from cometmq.client import Promotion
+
+SlaveId = Annotated[
+    int | None,
+    typer.Option("--id", min=1, help="Of the slave; without it that with the largest offset."),
+]
+NewRole = Annotated[
+    str | None,
+    typer.Option(
+        "--role",
+        metavar="ROLE",
+        help="SYNC_MASTER or ASYNC_MASTER; without it that of the master, if it answers.",
+    ),
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Also if something speaks against it; it is shown.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what it would do.")]
+
+
+def promote(
+    broker: BrokerName,
+    *,
+    slave_id: SlaveId = None,
+    role: NewRole = None,
+    force: Force = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Make a running slave the master; a master that answers hands over everything and becomes a slave.
+
+    It first shows what is lost: nothing if the master answers. Status 1 if something speaks against it.
+    """
+    if role not in (None, "SYNC_MASTER", "ASYNC_MASTER"):
+        raise typer.BadParameter("write SYNC_MASTER or ASYNC_MASTER", param_hint="--role")
+    plan = ask(
+        nameserver,
+        lambda clients: clients.admin.promotion(broker, slave_id, role=role),
+    )
+    _show(plan)
+    if plan.obstacles and not force:
+        notes().print("Nothing was done; --force does it all the same.", markup=False)
+        raise typer.Exit(ExitStatus.FOUND)
+    if dry_run:
+        return
+    if plan.losses or plan.obstacles:
+        confirm(f"Make {plan.address} the master of {broker}?", yes=yes)
+
+    async def work(clients: Clients) -> None:
+        await clients.admin.promote(broker, plan.broker_id, role=role, force=force)
+
+    ask(nameserver, work)
+    notes().print(f"{plan.address} is the master of {broker} now.", markup=False)
+
+
+def _show(plan: "Promotion") -> None:
+    console = notes()
+    console.print(
+        f"{plan.address} (id {plan.broker_id}) becomes the master of {plan.broker_name}, with brokerRole={plan.role}.",
+        markup=False,
+    )
+    if plan.is_master_told:
+        console.print(
+            f"{plan.master} takes no messages until it has handed over everything, and becomes its slave. Nothing is lost.",
+            markup=False,
+        )
+    for sentence in (*plan.losses, *plan.obstacles):
+        console.print(sentence, markup=False)
+
+
+def demote(
+    broker: BrokerName,
+    *,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            metavar="HOST:PORT",
+            help="Of a master that lost its name to another; without it the registered one.",
+        ),
+    ] = None,
+    successor: Annotated[
+        int | None,
+        typer.Option(
+            "--successor", min=1, metavar="ID", help="Wait until this slave has everything."
+        ),
+    ] = None,
+    yes: Yes = False,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+) -> None:
+    """Make a running master a slave; until a slave is promoted, its group takes no messages."""
+    confirm(f"Make the master of {broker} a slave, so that it takes no messages?", yes=yes)
+    number = ask(
+        nameserver,
+        lambda clients: clients.admin.demote(broker, address=address, successor=successor),
+    )
+    notes().print(
+        f"It is a slave with brokerId={number} now; cometmq cluster promote {broker} makes one of its group the master.",
+        markup=False,
+    )
