@@ -39,6 +39,7 @@ from cometmq.broker.replication.requests.slaves import noting_slaves, slave_answ
 from cometmq.broker.replication.take_over import begin_to_follow, take_over
 from cometmq.broker.requests import own_machine_gate, request_table
 from cometmq.broker.tables.positions import GroupPositions
+from cometmq.broker.tables.replication_state import MasterState
 from cometmq.broker.tables.table_copies import TableCopies
 from cometmq.codec.headers.nameserver import RegisterBrokerResponse
 from cometmq.model.codes import ResponseCode
@@ -566,7 +567,7 @@ class SlaveRole(RunningRole):
         """Return why this broker cannot be the master; None if it can."""
         master, end = self.replicas.state().master, self._store.max_offset
         assert master is not None
-        if master.is_active:
+        if master.is_active and not (is_forced and self._is_silent(master)):
             return f"its master {master.address} is alive; make that a slave first"
         if log_end is not None and end < log_end:
             return f"its log ends at {end}, and the master's at {log_end}"
@@ -584,6 +585,11 @@ class SlaveRole(RunningRole):
         if end and (known is None or not known.log_end):
             return "it never had the topics of its master; force it to make topics again from its log"
         return None
+
+    def _is_silent(self, master: MasterState) -> bool:
+        """Whether a connected master hangs: it has sent nothing for longer than one that only has nothing to say."""
+        silent_ms = self.ground.parts.clock.now_ms() - master.read_ms
+        return silent_ms > self._settings.ha_heartbeat_ms * 1.5
 
     async def stop_copying(self) -> int:
         """Copy nothing any more, and wait until all of the log is in its queues; return its end.
