@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 
 from cometmq.broker.features import FEATURES
 from cometmq.broker.parts import Parts
-from cometmq.broker.send.admission import Admission
 from cometmq.broker.send.fast_path import SendIntake
 from cometmq.broker.send.requests.big_batches import PIECE_COUNT_MAX
 from cometmq.broker.send.requests.sends import SendHandler
-from cometmq.broker.tables.lanes import Lanes
+from cometmq.broker.send.sends import Sends
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import SendBatch, take_sends
@@ -97,23 +96,10 @@ class House:
     def __init__(self, parts: Parts, clock: HandClock, *, is_fast: bool) -> None:
         load_tables(parts)
         self.store, self.taken, self.reads = parts.store, 0, 0
-        lanes = Lanes(
-            parts.store, region="DefaultRegion", is_trace_on=True, counters=parts.counters
-        )
-        admission = Admission(
-            parts, lanes=lanes, unique_ids=unique_ids(clock), chance=random.Random(1)
-        )
         for make in FEATURES:
             make(parts)
-        handler = SendHandler(
-            store=parts.store,
-            lanes=lanes,
-            admission=admission,
-            counters=parts.counters,
-            turns=parts.turns,
-            on_written=lambda: None,
-        )
-        self.counters, self.lanes = parts.counters, lanes
+        handler = SendHandler(Sends(parts, unique_ids(clock)), parts)
+        self.counters, self.lanes = parts.counters, parts.lanes
         answers: dict[int, Any] = {**handler.answers, ASK: lambda _command, _peer: Answer(0)}
         dispatcher = answering(answers)
         assert dispatcher.intake is handler.intake

@@ -17,11 +17,10 @@ from cometmq.broker.parts import Parts, RequestHandler
 from cometmq.broker.pull.fast_path import pull_intake
 from cometmq.broker.pull.pulls import Pulls
 from cometmq.broker.pull.requests.pulls import PullHandler
-from cometmq.broker.send.admission import Admission
 from cometmq.broker.send.fast_failure import ColdReads
 from cometmq.broker.send.requests.sends import SendHandler
+from cometmq.broker.send.sends import Sends
 from cometmq.broker.statistics.requests.runtime import RuntimeHandler
-from cometmq.codec.message_id import UniqueIds
 from cometmq.model.codes import RequestCode
 from cometmq.net.requests import Answers
 
@@ -29,37 +28,24 @@ from cometmq.net.requests import Answers
 def basic_answers(
     parts: Parts,
     *,
-    on_written: Callable[[], None],
+    sends: Sends,
     machines: Machines,
     announce: Callable[[], Awaitable[None]],
-    unique_ids: UniqueIds,
     facts: Sequence[Callable[[], Mapping[str, str]]],
 ) -> list[Answers]:
     """Create the handlers of a broker's basic requests; return the requests with their handlers.
 
     Args:
         parts: The parts of the broker.
-        on_written: Called to flush what was appended.
+        sends: Stores the sends.
         machines: Runs background jobs for requests that must wait.
         announce: Registers a change at the reachable nameservers and returns when they know it.
-        unique_ids: Creates ids for messages without one.
         facts: Functions that return what each feature (delay, pop, ...) adds to the runtime numbers.
     """
     pulls = _pulls(parts)
-    sends = SendHandler(
-        store=parts.store,
-        lanes=parts.lanes,
-        admission=Admission(
-            parts, lanes=parts.lanes, chance=parts.chance, unique_ids=unique_ids
-        ),
-        counters=parts.counters,
-        turns=parts.turns,
-        on_written=on_written,
-        pulls=pull_intake(pulls, parts),
-    )
     unique_count = parts.settings.query_count_unique
     handlers: tuple[RequestHandler, ...] = (
-        sends,
+        SendHandler(sends, parts, pulls=pull_intake(pulls, parts)),
         PullHandler(pulls),
         _offsets(parts, machines),
         ClientHandler(parts, announce=announce),

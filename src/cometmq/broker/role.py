@@ -38,6 +38,7 @@ from cometmq.broker.replication.requests.roles import ChangeRole, RoleHandler
 from cometmq.broker.replication.requests.slaves import noting_slaves, slave_answers
 from cometmq.broker.replication.take_over import begin_to_follow, take_over
 from cometmq.broker.requests import own_machine_gate, request_table
+from cometmq.broker.send.sends import Sends
 from cometmq.broker.tables.positions import GroupPositions
 from cometmq.broker.tables.replication_state import MasterState
 from cometmq.broker.tables.table_copies import TableCopies
@@ -122,12 +123,14 @@ class RunningRole:
     Attributes:
         replicas: The port for slaves, or the copier of a master's log.
         features: The features, in the order in which they started.
+        sends: Stores the sends of clients, and messages of code in this process.
         registration: The registration at nameservers.
         ha_port: The port from which slaves copy the log; 0 if none.
     """
 
     replicas: MasterPort | LogCopier
     features: Sequence[Feature] = ()
+    sends: Sends
     registration: Registration
     ha_port = 0
     _metadata: MasterMetadata | None = None
@@ -256,12 +259,12 @@ class RunningRole:
 
     def _make_answers(self, parts: Parts) -> list[Answers]:
         ground = self.ground
+        self.sends = Sends(parts, unique_ids_of(ground.ip, loop_chance(), clock=parts.clock))
         basics = basic_answers(
             parts,
-            on_written=ground.flusher.written,
+            sends=self.sends,
             machines=ground.requests,
             announce=self.registration.register,
-            unique_ids=unique_ids_of(ground.ip, loop_chance(), clock=parts.clock),
             facts=[feature.facts for feature in self.features],
         )
         status = ReplicaHandler(

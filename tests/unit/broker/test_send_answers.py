@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from cometmq.broker.send.requests.answers import as_late, encode_answers
+from cometmq.broker.send.requests.answers import as_late
+from cometmq.kernel import encode_answers
 from cometmq.model.codes import ResponseCode
 from cometmq.store.positions import Durability
 

@@ -238,22 +238,6 @@ async def test_a_topic_that_lost_its_write_permission_refuses_at_once(served):
     assert taken.code == ResponseCode.SUCCESS
 
 
-async def test_a_message_too_long_for_a_log_file_refuses_only_itself(tmp_path):
-    async with serve(tmp_path, commitlog_file_size=65_536) as served:
-        await served.ask(RequestCode.SEND_MESSAGE_V2, short_fields(), b"makes the topic")
-        channel = await served.channels.get(served.broker.address)
-        sizes = [10, 100_000, 20]
-        waiting = [
-            channel.start_call(
-                Command(310, fields=short_fields(properties=PLAIN[0]), body=b"x" * size),
-                timeout_ms=10_000,
-            )
-            for size in sizes
-        ]
-        codes = [answer.code for answer in await asyncio.gather(*waiting)]
-    assert codes == [0, ResponseCode.MESSAGE_ILLEGAL, 0]
-
-
 async def test_of_a_turn_of_many_connections_only_the_message_too_long_for_a_file_is_refused(
     tmp_path,
 ):

@@ -5,7 +5,8 @@ on disk awaits `flushed`.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.loop.steps import Steps, confirmed
@@ -13,7 +14,7 @@ from cometmq.broker.tables.lanes import Lanes
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import Record
-from cometmq.model.errors import StoreError
+from cometmq.model.errors import CodecError, RecordIllegal, StoreError
 from cometmq.model.frozen import dataclass
 from cometmq.model.java_hash import java_hash
 from cometmq.model.properties import TAGS
@@ -22,6 +23,8 @@ from cometmq.store.appender import Put, PutResult
 from cometmq.store.message_store import MessageStore
 from cometmq.store.position_waiters import OnDone
 from cometmq.store.positions import Durability
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,13 @@ class InnerPuts:
         puts = [self._pack(message) for message in messages]
         results = self._store.put_many(puts)
         self._counters.count_puts(puts, results, began)
+        self.written()
+        return results
+
+    def written(self) -> None:
+        """Dispatch what is stored to consumers, and flush it if a flush is due."""
         self._store.dispatch_pending()
         self._on_written()
-        return results
 
     async def flushed(self, results: Sequence[PutResult]) -> None:
         """Wait until messages are confirmed; with a synchronous flush, this means flushed.
@@ -160,6 +167,27 @@ class InnerPuts:
             message.flag, message.sys_flag | lane.sys_flag, message.born_ms, message.born_host,
             message.reconsume_times, message.prepared_offset, message.transaction,
         )  # fmt: skip
+
+
+def in_parts(
+    put: Callable[[Sequence[T]], list[PutResult]], items: Sequence[T]
+) -> Iterator[tuple[Sequence[T], list[PutResult] | StoreError | CodecError]]:
+    """Store all items with one write; if one of them is illegal, nothing was written, and each half is tried by itself.
+
+    Yields the parts in order, each with its places, or with the error why none of it is stored.
+    """
+    outcome: list[PutResult] | StoreError | CodecError
+    try:
+        outcome = put(items)
+    except (StoreError, CodecError) as error:
+        # Its traceback would refer to this frame, and the frame to it.
+        outcome = error.with_traceback(None)
+    if isinstance(outcome, (RecordIllegal, CodecError)) and len(items) > 1:
+        middle = len(items) // 2
+        yield from in_parts(put, items[:middle])
+        yield from in_parts(put, items[middle:])
+    else:
+        yield items, outcome
 
 
 async def _outcome(wait: Callable[[int, OnDone], None], end_offset: int) -> Durability:

@@ -6,7 +6,7 @@ Body, flags, producer host and creation time are those of the stored record. The
 import logging
 from collections.abc import Mapping, Sequence
 
-from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts, in_parts
 from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.tables.topic_policies import is_batch_topic
 from cometmq.broker.tables.topics import Topics
@@ -173,7 +173,7 @@ def put_deliverable(
     Messages of topics deleted meanwhile, and messages that no store could ever hold, are discarded and logged.
 
     Raises:
-        StoreError: None of them was stored; a later attempt may succeed.
+        StoreError: None was stored, or, after one that no store could hold, a part; a later attempt may succeed.
     """
     living = [
         message
@@ -187,14 +187,16 @@ def put_deliverable(
             len(messages) - len(living),
             plural(len(messages) - len(living), "message"),
         )
-    return _put(inner, living)
+    return _put(inner, living) if living else []
 
 
 def _put(inner: InnerPuts, messages: Sequence[InnerMessage]) -> list[PutResult]:
-    try:
-        return inner.put(*messages) if messages else []
-    except (RecordIllegal, CodecError) as error:
-        if len(messages) == 1:
-            _log.error("a message for %s is dropped: %s", messages[0].topic.name, error)
-            return []
-    return [result for message in messages for result in _put(inner, [message])]
+    results: list[PutResult] = []
+    for part, outcome in in_parts(lambda some: inner.put(*some), messages):
+        if isinstance(outcome, list):
+            results += outcome
+        elif isinstance(outcome, (RecordIllegal, CodecError)):
+            _log.error("a message for %s is dropped: %s", part[0].topic.name, outcome)
+        else:
+            raise outcome
+    return results

@@ -5,13 +5,12 @@ The result is either the records to store or a refusal. The fast path skips this
 """
 
 import asyncio
-import random
 from typing import Protocol
 
 from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.broker.parts import Parts
 from cometmq.broker.send.packing import Origin, Packing
-from cometmq.broker.tables.lanes import Lanes
+from cometmq.broker.tables.replication_state import SLAVE_REMARK
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.message_id import UniqueIds
 from cometmq.codec.properties import decode_properties
@@ -62,11 +61,13 @@ class AdmittedSend:
 
     Attributes:
         puts: The records to store: one, or those of a batch.
-        answer_start: JSON header of the answer up to the first physical offset.
+        answer_start: JSON header of a connection's answer up to the first physical offset.
         transaction_id: The message's unique key (UNIQ_KEY).
         is_batch: Whether the records must be contiguous in the log.
         is_flush_awaited: Whether the answer waits for a synchronous flush (property WAIT).
         saving: Done when the topic, which was just created, is on disk; None if it is already.
+        queue_id: The queue that the producer chose, or that was chosen for it.
+        recall_handle: The handle by which a timed message can be recalled, or None.
     """
 
     puts: list[Put]
@@ -75,6 +76,8 @@ class AdmittedSend:
     is_batch: bool = False
     is_flush_awaited: bool = True
     saving: asyncio.Future[None] | None = None
+    queue_id: int = 0
+    recall_handle: str | None = None
 
     @property
     def is_ordinary(self) -> bool:
@@ -91,9 +94,8 @@ class Admission:
         reroutes: Called in this order for each send; each may store it elsewhere (delayed, half message ...).
     """
 
-    def __init__(
-        self, parts: Parts, *, lanes: Lanes, unique_ids: UniqueIds, chance: random.Random
-    ) -> None:
+    def __init__(self, parts: Parts, unique_ids: UniqueIds) -> None:
+        """`unique_ids` creates ids for messages without one."""
         self.reroutes = parts.reroutes
         self._packing = Packing(parts.settings, unique_ids)
         self.property_suffix = self._packing.property_suffix
@@ -103,8 +105,8 @@ class Admission:
         self._groups = parts.groups
         self._locks = parts.locks
         self._counters = parts.counters
-        self._lanes = lanes
-        self._chance = chance
+        self._lanes = parts.lanes
+        self._chance = parts.chance
 
     def admit(
         self, request: AnySend, body: bytes, sender: Sender, *, is_batch: bool = False
@@ -122,7 +124,7 @@ class Admission:
             CodecError: The batch or the properties cannot be decoded.
         """
         _check_ranges(request)
-        self._check_time()
+        self._check_open()
         topic, queue_id, properties = self._target(request, sender)
         is_batch = bool(request.batch) or is_batch
         sys_flag = request.sys_flag & ~FLAGS_OF_BROKERS
@@ -137,38 +139,34 @@ class Admission:
         lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=is_here and saving is None)
         _check_queue(lane.queue)
         origin = Origin(
-            sent,
-            lane,
-            request.flag,
-            request.born_timestamp,
-            sender.host,
+            sent, lane, request.flag, request.born_timestamp, sender.host,
             request.reconsume_times or 0,
-        )
+        )  # fmt: skip
         if is_batch:
             puts = self._packing.batch(body, origin)
         else:
             puts = [self._packing.single(body, origin)]
+        handle = None if is_here else self._recall_handle(sent)
         return AdmittedSend(
             puts,
-            lane.answer_start if is_here else self._answer_elsewhere(sent, queue_id),
+            # The answer to a rerouted send names the queue that the producer chose.
+            lane.answer_start if is_here else self._lanes.answer_start(queue_id, handle),
             sent.properties.get(keys_of.UNIQ_KEY, ""),
             is_batch,
             sent.properties.get(keys_of.WAIT, "true") != "false",
             saving,
+            queue_id,
+            handle,
         )
 
-    def _answer_elsewhere(self, sent: RoutedSend, queue_id: int) -> str:
-        """Return the start of the answer to a rerouted send; it names the queue that the producer chose."""
-        handle = None
+    def _recall_handle(self, sent: RoutedSend) -> str | None:
         out_ms = sent.properties.get(keys_of.TIMER_OUT_MS)
         key = sent.properties.get(keys_of.UNIQ_KEY)
-        if sent.topic.name == WHEEL_TIMER_TOPIC and out_ms is not None and key is not None:
-            name = self._settings.broker_name
-            # Follows RocketMQ: 1 ms more, so that the recall falls into the same slot.
-            handle = encode_recall_handle(
-                RecallHandle(sent.born_topic, name, str(int(out_ms) + 1), key)
-            )
-        return self._lanes.answer_start(queue_id, handle)
+        if sent.topic.name != WHEEL_TIMER_TOPIC or out_ms is None or key is None:
+            return None
+        # Follows RocketMQ: 1 ms more, so that the recall falls into the same slot.
+        due_ms, name = str(int(out_ms) + 1), self._settings.broker_name
+        return encode_recall_handle(RecallHandle(sent.born_topic, name, due_ms, key))
 
     def _target(
         self, request: AnySend, sender: Sender
@@ -185,7 +183,10 @@ class Admission:
 
     # --- the checks, in RocketMQ's order
 
-    def _check_time(self) -> None:
+    def _check_open(self) -> None:
+        # A slave's requests are refused before they get here, but not the messages of its own process.
+        if self._settings.is_slave:
+            raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, SLAVE_REMARK)
         start_ms = self._settings.accept_sends_from_ms
         if self._topics.clock.now_ms() < start_ms:
             raise RequestError(

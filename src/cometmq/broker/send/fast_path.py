@@ -7,12 +7,11 @@ write, and answers with one write per connection. All other requests are decoded
 
 from collections.abc import Callable
 
-from cometmq.broker.counters.counters import Counters
+from cometmq.broker.parts import Parts
 from cometmq.broker.pull.fast_path import PullIntake
-from cometmq.broker.send.admission import Admission
-from cometmq.broker.send.requests.answers import as_late, encode_answers, too_few_replicas
+from cometmq.broker.send.requests.answers import as_late
 from cometmq.broker.send.requests.big_batches import PIECE_COUNT_MAX
-from cometmq.broker.tables.lanes import Lanes
+from cometmq.broker.send.sends import Sends, too_few_replicas
 from cometmq.codec.remoting import FRAME_SIZE_MAX
 from cometmq.kernel import (
     KnownSigner,
@@ -21,6 +20,7 @@ from cometmq.kernel import (
     answer_columns,
     answer_reads,
     answers_of,
+    encode_answers,
     take_reads,
     take_sends,
 )
@@ -28,7 +28,6 @@ from cometmq.model.codes import RequestCode
 from cometmq.net.peer import HEADER_SIZE_MAX, Peer
 from cometmq.net.requests import FrameHandler, Write
 from cometmq.store.batch import Columns
-from cometmq.store.message_store import MessageStore
 from cometmq.store.positions import Durability
 
 SEND_CODES = (
@@ -53,39 +52,32 @@ class SendIntake:
 
     def __init__(
         self,
+        sends: Sends,
+        parts: Parts,
         *,
-        store: MessageStore,
-        lanes: Lanes,
-        admission: Admission,
-        counters: Counters,
         refuse: Callable[[Columns, Ends, Exception], None],
-        written: Callable[[], None],
         pulls: PullIntake | None = None,
     ) -> None:
-        """`lanes` are the queues that may be written without checks; `admission` has the broker's properties and size limit.
-
-        `refuse` answers sends that could not be stored; `written` is called after the answers have been written; `pulls`
-        is the fast path of pulls, if any.
-        """
+        """`refuse` answers sends that could not be stored; `pulls` is the fast path of pulls, if any."""
         self.count = 0
         self.codes = frozenset(SEND_CODES) | (frozenset() if pulls is None else pulls.codes)
         self._pulls = pulls
         # A pull gains nothing from being handled together with others, so it is answered at once.
         self.answer_ahead = _nothing if pulls is None else pulls.answer
         self._takers: list[FrameHandler] = []
-        self.written = written
-        self._store = store
-        self._positions = store.positions
-        self._straight = lanes.straight
-        self._suffix = admission.property_suffix.encode()
+        self.written = sends.written
+        self._store = parts.store
+        self._positions = parts.store.positions
+        self._straight = parts.lanes.straight
+        self._suffix = sends.admission.property_suffix.encode()
         self._limits = (
-            admission.body_size_max, FRAME_SIZE_MAX, HEADER_SIZE_MAX, PIECE_COUNT_MAX,
+            sends.admission.body_size_max, FRAME_SIZE_MAX, HEADER_SIZE_MAX, PIECE_COUNT_MAX,
         )  # fmt: skip
-        self._counters = counters
+        self._counters = parts.counters
         self._refuse = refuse
         self._batch: Columns = SendBatch(self._suffix)
         self._ends: Ends = []
-        self._host = store.store_host.hex().upper()
+        self._host = sends.host
 
     def show(self, taker: FrameHandler) -> None:
         """Register a handler that is offered frames that are neither sends nor pulls."""

@@ -5,6 +5,8 @@ These values are made on request (mqadmin haStatus, `cometmq cluster replicas`);
 
 from cometmq.model.frozen import dataclass
 
+SLAVE_REMARK = "this broker is a slave, and takes no message; its master does"
+
 
 @dataclass(frozen=True, slots=True)
 class CopyState:

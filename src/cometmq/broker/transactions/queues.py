@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cometmq.broker.inner.puts import InnerMessage, InnerPuts
+from cometmq.broker.inner.puts import InnerMessage, InnerPuts, in_parts
 from cometmq.broker.inner.queue_cursor import QueueCursor
 from cometmq.broker.loop.steps import Steps, elsewhere, turn_end
 from cometmq.broker.tables.topics import Topics
@@ -30,7 +30,7 @@ from cometmq.broker.transactions.table import (
 from cometmq.codec.record import Record, decode_record
 from cometmq.model import properties as keys_of
 from cometmq.model.clock import Clock
-from cometmq.model.errors import CodecError, CometError, RecordIllegal, StoreBusy, StoreError
+from cometmq.model.errors import CodecError, CometError, StoreBusy
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from cometmq.model.topic import TopicConfig
@@ -236,37 +236,27 @@ class TransactionQueues:
         yield from turn_end()
         # The first to get here writes all ends of this loop iteration.
         ends, self._ends = list(self._ends.values()), {}
-        self._write_ends(ends)
+        if ends:
+            self._write_ends(ends)
         if end.error is not None:
             raise end.error
         # If the flush fails, that is the answer; the next start finds out whether the transaction has ended.
         yield from self.inner.durable(end.results)
 
-    def _write_ends(self, ends: list[_End]) -> None:
-        messages = [end.message for end in ends if end.message is not None]
-        done = [offset for end in ends for offset in end.transaction.offsets]
-        if not ends:
-            return
-        try:
-            results = self.write(messages, done)
-        except (RecordIllegal, CodecError) as error:
-            if len(ends) == 1:
-                self._fail(ends, error)
-                return
-            # One of them cannot be stored, and nothing was written: try them one by one.
-            for end in ends:
-                self._write_ends([end])
-        except StoreError as error:
-            self._fail(ends, error)
-        else:
-            for end in ends:
-                end.results = results
-                self._table.on(end.transaction, TransactionEvent.WRITTEN)
+    def _write_ends(self, ends: Sequence[_End]) -> None:
+        for part, outcome in in_parts(self._write_part, ends):
+            for end in part:
+                if isinstance(outcome, list):
+                    end.results, event = outcome, TransactionEvent.WRITTEN
+                else:
+                    end.error, event = outcome, TransactionEvent.NOT_WRITTEN
+                self._table.on(end.transaction, event)
 
-    def _fail(self, ends: list[_End], error: CometError) -> None:
-        for end in ends:
-            end.error = error
-            self._table.on(end.transaction, TransactionEvent.NOT_WRITTEN)
+    def _write_part(self, ends: Sequence[_End]) -> list[PutResult]:
+        messages = [end.message for end in ends if end.message is not None]
+        return self.write(
+            messages, [offset for end in ends for offset in end.transaction.offsets]
+        )
 
     def write(self, messages: list[InnerMessage], done: list[int]) -> list[PutResult]:
         """Write messages, and ops for the half offsets that end with them.

@@ -7,6 +7,7 @@ clients of 4.9 do not retry. Changes of topics or groups are refused with Java's
 from collections.abc import Awaitable, Iterable, Mapping
 
 from cometmq.broker.refusals import refusing
+from cometmq.broker.tables.replication_state import SLAVE_REMARK
 from cometmq.broker.tables.table_copies import SLAVE_ID, TABLES, TableCopies
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode as Code
@@ -24,14 +25,13 @@ from cometmq.net.requests import (
     refuse_all,
 )
 
-_NO_SENDS = "this broker is a slave, and takes no message; its master does"
 # Text of AdminBrokerProcessor.validateSlave of RocketMQ 5.3.3.
 _NO_CHANGES = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
 _NO_READS = (
     "[REJECTREQUEST]system busy, start flow control for a while"  # RocketMQ's text, too.
 )
 
-_SENDS = (ResponseCode.SERVICE_NOT_AVAILABLE, _NO_SENDS)
+_SENDS = (ResponseCode.SERVICE_NOT_AVAILABLE, SLAVE_REMARK)
 _CHANGES = (ResponseCode.SYSTEM_ERROR, _NO_CHANGES)
 _ENDS = (
     ResponseCode.SLAVE_NOT_AVAILABLE,

@@ -1,34 +1,68 @@
-"""Encodes the answers to the sends of one read batch together.
+"""Answers the sends of a connection: encodes the answers of one read batch together.
 
 The JSON headers of these answers differ only in four numbers and a key. They are therefore assembled from prepared text
 such as `Lane.answer_start`, by `kernel.encode_answers`.
 """
 
-from cometmq.kernel import as_one, encode_answers, ids_of
-from cometmq.kernel.rows import Pending
-from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.codec.remoting import Command
+from cometmq.kernel import as_one, encode_answers
+from cometmq.kernel.rows import Pending, PutResult
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.net.answer import answer_to_error
+from cometmq.net.peer import Peer
 from cometmq.store.positions import Durability
 
-__all__ = ["Pending", "as_late", "as_one", "encode_answers", "ids_of", "too_few_replicas"]
-
+_SEND_V2 = int(RequestCode.SEND_MESSAGE_V2)
 # Every header starts like this. For an unconfirmed message this start is replaced by one with another code.
 _CODE_SIZE = len('{"code":0')
-_LATE_CODES = {
+DURABILITY_CODES = {
+    Durability.OK: ResponseCode.SUCCESS,
     Durability.DISK_LATE: ResponseCode.FLUSH_DISK_TIMEOUT,
     Durability.REPLICA_LATE: ResponseCode.FLUSH_SLAVE_TIMEOUT,
     Durability.NO_REPLICA: ResponseCode.SLAVE_NOT_AVAILABLE,
 }
 
 
-def too_few_replicas(reason: str) -> RequestError:
-    """Return the error for a send with too few in-sync replicas (IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3)."""
-    return RequestError(ResponseCode.SYSTEM_ERROR, reason)
+class PeerAnswers:
+    """A connection as the caller of sends (`send.sends.SendCaller`), each of which is the data of its answer."""
+
+    __slots__ = ("_host", "_peer")
+
+    def __init__(self, peer: Peer, host: str) -> None:
+        """`host` is the broker's host in the format of message ids."""
+        self._peer = peer
+        self._host = host
+
+    def stored(
+        self,
+        sends: list[Pending],
+        results: list[PutResult],
+        durability: Durability,
+        *,
+        has_waited: bool,
+    ) -> None:
+        """Answer stored sends with one write, together with others of the read batch if the client has not waited."""
+        if len(results) > len(sends):
+            sends, results = as_one(sends[0], results, self._host)
+        if durability is not Durability.OK:
+            sends = as_late(sends, durability)
+        answers = encode_answers(sends, results)
+        if has_waited:
+            self._peer.write_at_once(answers)
+        else:
+            self._peer.write(answers)
+
+    def refused(self, sends: list[Pending], error: BaseException) -> None:
+        """Answer refused sends with the error."""
+        for opaque, start, _ in sends:
+            if start is not None:
+                command = Command(_SEND_V2, opaque=opaque)
+                self._peer.answer(command, answer_to_error(error, command))
 
 
 def as_late(pending: list[Pending], durability: Durability) -> list[Pending]:
     """Change the answers of stored but unconfirmed sends to the code that says why they are unconfirmed."""
-    late_start = f'{{"code":{_LATE_CODES[durability]:d}'
+    late_start = f'{{"code":{DURABILITY_CODES[durability]:d}'
     return [
         (opaque, None if start is None else late_start + start[_CODE_SIZE:], key)
         for opaque, start, key in pending

@@ -13,10 +13,12 @@ from itertools import islice, pairwise
 
 from cometmq.broker.loop.peer_bounds import PeerBounds
 from cometmq.broker.loop.turns import Turns
-from cometmq.broker.send.admission import AdmittedSend
-from cometmq.broker.send.requests.answers import Pending, ids_of
+from cometmq.broker.send.admission import Admission, AdmittedSend
+from cometmq.broker.send.requests.answers import PeerAnswers
+from cometmq.broker.send.sends import Sends
 from cometmq.codec.batch import BATCH_ITEM_SIZE_MIN, cut_batch
 from cometmq.codec.remoting import RawCommand
+from cometmq.kernel import ids_of
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.flags import ONEWAY
@@ -34,10 +36,8 @@ _PEER_COUNT_MAX = 64
 
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 
-# Stores a batch; returns the positions of its records and the admitted send.
-StorePiece = Callable[[RawCommand, Peer], tuple[list[PutResult], AdmittedSend]]
-# Answers a batch; gets the admitted send, the answer so far, the position of the last record, and the peer.
-Finish = Callable[[AdmittedSend, Pending, list[PutResult], Peer], None]
+# Decodes and checks a send.
+Admit = Callable[[Admission, RawCommand, Peer], AdmittedSend]
 
 
 def is_big(command: RawCommand) -> bool:
@@ -57,13 +57,10 @@ def is_big(command: RawCommand) -> bool:
 class BigBatches:
     """The large batches that are being stored, one piece per loop iteration."""
 
-    def __init__(
-        self, turns: Turns, host: str, *, store_piece: StorePiece, finish: Finish
-    ) -> None:
+    def __init__(self, turns: Turns, sends: Sends, admit: Admit) -> None:
         self._turns = turns
-        self._host = host
-        self._store_piece = store_piece
-        self._finish = finish
+        self._sends = sends
+        self._admit = admit
         self._bounds = PeerBounds(
             peer_count_max=_PEER_COUNT_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
         )
@@ -102,12 +99,13 @@ class BigBatches:
 
         def store(start: int, end: int) -> None:
             piece = (*command[:7], body[start:end], command[8])
-            stored.append(self._store_piece(piece, peer))
+            admitted = self._admit(self._sends.admission, piece, peer)
+            stored.append((self._sends.put_piece(admitted), admitted))
 
         for start, end in pairwise(cuts):
             await self._in_turn(peer, partial(store, start, end))
             results, _ = stored[-1]
-            ids.append(ids_of(results[: None if end < len(body) else -1], self._host))
+            ids.append(ids_of(results[: None if end < len(body) else -1], self._sends.host))
             del stored[1:-1]  # The answer needs only the first and the last piece.
         first, admitted = stored[0]
         last, _ = stored[-1]
@@ -115,7 +113,8 @@ class BigBatches:
         if not command[1] & ONEWAY:
             answer = (admitted.answer_start or "") + "".join(ids)
         one = (command[2], answer, admitted.transaction_id)
-        self._finish(admitted, one, [(first[0][0], *last[-1][1:])], peer)
+        answers = PeerAnswers(peer, self._sends.host)
+        self._sends.finish(admitted, one, [(first[0][0], *last[-1][1:])], answers)
 
     async def _in_turn(self, peer: Peer, work: Callable[[], None]) -> None:
         waits = self._turns.run(peer, work, 0)

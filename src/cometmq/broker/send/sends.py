@@ -1,0 +1,236 @@
+"""Stores the sends of clients: all that were put together with one write, each answered when it may be acknowledged.
+
+A send has passed `admission`. Its caller gets the places of its records: a connection that encodes answers (send.requests), or
+code in this process (embedded). Nothing here knows a frame or a connection. Sends in columns do not come here
+(send.fast_path). With SYNC_FLUSH or replicas the sends of one caller wait together, with one waiter.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from cometmq.broker.inner.puts import in_parts
+from cometmq.broker.parts import Parts
+from cometmq.broker.send.admission import Admission, AdmittedSend
+from cometmq.codec.message_id import UniqueIds
+from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import CodecError, RequestError, StoreError
+from cometmq.store.appender import Put, PutResult
+from cometmq.store.positions import Durability
+
+
+class SendCaller(Protocol):
+    """The caller of sends, which gets their results; each send is what was given to `Sends.put` with it."""
+
+    def stored(
+        self,
+        sends: list[Any],
+        results: list[PutResult],
+        durability: Durability,
+        *,
+        has_waited: bool,
+    ) -> None:
+        """Handle sends that are stored.
+
+        Args:
+            sends: The sends, in the order in which they were put.
+            results: The place of each send's record, or the places of all records of a single send that is a batch.
+            durability: OK if they are confirmed, else why they are not.
+            has_waited: Whether this is called later than `Sends.put` and `Sends.store`.
+        """
+        ...
+
+    def refused(self, sends: list[Any], error: BaseException) -> None:
+        """Handle sends that are not stored, or whose topic is not."""
+        ...
+
+
+class Sends:
+    """The service that stores sends.
+
+    Attributes:
+        admission: Checks sends before they are put.
+        host: The broker's host in the format of message ids.
+        written: Dispatches what is stored to consumers, and has it flushed; to be called when the callers have answered.
+    """
+
+    def __init__(self, parts: Parts, unique_ids: UniqueIds) -> None:
+        """`unique_ids` creates ids for messages without one."""
+        self.admission = Admission(parts, unique_ids)
+        self.host = parts.store.store_host.hex().upper()
+        self._store = parts.store
+        self._positions = parts.store.positions
+        self._counters = parts.counters
+        self.written = parts.inner.written
+        self._begin()
+
+    def _begin(self) -> None:
+        self._puts: list[Put] = []
+        self._sends: list[Any] = []
+        self._ends: list[tuple[SendCaller, int]] = []
+        self._caller: SendCaller | None = None
+
+    def put(self, admitted: AdmittedSend, send: Any, caller: SendCaller) -> None:
+        """Take a send, which `store` writes together with others; one that must be stored apart is stored now, after them."""
+        if not admitted.is_ordinary:
+            self.store()
+            self._store_apart(admitted, send, caller)
+            return
+        if caller is not self._caller:
+            self._end_caller()
+            self._caller = caller
+        self._puts.append(admitted.puts[0])
+        self._sends.append(send)
+
+    def store(self) -> None:
+        """Store all sends that were put, and tell their callers; `written` must follow."""
+        if self._puts:
+            self._end_caller()
+            puts, sends, ends = self._puts, self._sends, self._ends
+            self._begin()
+            self._store_all(puts, sends, ends)
+
+    def _end_caller(self) -> None:
+        if self._caller is not None:
+            self._ends.append((self._caller, len(self._puts)))
+
+    # --- many sends
+
+    def _store_all(
+        self, puts: list[Put], sends: list[Any], ends: list[tuple[SendCaller, int]]
+    ) -> None:
+        if self._positions.refusal is not None:
+            error = too_few_replicas(self._positions.refusal)
+            for caller, first, last in _of_callers(ends, 0, len(puts)):
+                self.refuse(sends[first:last], error, caller)
+            return
+        start = 0
+        began = self._counters.now()
+        for part, outcome in in_parts(self._store.put_many, puts):
+            callers = _of_callers(ends, start, start + len(part))
+            if isinstance(outcome, list):
+                self._answer(callers, sends, part, outcome, start, began)
+            else:
+                for caller, first, last in callers:
+                    self.refuse(sends[first:last], outcome, caller)
+            start += len(part)
+
+    def _answer(
+        self,
+        callers: Iterator[tuple[SendCaller, int, int]],
+        sends: list[Any],
+        puts: Sequence[Put],
+        results: list[PutResult],
+        start: int,
+        began: float,
+    ) -> None:
+        """Tell each caller now, or when all of its messages are confirmed; `start` is the index of the first result."""
+        end, is_confirmed = start + len(puts), _end_of(results) <= self._positions.confirmed
+        for caller, first, last in callers:
+            some, places = sends, results
+            if last - first < len(sends):
+                some, places = sends[first:last], results[first - start : last - start]
+            if is_confirmed:
+                caller.stored(some, places, Durability.OK, has_waited=False)
+            else:
+                # As on the fast path, the last waiter also counts: a lone producer must be a single waiter.
+                self._wait(
+                    caller, some, places, (puts, results, began) if last == end else None
+                )
+        if is_confirmed:
+            self._counters.count_sends(puts, results, began)
+
+    def _wait(
+        self,
+        caller: SendCaller,
+        sends: list[Any],
+        results: list[PutResult],
+        counted: tuple[Sequence[Put], list[PutResult], float] | None = None,
+    ) -> None:
+        """Tell the caller when all of these messages are confirmed, with one waiter for all."""
+
+        def confirmed(durability: Durability) -> None:
+            caller.stored(sends, results, durability, has_waited=True)
+            if counted is not None:
+                self._counters.count_sends(*counted)
+
+        self._store.wait_confirmed(_end_of(results), confirmed)
+
+    def refuse(self, sends: list[Any], error: BaseException, caller: SendCaller) -> None:
+        """Count sends as not stored, and tell their caller."""
+        self._counters.count_put_failed(len(sends))
+        caller.refused(sends, error)
+
+    # --- a send that is stored apart: a batch, a message that awaits no flush, or a send to a new topic
+
+    def _store_apart(self, admitted: AdmittedSend, send: Any, caller: SendCaller) -> None:
+        try:
+            results = self._put_apart(admitted)
+        except (StoreError, RequestError, CodecError) as error:
+            self.refuse([send], error, caller)
+            return
+        self.finish(admitted, send, results, caller)
+
+    def _put_apart(self, admitted: AdmittedSend) -> list[PutResult]:
+        if self._positions.refusal is not None and admitted.is_flush_awaited:
+            raise too_few_replicas(self._positions.refusal)
+        began = self._counters.now()
+        results = self._store.put_many(admitted.puts, is_together=admitted.is_batch)
+        self._counters.count_sends(admitted.puts, results, began)
+        return results
+
+    def put_piece(self, admitted: AdmittedSend) -> list[PutResult]:
+        """Store a piece of a large batch and dispatch it; `finish` follows after the last piece.
+
+        Raises:
+            RequestError, StoreError: It was not stored.
+        """
+        try:
+            results = self._put_apart(admitted)
+        except StoreError:
+            self._counters.count_put_failed(1)
+            raise
+        self.written()
+        return results
+
+    def finish(
+        self, admitted: AdmittedSend, send: Any, results: list[PutResult], caller: SendCaller
+    ) -> None:
+        """Tell the caller of a send that was stored apart, after its topic is on disk and, if wanted, its messages are confirmed."""
+
+        def saved(saving: "asyncio.Future[None] | None") -> None:
+            error = saving.exception() if saving is not None else None
+            if error is not None:
+                self.refuse([send], error, caller)
+            elif admitted.is_flush_awaited and _end_of(results) > self._positions.confirmed:
+                self._wait(caller, [send], results)
+            else:
+                caller.stored([send], results, Durability.OK, has_waited=False)
+
+        if admitted.saving is None:
+            saved(None)
+        else:
+            # A producer that gets an answer for a new topic must find the topic again after a power failure.
+            admitted.saving.add_done_callback(saved)
+
+
+def too_few_replicas(reason: str) -> RequestError:
+    """Return the error for a send with too few in-sync replicas (IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3)."""
+    return RequestError(ResponseCode.SYSTEM_ERROR, reason)
+
+
+def _of_callers(
+    ends: list[tuple[SendCaller, int]], start: int, stop: int
+) -> Iterator[tuple[SendCaller, int, int]]:
+    """Yield the callers of a range of sends, each with the range of its own: index of the first, and after the last."""
+    first = start
+    for caller, end in ends:
+        last = min(end, stop)
+        if first < last:
+            yield caller, first, last
+            first = last
+
+
+def _end_of(results: list[PutResult]) -> int:
+    _, physical_offset, size = results[-1]
+    return physical_offset + size
