@@ -12,7 +12,7 @@ from cometmq.codec.record import Record, decode_records
 from cometmq.model.errors import StoreDamaged
 from cometmq.offline.repair import repair
 from cometmq.store.batch import Batch
-from cometmq.store.derived import Step
+from cometmq.store.derived import Derived, Step
 from cometmq.store.directory import StoreDirectory
 from cometmq.store.stored_record import SECTOR_SIZE, has_lost_sector
 from tests.crash.test_store_recovery import flush_only
@@ -167,7 +167,7 @@ def test_a_record_without_properties_that_ends_in_a_sector_has_lost_none():
 
 
 @dataclass
-class Notes:
+class Notes(Derived):
     """A follower that writes down what it is given."""
 
     lacks_from: int | None
@@ -183,10 +183,6 @@ class Notes:
         records = decode_records(batch.raw.content)
         self.given += [record.physical_offset for record in records]
 
-    @property
-    def feed_put(self) -> None:
-        """Nothing is put."""
-
     def hide_from(self, offset: int) -> Iterator[Step]:
         assert all(given < offset for given in self.given)
         yield from ()
@@ -194,15 +190,6 @@ class Notes:
     def truncate(self, offset: int) -> Iterator[Step]:
         assert all(given < offset for given in self.given)
         yield from ()
-
-    def delete_before(self, offset: int) -> Iterator[Step]:
-        raise AssertionError("nothing was cleaned")
-
-    def files_before(self, offset: int) -> list[str]:
-        raise AssertionError("nothing was cleaned")
-
-    def sync(self) -> None:
-        """Nothing."""
 
 
 def recover(disk: FakeDisk, *followers: Notes) -> StoreDirectory:

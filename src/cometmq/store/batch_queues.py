@@ -26,7 +26,7 @@ from cometmq.model.properties import INNER_BASE, INNER_NUM
 from cometmq.store.batch import Batch
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
-from cometmq.store.derived import Step
+from cometmq.store.derived import Derived, Step
 from cometmq.store.disk import Disk, opened, write_whole
 from cometmq.store.file_chain import NAME_DIGITS
 from cometmq.store.queue_files import remove_topic, remove_tree
@@ -75,8 +75,11 @@ class _Cut(NamedTuple):
     physical_offset: int
 
 
-class BatchQueues:
-    """All batch queues of a store; the table of all queues contains them."""
+class BatchQueues(Derived):
+    """All batch queues of a store; the table of all queues contains them.
+
+    This broker never puts such records, and entries are synced as they are written.
+    """
 
     def __init__(
         self, disk: Disk, root: str, log: CommitLog, table: QueueTable, *, read_only: bool
@@ -146,10 +149,6 @@ class BatchQueues:
         if not self._read_only:
             for queue, entries in fresh.items():
                 self._append(queue, entries)
-
-    @property
-    def feed_put(self) -> None:
-        """None, because this broker never puts such records."""
 
     def _feed_one(self, record: Record, fresh: dict[BatchQueue, list[BatchEntry]]) -> None:
         entry = entry_of(record)
@@ -304,9 +303,6 @@ class BatchQueues:
             for queue in self
             for path in self._paths_before(queue, self._first_living(queue, offset))
         ]
-
-    def sync(self) -> None:
-        """Return None: entries are synced as they are written."""
 
     def _first_living(self, queue: BatchQueue, log_start: int) -> int:
         """Return the number of the first entry whose record is still in the log."""

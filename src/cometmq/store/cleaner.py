@@ -18,7 +18,7 @@ from cometmq.store.archive_mark import ReadLog, guarded_to
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.clock_watch import ClockWatch
 from cometmq.store.commitlog import CommitLog
-from cometmq.store.derived import Derived, Step
+from cometmq.store.derived import Derived, Step, holds_of
 from cometmq.store.disk import Disk
 from cometmq.store.disk_room import DiskRoom
 from cometmq.store.log_file import LogFile
@@ -155,6 +155,7 @@ class Cleaner:
         self._asked_rounds = max(self._asked_rounds - 1, 0)
         known = self._checkpoints.progress
         settled = min(known.dispatched, self._log.positions.flushed) if known is not None else 0
+        settled = self._released(settled)
         most = self._rules.batch_max
         # While the wall clock is wrong, ages of files mean nothing.
         cause = self._cause(is_asked=is_asked) if self.clock_watch.trusts() else None
@@ -194,6 +195,10 @@ class Cleaner:
             used_percent=self._room.used_percent,
             is_asked=is_asked,
         )
+
+    def _released(self, end: int) -> int:
+        """Return an offset before which nothing that is built from the log reads it, at most `end`."""
+        return min([end, *(hold.offset for hold in holds_of(self._derived))])
 
     def _doomed(
         self, most: int, *, settled: int, cause: DeletionCause | None
@@ -254,7 +259,7 @@ class Cleaner:
             OSError: The disk failed.
         """
         self._room.look()
-        most, end = len(self._log.chain.files), self._log.positions.written
+        most, end = len(self._log.chain.files), self._released(self._log.positions.written)
         if self._rules.is_archive_guarded:
             self._guard.look(self._log.chain.start, end)
             end = min(end, self._guard.settled)

@@ -27,7 +27,7 @@ from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.consume_queues import ConsumeQueues
-from cometmq.store.derived import Step
+from cometmq.store.derived import Derived, FeedPut, Step
 from cometmq.store.disk import Disk
 from cometmq.store.extended_queues import ExtendedQueues
 from cometmq.store.extended_trimming import ExtendedTrimming
@@ -64,8 +64,8 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-class DerivedQueues:
-    """The consume queues as a structure derived from the log (`cometmq.store.derived.Derived`).
+class DerivedQueues(Derived):
+    """The consume queues as a structure derived from the log.
 
     Attributes:
         on_arrival: Called with (queue, tags codes of its new messages) for each watched queue.
@@ -106,7 +106,7 @@ class DerivedQueues:
     def feed(self, batch: Batch) -> None:
         """Append queue entries and notify the watchers of their queues."""
         if batch.raw is None:
-            self.feed_put(batch)
+            self._feed_put(batch)
             return
         watched: dict[ConsumeQueue, list[int]] = {}
         self._feed_raw(batch.raw, watched)
@@ -114,8 +114,12 @@ class DerivedQueues:
         if watched:
             self._tell(watched)
 
-    def feed_put(self, batch: Batch) -> None:
-        """Append the queue entries of a put and notify the watchers of their queues."""
+    @property
+    def feed_put(self) -> FeedPut:
+        """Function that appends the queue entries of a put and notifies the watchers of their queues."""
+        return self._feed_put
+
+    def _feed_put(self, batch: Batch) -> None:
         watched: dict[ConsumeQueue, list[int]] = {}
         full: list[ConsumeQueue] = []
         queues = self._queues

@@ -6,7 +6,9 @@ slightly lower than the limit to avoid flapping.
 """
 
 import logging
+from collections.abc import Sequence
 
+from cometmq.store.derived import Derived, holds_of
 from cometmq.store.disk import NO_DESCRIPTOR, Disk, Space
 from cometmq.store.file_chain import FileChain
 from cometmq.store.running_flags import RunningFlag, RunningFlags
@@ -33,12 +35,14 @@ class DiskRoom:
         flags: RunningFlags,
         *,
         chain: FileChain,
+        derived: Sequence[Derived],
         queue_directory: str,
     ) -> None:
         self._disk = disk
         self._settings = settings
         self._flags = flags
         self._chain = chain
+        self._derived = derived
         self._queue_directory = queue_directory
         self._needs_file = False
         self._is_over_level = False
@@ -69,7 +73,16 @@ class DiskRoom:
     def file_failed(self, reason: str) -> None:
         """Refuse sends because there is no room for a log file that is needed now."""
         self._needs_file = True
-        self._flags.raise_flag(RunningFlag.DISK_FULL, reason)
+        self._flags.raise_flag(RunningFlag.DISK_FULL, f"{reason}{self._holders()}")
+
+    def _holders(self) -> str:
+        """Return words about what keeps log files from being deleted; empty if nothing does."""
+        last = self._chain.files[-1].start if self._chain.files else 0
+        return "".join(
+            f"; {hold.name} still needs the log from {hold.offset} on"
+            for hold in holds_of(self._derived)
+            if hold.offset < last
+        )
 
     def _has_descriptor(self) -> bool:
         try:
@@ -93,7 +106,8 @@ class DiskRoom:
             self._flags.raise_flag(
                 RunningFlag.DISK_FULL,
                 f"disk full: {self.used_percent} % of the disk is used, "
-                f"diskSpaceWarningLevelRatio is {level}; free space and sending goes on",
+                f"diskSpaceWarningLevelRatio is {level}; free space and sending goes on"
+                f"{self._holders()}",
             )
         elif not self._needs_file and self._flags.clear(RunningFlag.DISK_FULL):
             logger.warning("There is room on the disk again; sends are taken")

@@ -20,7 +20,7 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.store.batch import Batch, RawRecords
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
-from cometmq.store.derived import FeedPut, Step
+from cometmq.store.derived import Derived, FeedPut, Step
 from cometmq.store.disk import Disk, opened
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexFile
@@ -35,8 +35,11 @@ logger = logging.getLogger(__name__)
 _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 
-class DerivedIndex:
-    """An index as a structure derived from the log (`cometmq.store.derived.Derived`)."""
+class DerivedIndex(Derived):
+    """An index as a structure derived from the log.
+
+    It hides nothing before a truncation: a key that points to no record finds no message.
+    """
 
     def __init__(
         self,
@@ -114,10 +117,6 @@ class DerivedIndex:
         if position < len(raw.content):
             is_last = raw.start + position == last
             self.index.add_raw(raw, position, skip=self._last_keys if is_last else 0)
-
-    def hide_from(self, offset: int) -> Iterator[Step]:
-        """Do nothing: a key that points to no record finds no message."""
-        yield from ()
 
     def truncate(self, offset: int) -> Iterator[Step]:
         """Remove keys of records after the log's end.

@@ -39,6 +39,7 @@ from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.index import Index
 from cometmq.store.index_file import IndexShape
 from cometmq.store.index_loading import DerivedIndex
+from cometmq.store.log_follower import Builder, LogFollower
 from cometmq.store.message_search import MessageSearch
 from cometmq.store.raw_log import RawLog
 from cometmq.store.read_side import ReadSide
@@ -48,6 +49,7 @@ from cometmq.store.running_flags import RunningFlag
 from cometmq.store.settings import StoreSettings
 from cometmq.store.stored_record import is_directory_name
 from cometmq.store.truncation import Truncation
+from cometmq.store.whole_records import check_of
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +82,7 @@ class MessageStore:
         self, path: str, settings: StoreSettings, *, clock: Clock, disk: Disk, read_only: bool
     ) -> None:
         self.settings = settings
+        self._clock = clock
         self._read_only = read_only
         self._is_closed = False
         self.on_stuck: Callable[[str], None] = lambda _topic: None
@@ -284,11 +287,11 @@ class MessageStore:
 
         Args:
             puts: The messages, in order.
-            is_together: Whether all of them must be in one log file (`put_batch`).
+            is_together: Whether all of them must be in one log file, as those of a batch message.
 
         Raises:
             StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was stored; the text says why.
-            RecordIllegal: One message cannot be stored, so none was.
+            RecordIllegal: One message cannot be stored, or not all in one file, so none was.
         """
         if not puts and self.flags.refusal is None:
             return []
@@ -316,14 +319,6 @@ class MessageStore:
             raise self._write_failed(error) from error
         self._dispatcher.waiting.append(batch)
         return batch
-
-    def put_batch(self, puts: Sequence[Put]) -> list[PutResult]:
-        """Append the messages of a batch message, all of them in one log file.
-
-        Raises:
-            StoreError: As for `put_many`; RecordIllegal if they do not fit into one file.
-        """
-        return self.put_many(puts, is_together=True)
 
     # --- bytes of the log
 
@@ -388,6 +383,29 @@ class MessageStore:
             self._upkeep.room.file_failed(f"{reason}; sending goes on when it can")
             return StoreFull(self.flags.refusal)
         return self.poison(f"the log cannot be written ({error.strerror or error})")
+
+    def follow(self, builder: Builder) -> LogFollower:
+        """Add what a feature builds from the log, from its own position on; the caller runs the steps that `due` returns.
+
+        Until `unfollow`, the cleaner keeps the part of the log that the builder still needs.
+
+        Raises:
+            StoreBusy: The log is being truncated.
+        """
+        self._acceptance.check_free()
+        follower = LogFollower(
+            builder,
+            self._log,
+            check_of(self.settings),
+            clock=self._clock,
+            acceptance=self._acceptance,
+        )
+        self._directory.derived.append(follower)
+        return follower
+
+    def unfollow(self, follower: LogFollower) -> None:
+        """Remove a builder, of which no step may be running; it no longer follows the log, nor holds it."""
+        self._directory.derived.remove(follower)
 
     # --- visible
 

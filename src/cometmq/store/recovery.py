@@ -10,17 +10,14 @@ from typing import NamedTuple
 
 from cometmq.kernel import WalkEnd
 from cometmq.model.errors import StoreDamaged
-from cometmq.store.batch import RawRecords, raw_batch
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.derived import Derived, truncate_now
 from cometmq.store.disk import Disk
 from cometmq.store.log_end import PLAIN_ENDS, LogEnd
-from cometmq.store.log_file import LogFile
+from cometmq.store.log_walk import read_piece
 from cometmq.store.settings import StoreSettings
 from cometmq.store.whole_records import check_of
-
-_CHUNK_SIZE = 1 << 20
 
 
 class RecoveryResult(NamedTuple):
@@ -112,37 +109,20 @@ class Recovery:
             )
 
     def _walk(self, start: int) -> tuple[int, WalkEnd]:
-        """Check every record from an offset on; return where the log ends, and why."""
+        """Check every record from an offset on, and feed all; return where the log ends, and why."""
         chain, position = self._log.chain, start
         why = WalkEnd.EMPTY
         while (file := chain.find(position)) is not None:
-            position, why = self._walk_file(file, position)
+            is_last = False
+            while not is_last:
+                position, batch, why, is_last = read_piece(
+                    self._check, file, position, file.end
+                )
+                if batch is not None:
+                    self._store_ms = batch.store_ms
+                    for derived in self._derived:
+                        derived.feed(batch)
             if why is not WalkEnd.BLANK or chain.find(file.end) is None:
                 break
             position = file.end
         return position, why
-
-    def _walk_file(self, file: LogFile, position: int) -> tuple[int, WalkEnd]:
-        """Check the rest of one file; return where its records end, and why."""
-        size = _CHUNK_SIZE
-        while True:
-            chunk = file.read(position, min(size, file.end - position))
-            walked, why = self._take_chunk(chunk, position)
-            position += walked
-            if why not in (WalkEnd.WHOLE, WalkEnd.SHORT):
-                return position, why
-            # The chunk ended within a record: read again from its start, at least all of it.
-            left = chunk[walked : walked + 4]
-            size = max(_CHUNK_SIZE, int.from_bytes(left) if len(left) == 4 else 0)
-            if size > file.end - position and len(chunk) - walked == file.end - position:
-                return position, WalkEnd.SHORT
-
-    def _take_chunk(self, chunk: bytes, offset: int) -> tuple[int, WalkEnd]:
-        """Feed the records of a chunk; return the number of bytes processed, and why it ended there."""
-        walked, kinds, store_ms, why = self._check(chunk, offset)
-        if walked:
-            batch = raw_batch(RawRecords(offset, chunk[:walked], kinds), store_ms)
-            self._store_ms = store_ms
-            for derived in self._derived:
-                derived.feed(batch)
-        return walked, why

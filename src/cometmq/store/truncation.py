@@ -15,7 +15,7 @@ from cometmq.kernel import MAGIC_BLANK
 from cometmq.model.errors import RecordIllegal, StoreBusy, StoreError
 from cometmq.store.acceptance import Acceptance
 from cometmq.store.background import Background
-from cometmq.store.batch import Batch, RawRecords, raw_batch
+from cometmq.store.batch import Batch
 from cometmq.store.checkpoint import NOTHING_DONE
 from cometmq.store.derived import Step
 from cometmq.store.directory import StoreDirectory
@@ -23,6 +23,7 @@ from cometmq.store.disk import failed
 from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.index_loading import DerivedIndex
 from cometmq.store.log_end import LogEnd, record_at
+from cometmq.store.log_walk import read_piece
 from cometmq.store.read_side import ReadSide
 from cometmq.store.settings import StoreSettings
 from cometmq.store.whole_records import check_of
@@ -56,7 +57,7 @@ class Truncation:
         self.on_truncated: list[OnTruncated] = [reading.truncated]
         self._background = background
         self._acceptance = acceptance
-        self._checked = check_of(settings)
+        self._check_records = check_of(settings)
         self._waiting: deque[Batch] = deque()  # Batches that were not visible when it began,
         self._kept: list[Batch] = []  # and the part of them that stays.
         self._store_ms = (
@@ -102,8 +103,11 @@ class Truncation:
             or background.upkeep.is_job_out
             or background.flushing.is_under_way
             or background.cleaner.is_step_out
+            or any(each.is_step_out for each in self._directory.derived)
         ):
-            raise StoreBusy("a flush, a checkpoint, cleaning or a truncation is under way")
+            raise StoreBusy(
+                "a flush, a checkpoint, cleaning, a builder or a truncation is under way"
+            )
 
     def _hold(self, end: int) -> None:
         """Accept nothing, dispatch nothing and enter no keys until `_let_go`."""
@@ -159,7 +163,7 @@ class Truncation:
 
     def _run(self, end: int) -> Iterator[Step]:
         """Truncate to the start of a record that was found; everything staged in memory has been written to files."""
-        written, derived = self._log.positions.written, self._directory.derived
+        written, derived = self._log.positions.written, tuple(self._directory.derived)
         for each in derived:
             yield from _each(each.hide_from(end))
         for let_go in self.on_truncated:
@@ -222,11 +226,13 @@ class Truncation:
         start = batch.start
         found: list[Batch] = []
         while start < end and (file := self._log.chain.find(start)) is not None:
-            chunk = file.read(start, min(end, file.end) - start)
-            walked, kinds, store_ms, _ = self._checked(chunk, start)
-            if walked:
-                found.append(raw_batch(RawRecords(start, chunk[:walked], kinds), store_ms))
-            start = file.end
+            start, part, _, is_last = read_piece(
+                self._check_records, file, start, min(end, file.end)
+            )
+            if part is not None:
+                found.append(part)
+            if is_last:
+                start = file.end
         return found
 
 

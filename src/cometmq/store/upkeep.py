@@ -63,12 +63,9 @@ class Upkeep:
         self._checkpoints = checkpoints
         self._flags = flags
         self.room = DiskRoom(
-            checkpoints.disk,
-            settings,
-            flags,
-            chain=self._log.chain,
-            queue_directory=self._queues.files.directory,
-        )
+            checkpoints.disk, settings, flags,
+            chain=self._log.chain, derived=derived, queue_directory=queues.files.directory,
+        )  # fmt: skip
         self._is_plan_given_up = False
         self._disk_look_at = self._checkpoint_at = self._job_began = 0.0
         self._job_out: CheckpointJob | None = None

@@ -140,12 +140,12 @@ def test_a_batch_message_lies_in_one_file():
     store = open_store(disk=FakeDisk())
     put(store, b"x" * 8000)
     batch = [make_put(store, body=b"%d" % n * 1000) for n in range(9)]
-    results = store.put_batch(batch)
+    results = store.put_many(batch, is_together=True)
     store.dispatch_pending()
     assert results[0][1] == SMALL.commitlog_file_size
     assert len(bodies_of(store)) == 10
     with pytest.raises(RecordIllegal):
-        store.put_batch(batch * 2)
+        store.put_many(batch * 2, is_together=True)
 
 
 def test_an_empty_batch_writes_nothing():

@@ -15,8 +15,7 @@ import pytest
 from cometmq.codec.fastjson import dumps
 from cometmq.model.errors import StoreFull
 from cometmq.store.archive_mark import note_archived
-from cometmq.store.batch import Batch
-from cometmq.store.derived import Step
+from cometmq.store.derived import Derived, Step
 from cometmq.store.disk import write_file
 from cometmq.store.reader import GetStatus
 from cometmq.store.retention import DeletionCause, Retention
@@ -241,20 +240,8 @@ def test_an_empty_queue_goes_on_where_it_was():
 def test_followers_are_told_the_new_start_once():
     store, _, clock = store_of(4)
 
-    class Follower:
+    class Follower(Derived):
         told: list[int] = []  # noqa: RUF012
-
-        def load(self, *, is_clean: bool, log_start: int) -> int | None:
-            raise AssertionError("it came after the start")
-
-        def feed(self, batch: Batch) -> None:
-            raise AssertionError("nothing came")
-
-        def hide_from(self, offset: int) -> Iterator[Step]:
-            raise AssertionError("nothing was truncated")
-
-        def truncate(self, offset: int) -> Iterator[Step]:
-            raise AssertionError("nothing was truncated")
 
         def delete_before(self, offset: int) -> Iterator[Step]:
             steps.append("begun")
@@ -263,9 +250,6 @@ def test_followers_are_told_the_new_start_once():
 
         def files_before(self, offset: int) -> list[str]:
             return [f"index before {offset}"]
-
-        def sync(self) -> None:
-            """Nothing."""
 
     steps: list[str] = []
     follower = Follower()
@@ -284,7 +268,7 @@ def test_what_fails_to_follow_the_log_stops_no_other_and_is_asked_again(is_lent)
     store, _, clock = store_of(4)
     told: list[int] = []
 
-    class Follower:
+    class Follower(Derived):
         fails = True
 
         def delete_before(self, offset: int) -> Iterator[Step]:
@@ -296,9 +280,6 @@ def test_what_fails_to_follow_the_log_stops_no_other_and_is_asked_again(is_lent)
             if not is_lent:
                 step()
             yield step if is_lent else lambda: None
-
-        def sync(self) -> None:
-            """Nothing."""
 
     store._directory.derived.insert(0, failing := Follower())
     clock.turn(70 * HOUR_S)

@@ -1,6 +1,5 @@
 """The front door: open, close, visibility, deletion, files ahead, what is refused."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +7,7 @@ import pytest
 
 from cometmq.codec.queue_entry import BLANK_ENTRY, decode_entries
 from cometmq.model.errors import StoreClosed, StoreDamaged, StoreLocked, StoreReadOnly
-from cometmq.store.batch import Batch
-from cometmq.store.derived import Step
+from cometmq.store.derived import Derived, FeedPut
 from cometmq.store.dispatch import LogDispatcher
 from cometmq.store.positions import Durability
 from cometmq.store.queue_files import OPEN_FILES_MAX
@@ -187,30 +185,10 @@ def test_the_index_has_its_place_in_dispatch():
     store = open_store(disk=FakeDisk())
     built = []
 
-    class Built:
-        def load(self, *, is_clean: bool, log_start: int) -> int | None:
-            raise AssertionError("it came after the start")
-
-        def hide_from(self, offset: int) -> Iterator[Step]:
-            raise AssertionError("nothing was truncated")
-
-        def truncate(self, offset: int) -> Iterator[Step]:
-            raise AssertionError("nothing was truncated")
-
-        def delete_before(self, offset: int) -> Iterator[Step]:
-            raise AssertionError("nothing was cleaned")
-
-        def files_before(self, offset: int) -> list[str]:
-            raise AssertionError("nothing was cleaned")
-
-        def sync(self) -> None:
-            """Nothing."""
-
-        def feed(self, batch: Batch) -> None:
-            raise AssertionError("nothing came as bytes")
-
-        def feed_put(self, batch: Batch) -> None:
-            built.append(len(batch.arrivals))
+    class Built(Derived):
+        @property
+        def feed_put(self) -> FeedPut:
+            return lambda batch: built.append(len(batch.arrivals))
 
     dispatcher = LogDispatcher(store.positions, [Built()])
     dispatcher.waiting = store._dispatcher.waiting

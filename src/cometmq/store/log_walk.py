@@ -1,0 +1,51 @@
+"""Reads a log from record to record, one piece at a time: for recovery, and for everything built from the log."""
+
+from typing import NamedTuple
+
+from cometmq.kernel import WalkEnd
+from cometmq.store.batch import Batch, RawRecords, raw_batch
+from cometmq.store.log_file import LogFile
+from cometmq.store.whole_records import Check
+
+PIECE_SIZE = 1 << 20
+
+
+class CheckedPiece(NamedTuple):
+    """Some records of a log file.
+
+    Attributes:
+        end: Physical offset of their end.
+        batch: The records, checked; None if there are none.
+        why: Reason why the piece ends there.
+        is_last: Whether no valid record follows in this file.
+    """
+
+    end: int
+    batch: Batch | None
+    why: WalkEnd
+    is_last: bool
+
+
+def read_piece(check: Check, file: LogFile, position: int, end: int) -> CheckedPiece:
+    """Read records of one file from a physical offset on, about a MiB or one longer record. May block; any thread.
+
+    Args:
+        check: Checks the records.
+        file: The file.
+        position: Physical offset of the first record.
+        end: Physical offset up to which to read.
+
+    Raises:
+        OSError: The disk failed.
+    """
+    size = min(PIECE_SIZE, end - position)
+    while True:
+        chunk = file.read(position, size)
+        walked, kinds, store_ms, why = check(chunk, position)
+        wanted = min(int.from_bytes(chunk[:4]), end - position)
+        if walked or why is not WalkEnd.SHORT or wanted <= size:
+            break
+        size = wanted  # The first record is longer.
+    is_last = not walked or why not in (WalkEnd.WHOLE, WalkEnd.SHORT)
+    batch = raw_batch(RawRecords(position, chunk[:walked], kinds), store_ms) if walked else None
+    return CheckedPiece(position + walked, batch, why, is_last)
