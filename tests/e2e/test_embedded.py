@@ -10,7 +10,7 @@ import pytest
 
 from cometmq.client import AsyncProducer, AsyncPullConsumer, Message, MessageQueue, SendStatus
 from cometmq.embedded import AsyncEmbedded, Embedded
-from cometmq.model.errors import NetError, SettingsError, StoreLocked
+from cometmq.model.errors import BrokerRefused, NetError, SettingsError, StoreLocked
 from tests.support.processes import answers
 
 TOPIC = "greetings"
@@ -54,6 +54,36 @@ def test_a_message_goes_through_and_nothing_stays() -> None:
     assert not any(answers(port) for port in ports)
     left = set(threading.enumerate()) - before
     assert not [each for each in left if each.name.startswith("cometmq")]
+
+
+async def fetch(nameserver: str) -> list[tuple[bytes, str, str | None]]:
+    """Body, id and tag of all messages, by queue."""
+    async with AsyncPullConsumer(nameserver) as consumer:
+        found = []
+        for queue in await consumer.queues(TOPIC):
+            offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
+            while offset < end:
+                pull = await consumer.fetch(queue, offset)
+                found += [(bytes(m.body), m.message_id, m.tag) for m in pull.messages]
+                offset = pull.next_offset
+        return found
+
+
+def test_messages_are_put_without_a_client_as_those_of_a_producer() -> None:
+    with Embedded(settings={"flushDiskType": "SYNC_FLUSH"}) as cluster:
+        messages = [Message(TOPIC, b"%d" % number, tag="t") for number in range(600)]
+        results = cluster.put(*messages)
+        assert {result.status for result in results} == {SendStatus.OK}
+        assert len({(result.queue, result.queue_offset) for result in results}) == 600
+        found = asyncio.run(fetch(cluster.nameserver))
+        assert sorted(found) == sorted(
+            (message.body, result.message_id, "t")
+            for message, result in zip(messages, results, strict=True)
+        )
+        with pytest.raises(BrokerRefused, match="SCHEDULE_TOPIC_XXXX"):
+            cluster.put(Message(TOPIC, b"kept?"), Message("SCHEDULE_TOPIC_XXXX", b"no"))
+        assert len(asyncio.run(fetch(cluster.nameserver))) == 600
+        assert cluster.put() == []
 
 
 def test_it_is_up_in_well_under_half_a_second() -> None:

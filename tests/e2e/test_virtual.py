@@ -57,6 +57,34 @@ def test_a_message_for_later_comes_when_it_is_due():
         assert mq.now_ms() - START_MS >= 15 * MINUTE_MS
 
 
+def test_a_message_that_was_put_is_delivered_when_it_is_due_and_can_be_recalled():
+    with cometmq.virtual(settings={"recallMessageEnable": True}) as mq:
+        came = []
+
+        async def story(handle):
+            async with (
+                AsyncAdmin(mq.nameserver) as admin,
+                AsyncPushConsumer(
+                    mq.nameserver,
+                    group="tea",
+                    listener=lambda message: came.append((mq.now_ms(), message.body)),
+                    subscriptions=["reminders"],
+                ),
+            ):
+                await admin.recall(handle)
+                await asyncio.sleep(900)
+
+        later = timedelta(minutes=10)
+        _, recalled = mq.put(
+            Message("reminders", b"tea", deliver=later),
+            Message("reminders", b"no", deliver=later),
+        )
+        mq.run(story(recalled.recall_handle))
+        ((when, body),) = came
+        assert body == b"tea"
+        assert 0 <= when - START_MS - 10 * MINUTE_MS < 2_000
+
+
 def crowd(seed: int, folder) -> list[object]:
     """What two members of a group see of a busy minute in which every third message fails once."""
     with cometmq.virtual(folder, seed=seed) as mq:

@@ -16,7 +16,10 @@ from typing import Self
 
 from cometmq.broker.server import Broker
 from cometmq.broker.settings.broker_settings import BrokerSettings, settings_of
+from cometmq.client.results import SendResult
+from cometmq.embedded.local_sends import LocalSends
 from cometmq.model.errors import SettingsError
+from cometmq.model.message import Message
 from cometmq.model.settings import Layer
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings
@@ -113,6 +116,16 @@ class AsyncEmbedded:
         await broker.start()
         self._running.append(broker)
         self.broker = broker.address
+        self._local_sends = LocalSends(broker)
+
+    async def put(self, *messages: Message) -> list[SendResult]:
+        """Store messages in the broker without a client; checked, stored and answered as those of a producer.
+
+        Raises:
+            BrokerRefused: A message is refused; of those that were put with it, others may be stored.
+        """
+        assert self._running, "messages are put between start() and close()"
+        return await self._local_sends.put(messages)
 
     async def close(self) -> None:
         """Stop the broker, then the nameserver, after flushing all data."""

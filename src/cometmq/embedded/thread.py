@@ -10,7 +10,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Self
 
+from cometmq.client.results import SendResult
 from cometmq.embedded.pair import AsyncEmbedded
+from cometmq.model.message import Message
 from cometmq.net.loop import run
 
 
@@ -77,9 +79,19 @@ class Embedded:
         self._thread.start()
         started.result()
 
+    def put(self, *messages: Message) -> list[SendResult]:
+        """Store messages in the broker without a client; checked, stored and answered as those of a producer.
+
+        Raises:
+            BrokerRefused: A message is refused; of those that were put with it, others may be stored.
+        """
+        is_up = self._thread is not None and self._thread.is_alive()
+        assert is_up, "messages are put between start() and close()"
+        return asyncio.run_coroutine_threadsafe(self._pair.put(*messages), self._loop).result()
+
     async def _live(self, started: "Future[None]") -> None:
         end = asyncio.Event()
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._ask_end = lambda: loop.call_soon_threadsafe(end.set)
         try:
             async with self._pair:

@@ -19,9 +19,11 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from cometmq.client.results import SendResult
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.durations import duration_ms
 from cometmq.model.errors import SettingsError
+from cometmq.model.message import Message
 from cometmq.net.virtual_loop import START_MS, VirtualLoop
 
 T = TypeVar("T")
@@ -98,6 +100,14 @@ class Virtual:
                 "call it from a plain function, and give coroutines to its run()"
             )
         return self._runner.run(work)
+
+    def put(self, *messages: Message) -> list[SendResult]:
+        """Store messages in the broker without a client; checked, stored and answered as those of a producer.
+
+        Raises:
+            BrokerRefused: A message is refused; of those that were put with it, others may be stored.
+        """
+        return self.run(self._pair.put(*messages))
 
     def sleep(self, time: str | float) -> None:
         """Let virtual time pass: seconds, or a text such as "250ms", "30s", "15m", "1h" or "3d".

@@ -9,12 +9,15 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from cometmq.broker.settings.broker_settings import BrokerRole
+from cometmq.client import Message, SendStatus
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.replication import RoleChange
 from cometmq.codec.java_properties import decode_java_properties
 from cometmq.codec.record import decode_records
+from cometmq.embedded.local_sends import LocalSends
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
+from cometmq.model.errors import BrokerRefused
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 from tests.support.request_fields import pull_fields
@@ -129,6 +132,25 @@ async def test_master_and_slave_change_places_again_and_again(tmp_path):
         )
         marks = [tmp_path / name / "store/config/slaveMark.json" for name in ("one", "two")]
         assert [mark.exists() for mark in marks] == [False, True]
+
+
+async def test_messages_of_this_process_are_put_into_the_role_in_force(tmp_path):
+    async with group(tmp_path) as (_, one, two):
+        here, there = LocalSends(one.broker), LocalSends(two.broker)
+        await sent(one, b"1")
+        (result,) = await here.put([Message("Orders", b"2")])
+        assert result.status is SendStatus.OK
+        await swap(one, two, number=1, new_id=2)
+        with pytest.raises(BrokerRefused, match="this broker is a slave") as refused:
+            await here.put([Message("New", b"no")])
+        assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert one.broker._topics.get("New") is None
+        await there.put([Message("Orders", b"3")])
+        await swap(two, one, number=2, new_id=1)
+        (result,) = await here.put([Message("Orders", b"4")])
+        assert result.status is SendStatus.OK
+        queues = [one.broker._store.queue("Orders", number) for number in range(4)]
+        assert sum(queue.max_offset for queue in queues if queue is not None) == 4
 
 
 async def test_a_restart_has_the_role_that_was_changed(tmp_path):
