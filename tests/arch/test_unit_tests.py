@@ -12,7 +12,7 @@ ROOT = UNIT.parents[1]
 
 # Tests of what threads do: they have a loop as programs have it, and open no socket either.
 OF_THREADS = {
-    "broker/loop/test_on_loop.py",
+    "steps/test_on_loop.py",
     "broker/test_flusher.py",
     "broker/test_saving.py",
     "client/test_concurrent.py",

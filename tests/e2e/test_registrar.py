@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -22,9 +23,11 @@ from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
 from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
+from cometmq.net.requests import Handler
 from cometmq.net.server import Server
 from tests.support.no_log import system_world
 from tests.support.processes import free_port
+from tests.support.steps import run
 from tests.support.tables import answering
 
 IDENTITY = BrokerIdentity("broker-a", "127.0.0.1:10911", "DefaultCluster", 0)
@@ -79,6 +82,22 @@ async def registrar(
         await channels.close()
 
 
+@asynccontextmanager
+async def told_by(register: Handler, topics: Topics) -> AsyncIterator[Registration]:
+    """A registrar, and a nameserver that answers registrations so."""
+    dispatcher = answering(
+        {
+            RequestCode.REGISTER_BROKER: register,
+            RequestCode.UNREGISTER_BROKER: lambda _command, _peer: Answer(),
+        }
+    )
+    server = Server(dispatcher, SystemClock())
+    port = await server.start("127.0.0.1", 0)
+    async with registrar(f"127.0.0.1:{port}", topics=topics) as told:
+        yield told
+    await server.close()
+
+
 async def eventually(look: Callable[[], bool], *, seconds: float = 10) -> None:
     async with asyncio.timeout(seconds):
         while not look():  # noqa: ASYNC110  What is looked at signals nothing.
@@ -101,7 +120,7 @@ async def test_a_change_is_known_when_register_returns():
         topics = Topics("A", "B")
         async with registrar(names.address, topics=topics) as told:
             topics.add("C")
-            await told.register()
+            await run(told.registrar.register())
             assert set(names.routes.topics) == {"A", "B", "C"}
             topics.add("D")
             told.registrar.changed()
@@ -115,22 +134,23 @@ async def test_many_changes_at_once_are_told_together():
         counts.append(len(command.body))
         return Answer()
 
-    dispatcher = answering(
-        {
-            RequestCode.REGISTER_BROKER: count,
-            RequestCode.UNREGISTER_BROKER: lambda _command, _peer: Answer(),
-        }
-    )
-    server = Server(dispatcher, SystemClock())
-    port = await server.start("127.0.0.1", 0)
     topics = Topics("A", "B")
-    async with registrar(f"127.0.0.1:{port}", topics=topics) as told:
+    async with told_by(count, topics) as told:
         for number in range(100):
             topics.add(f"T{number}")
             told.registrar.changed()
-        await told.register()
+        await run(told.registrar.register())
         assert len(counts) <= 3
-    await server.close()
+
+
+async def test_a_nameserver_that_hangs_delays_a_change_by_the_time_that_it_may_take():
+    answers = [Answer()]
+    topics = Topics("A")
+    async with told_by(lambda *_: answers.pop() if answers else None, topics) as told:
+        topics.add("B")
+        began = time.monotonic()
+        await run(told.registrar.register(1.0))
+        assert 1.0 <= time.monotonic() - began < 2.0
 
 
 async def test_a_nameserver_that_is_down_delays_nobody_and_is_told_once_it_is_up():
@@ -141,7 +161,7 @@ async def test_a_nameserver_that_is_down_delays_nobody_and_is_told_once_it_is_up
             assert set(up.routes.topics) == {"A", "B"}
             topics.add("C")
             async with asyncio.timeout(5):
-                await told.register()
+                await run(told.registrar.register())
             assert "C" in up.routes.topics
             async with nameserver(port) as late:
                 await eventually(lambda: set(late.routes.topics) == {"A", "B", "C"})
@@ -166,10 +186,10 @@ async def test_what_did_not_change_is_not_sent_again_where_force_register_is_off
         async with registrar(names.address, topics=topics, is_forced=False) as told:
             assert set(names.routes.topics) == {"A", "B"}
             names.routes.delete_topic("B")
-            await told.register()
+            await run(told.registrar.register())
             assert set(names.routes.topics) == {"A"}
             topics.add("C")
-            await told.register()
+            await run(told.registrar.register())
             assert set(names.routes.topics) == {"A", "B", "C"}
 
 
@@ -190,7 +210,7 @@ async def test_a_slave_learns_its_master_and_everyone_the_order_configuration():
             ) as told:
                 news: list[RegisterBrokerResponse] = []
                 told.registrar.on_master.append(news.append)
-                await told.register()
+                await run(told.registrar.register())
                 assert not news, "nothing has changed"
                 assert told.registrar.master == RegisterBrokerResponse(
                     ha_server_addr="127.0.0.1:10912", master_addr="127.0.0.1:10911"
@@ -205,20 +225,20 @@ async def test_who_wants_to_know_the_master_is_told_when_it_changes():
             news: list[RegisterBrokerResponse] = []
             told.registrar.on_master.append(news.append)
             async with registrar(names.address, topics=Topics("A", "B")):
-                await told.register()
-                await told.register()
+                await run(told.registrar.register())
+                await run(told.registrar.register())
                 master = RegisterBrokerResponse(
                     ha_server_addr="127.0.0.1:10912", master_addr="127.0.0.1:10911"
                 )
                 assert news == [master]
-            await told.register()
+            await run(told.registrar.register())
             assert told.registrar.master == master, "who is gone is still the one to be asked"
             assert news == [master]
 
 
 async def test_without_nameservers_there_is_nothing_to_do():
     async with registrar(topics=Topics("A", "B")) as told:
-        await told.register()
+        await run(told.registrar.register())
 
 
 def test_the_period_stays_within_the_bounds_of_rocketmq():

@@ -20,6 +20,7 @@ from tests.support import processes
 from tests.support.frames import ask
 from tests.support.no_log import system_world
 from tests.support.processes import Program, wait_until
+from tests.support.steps import run
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -138,7 +139,7 @@ async def test_our_registrar_keeps_a_java_nameserver_told(java_nameserver, is_co
     route = reference.route_of(java_nameserver.address, "A")
     assert b'"brokerAddrs":{"0":"127.0.0.1:10911"}' in route
     tables.append(TopicTable(DataVersion(2, 2), {**table.topics, "C": TopicConfig("C")}))
-    await registrar.register()
+    await run(made.register())
     assert b"broker-r" in reference.route_of(java_nameserver.address, "C")
     assert registrar.registrar.master == RegisterBrokerResponse()
     await registrar.close()

@@ -49,7 +49,7 @@ def noting(kernel: Any, told: list[tuple[Any, ...]]) -> tuple[type[Any], type[An
             super().__init__(turn, BORN_HOST)
             self.number = number
 
-        def read_otherwise(self, data: bytes) -> None:
+        def read_more(self, data: bytes) -> None:
             told.append(("read", self.number, data))
 
         def write_otherwise(self, data: bytes) -> None:
@@ -72,7 +72,7 @@ class House:
             *self.told, self.turn.size, self.turn.is_due,
             [peer.number for peer in self.turn.fresh],
             *(
-                (peer.unread, peer.has_read, peer.is_in_turn, peer.sends_alone, peer.asks_alone)
+                (peer.unread, peer.has_read, peer.state, peer.sends_alone, peer.asks_alone)
                 for peer in peers
             ),
         ]  # fmt: skip
@@ -134,7 +134,10 @@ def worked(kernel: Any, reads: list[Any], size_max: int, lone_reads: int) -> lis
             peer = house.peer(house.turn, number)
             peers.append(peer)
             peer.sends_alone = is_alone
-            peer.asks_alone, peer.is_paused = asks
+            peer.asks_alone, is_paused = asks
+            peer.state = (
+                turn_reads.PeerState.PAUSED if is_paused else turn_reads.PeerState.QUIET
+            )
             if has_socket:
                 peer.direct_fd = pairs[number][0].fileno()
             house.turn.lone_reads = lone_reads and number == 1
@@ -167,7 +170,7 @@ def test_taken_are_whole_sends_of_those_who_send_alone_up_to_the_limits(
         peer = house.peer(house.turn, number)
         data = b"".join(frame_of(send, form) for send, form in sends)
         peer.unread = data[: len(data) - cut]
-        peer.sends_alone, peer.is_in_turn = is_alone, True
+        peer.sends_alone, peer.state = is_alone, turn_reads.PeerState.QUEUED
         house.turn.fresh.append(peer)
         house.turn.size += len(peer.unread)
         sent.append(peer.unread)

@@ -10,7 +10,6 @@ from typing import Any
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.inner.puts import InnerMessage, InnerPuts
 from cometmq.broker.inner.queue_cursor import QueueCursor
-from cometmq.broker.loop.runner import KeptMachine
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.lanes import Lanes
 from cometmq.broker.tables.long_polls import LongPolls
@@ -19,6 +18,7 @@ from cometmq.codec.bodies.topic_config import TopicTable, encode_topics_file
 from cometmq.codec.record import Record, decode_record
 from cometmq.model.data_version import DataVersion
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.runner import KeptMachine
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
@@ -110,7 +110,7 @@ class HandBroker:
         return self.inner.put(*messages)
 
     def cursor(self, topic: str, *, offset: int = 0) -> QueueCursor:
-        return QueueCursor(self.store, NoPool(), topic, 0, offset=offset)
+        return QueueCursor(self.store, topic, 0, offset=offset)
 
     def records(self, topic: str, queue_id: int = 0) -> list[Record]:
         """All that a queue holds."""

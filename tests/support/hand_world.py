@@ -9,8 +9,8 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
-from cometmq.broker.loop.runner import StepsRun
-from cometmq.broker.loop.steps import Steps
+from cometmq.steps.runner import StepsRun
+from cometmq.steps.steps import Steps
 from cometmq.store.positions import Durability
 from tests.support.hand_clock import HandClock
 

@@ -1,23 +1,12 @@
-"""The log of a world whose machines wait for none."""
+"""A world of machines on the running loop, under the system's time; nothing of it waits for a log."""
 
 from __future__ import annotations
 
-from cometmq.broker.loop.on_loop import LoopWorld
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import BeatTimers
-
-
-class NoLog:
-    """Fails who waits for it (a `machines.on_loop.Log`)."""
-
-    max_offset = 0
-
-    def wait_flushed(self, end_offset: int, on_done: object) -> None:
-        raise AssertionError("there is no log")
-
-    wait_confirmed = wait_flushed
+from cometmq.steps.on_loop import LoopWorld
 
 
 def system_world() -> LoopWorld:
     """The world of machines on the running loop, under the system's time."""
-    return LoopWorld(None, NoLog(), timers=BeatTimers(SystemClock()))
+    return LoopWorld(timers=BeatTimers(SystemClock()))

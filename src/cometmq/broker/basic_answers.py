@@ -1,6 +1,6 @@
 """Creates the handlers of a broker's basic requests: sends, pulls, offsets, clients, topics, groups, lookup, runtime numbers."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cometmq.broker.admin.groups import GroupAdministration, GroupComparison
@@ -11,7 +11,6 @@ from cometmq.broker.admin.requests.lookup import QueryHandler
 from cometmq.broker.admin.requests.offsets import OffsetHandler
 from cometmq.broker.admin.requests.topics import TopicHandler
 from cometmq.broker.admin.topics import TopicAdministration
-from cometmq.broker.loop.on_loop import Machines
 from cometmq.broker.members.requests.clients import ClientHandler
 from cometmq.broker.parts import Parts, RequestHandler
 from cometmq.broker.pull.fast_path import pull_intake
@@ -23,14 +22,14 @@ from cometmq.broker.send.sends import Sends
 from cometmq.broker.statistics.requests.runtime import RuntimeHandler
 from cometmq.model.codes import RequestCode
 from cometmq.net.requests import Answers
+from cometmq.steps.steps import Steps
 
 
 def basic_answers(
     parts: Parts,
     *,
     sends: Sends,
-    machines: Machines,
-    announce: Callable[[], Awaitable[None]],
+    announce: Callable[..., Steps[None]],
     facts: Sequence[Callable[[], Mapping[str, str]]],
 ) -> list[Answers]:
     """Create the handlers of a broker's basic requests; return the requests with their handlers.
@@ -38,8 +37,7 @@ def basic_answers(
     Args:
         parts: The parts of the broker.
         sends: Stores the sends.
-        machines: Runs background jobs for requests that must wait.
-        announce: Registers a change at the reachable nameservers and returns when they know it.
+        announce: Registers a change at the reachable nameservers, and waits some seconds at most until they know it.
         facts: Functions that return what each feature (delay, pop, ...) adds to the runtime numbers.
     """
     pulls = _pulls(parts)
@@ -47,12 +45,12 @@ def basic_answers(
     handlers: tuple[RequestHandler, ...] = (
         SendHandler(sends, parts, pulls=pull_intake(pulls, parts)),
         PullHandler(pulls),
-        _offsets(parts, machines),
+        _offsets(parts),
         ClientHandler(parts, announce=announce),
-        _topics(parts, machines, announce),
-        _groups(parts, machines),
-        QueryHandler(MessageLookup(parts.store, unique_count=unique_count), machines),
-        RuntimeHandler(parts, machines=machines, facts=facts),
+        _topics(parts, announce),
+        _groups(parts),
+        QueryHandler(MessageLookup(parts.store, unique_count=unique_count)),
+        RuntimeHandler(parts, facts=facts),
     )
     return [handler.answers for handler in handlers]
 
@@ -71,23 +69,21 @@ def _pulls(parts: Parts) -> Pulls:
         counters=parts.counters,
         turns=parts.turns,
         clock=parts.clock,
-        lend=ColdReads(parts.pool, parts.clock, settings).read,
+        lend=ColdReads(parts.clock, settings).read,
         cold=parts.cold,
         has_master=(lambda: parts.replication().has_master) if stays else None,
     )
 
 
-def _offsets(parts: Parts, machines: Machines) -> OffsetHandler:
+def _offsets(parts: Parts) -> OffsetHandler:
     store, offsets = parts.store, parts.offsets
     committed = CommittedOffsets(
         store=store, topics=parts.topics, groups=parts.groups, offsets=offsets
     )
-    return OffsetHandler(committed, QueueOffsets(store), offsets=offsets, machines=machines)
+    return OffsetHandler(committed, QueueOffsets(store), offsets=offsets)
 
 
-def _topics(
-    parts: Parts, machines: Machines, announce: Callable[[], Awaitable[None]]
-) -> TopicHandler:
+def _topics(parts: Parts, announce: Callable[[], Steps[None]]) -> TopicHandler:
     administration = TopicAdministration(
         topics=parts.topics, offsets=parts.offsets, store=parts.store, announce=announce,
         copied=partial(parts.table_copies.deleted, RequestCode.GET_ALL_TOPIC_CONFIG),
@@ -95,12 +91,11 @@ def _topics(
     return TopicHandler(
         administration,
         topics=parts.topics,
-        machines=machines,
         log_end=lambda: parts.store.max_offset,
     )
 
 
-def _groups(parts: Parts, machines: Machines) -> GroupHandler:
+def _groups(parts: Parts) -> GroupHandler:
     comparison = GroupComparison(
         store=parts.store, topics=parts.topics, offsets=parts.offsets, members=parts.members
     )
@@ -108,4 +103,4 @@ def _groups(parts: Parts, machines: Machines) -> GroupHandler:
         parts.groups, parts.offsets, parts.topics, parts.store,
         copied=partial(parts.table_copies.deleted, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG),
     )  # fmt: skip
-    return GroupHandler(administration, comparison, groups=parts.groups, machines=machines)
+    return GroupHandler(administration, comparison, groups=parts.groups)

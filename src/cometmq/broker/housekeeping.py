@@ -7,12 +7,12 @@ until that changes and it is woken.
 from collections.abc import Sequence
 
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.loop.runner import NEVER, KeptMachine
 from cometmq.broker.tables.locks import QueueLocks
 from cometmq.broker.tables.long_polls import LongPolls
 from cometmq.broker.tables.members import Members
 from cometmq.broker.tables.saving import Saver
 from cometmq.model.clock import Clock
+from cometmq.steps.runner import NEVER, KeptMachine
 
 PERIOD_SECONDS = 0.2  # Largest delay of the answer to a long poll that found nothing.
 SAMPLE_SECONDS = 1.0

@@ -15,7 +15,6 @@ from cometmq.access.guard import AccessGuard
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.inner.puts import InnerPuts
 from cometmq.broker.inner.reroute import Reroute
-from cometmq.broker.loop.runner import World
 from cometmq.broker.loop.turns import Turns
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.cold_readers import ColdReaders
@@ -35,6 +34,7 @@ from cometmq.model.frozen import dataclass
 from cometmq.model.settings import SettingsInForce
 from cometmq.net.channels import Channels
 from cometmq.net.requests import Answers, AnyHandler
+from cometmq.steps.runner import World
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
 from cometmq.store.message_store import MessageStore

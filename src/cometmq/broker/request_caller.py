@@ -1,12 +1,13 @@
 """The caller of a service: the connection that a request came from, and the way to answer it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from cometmq.codec.remoting import Command
 from cometmq.net.answer import Answer
-from cometmq.net.dispatcher import run_handler
 from cometmq.net.peer import Peer
+from cometmq.net.requests import Outcome
+from cometmq.steps.steps import Steps
 
 Result = TypeVar("Result", bound=tuple[Any, ...])
 
@@ -32,20 +33,19 @@ class RequestCaller(Generic[Result]):
         """Keep only the request's number, because the answer will take a while."""
         self._command = self._command.without_content()
 
-    def answer(self, work: Callable[[], Result | Awaitable[Result | None] | None]) -> None:
+    def answer(self, work: Callable[[], Result | Steps[Result | None] | None]) -> None:
         """Answer with the result of `work`."""
-        run_handler(lambda _command, _peer: self.answer_of(work()), self._command, self.owner)
+        peer = self.owner
+        peer.dispatcher.run(lambda *_: self.answer_of(work()), self._command, peer)
 
-    def answer_of(
-        self, outcome: Result | Awaitable[Result | None] | None
-    ) -> Answer | Awaitable[Answer | None] | None:
-        """Return the answer for an outcome: now, later, or None because the request waits."""
+    def answer_of(self, outcome: Result | Steps[Result | None] | None) -> Outcome:
+        """Return the answer for an outcome: now, after steps, or None because the request waits."""
         if outcome is None:
             return None
-        if isinstance(outcome, tuple):  # Results are tuples; awaitables are not.
+        if isinstance(outcome, tuple):  # Results are tuples; steps are not.
             return self._encode(outcome)
         return self._answer_later(outcome)
 
-    async def _answer_later(self, outcome: Awaitable[Result | None]) -> Answer | None:
-        result = await outcome
+    def _answer_later(self, steps: Steps[Result | None]) -> Steps[Answer | None]:
+        result = yield from steps
         return None if result is None else self._encode(result)

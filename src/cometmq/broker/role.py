@@ -17,9 +17,6 @@ from cometmq.broker.basic_answers import basic_answers
 from cometmq.broker.features import FEATURES
 from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
 from cometmq.broker.loop.flusher import Flusher
-from cometmq.broker.loop.on_loop import LoopWorld, Machines
-from cometmq.broker.loop.runner import NEVER, KeptMachine
-from cometmq.broker.loop.steps import confirmed, on_device
 from cometmq.broker.parts import Feature, LastingParts, Parts, follow_deletions
 from cometmq.broker.registration.addresses import joined, unique_ids_of
 from cometmq.broker.registration.group_watch import Fence, GroupWatch
@@ -51,6 +48,9 @@ from cometmq.model.names import LMQ_PREFIX
 from cometmq.net.loop import loop_chance
 from cometmq.net.requests import Answers, RequestTable
 from cometmq.net.server import Server
+from cometmq.steps.on_loop import LoopWorld, Machines
+from cometmq.steps.runner import NEVER, KeptMachine
+from cometmq.steps.steps import confirmed, on_device
 from cometmq.store.running_flags import RunningFlag
 
 _log = logging.getLogger(__name__)
@@ -73,7 +73,6 @@ class Ground:
         port: The port that clients use.
         server: The listening ports; the role sets their table of requests.
         beats: The environment of background jobs that may be a little late.
-        requests: Runs background jobs for requests that must wait.
         flusher: Flushes the log.
         mark: The file that tells that this broker is a slave.
         change_role: Changes the role, at a request.
@@ -85,7 +84,6 @@ class Ground:
     port: int
     server: Server
     beats: LoopWorld
-    requests: Machines
     flusher: Flusher
     mark: CopyMark
     change_role: ChangeRole
@@ -141,6 +139,7 @@ class RunningRole:
         self._settings = ground.parts.settings
         self._store = ground.parts.store
         self._hooks = _Hooks(ground.parts)
+        self._machines = Machines(ground.parts.world, "broker")
         self._jobs = AsyncExitStack()  # Closed first, in reverse order: what acts by itself.
         self._started = (
             AsyncExitStack()
@@ -162,7 +161,6 @@ class RunningRole:
         self._registrar = self._make_registrar()
         self.registration = Registration(self._registrar, ground.beats)
         self._watch = self._make_watch()
-        self._machines = Machines(ground.parts.world, "broker")
         self._house = Machines(ground.beats, "broker")
         for close in (self._close_registration, self._house.close, self._machines.close):
             self._jobs.push_async_callback(close)
@@ -263,8 +261,7 @@ class RunningRole:
         basics = basic_answers(
             parts,
             sends=self.sends,
-            machines=ground.requests,
-            announce=self.registration.register,
+            announce=self._registrar.register,
             facts=[feature.facts for feature in self.features],
         )
         status = ReplicaHandler(
@@ -366,7 +363,7 @@ class MasterRole(RunningRole):
     async def _adapt_tables(self) -> None:
         """Adapt the tables to the log, which may have more or fewer topics and messages; promote those of a slave."""
         base, store, mark = self.ground.parts, self._store, self.ground.mark
-        topics, run = base.topics, self.ground.requests.run
+        topics, run = base.topics, self._machines.run
         store.replica_side.end_copying()
         base.offsets.lead()
         base.groups.is_copy = False
@@ -466,7 +463,7 @@ class MasterRole(RunningRole):
         saving = base.topics.saver.saving()
         if saving is not None:  # Sends to new topics wait for it.
             await asyncio.wait([saving])
-        await self.ground.requests.run(confirmed(end))
+        await self._machines.run(confirmed(end))
         if successor is not None:
             await self._wait_for_copy(successor, end)
         return end
@@ -489,7 +486,7 @@ class MasterRole(RunningRole):
                 successor, f"lacks {lacking()} bytes of the log after {_COPY_SECONDS:.0f} s"
             )
         try:
-            await self._parts.table_copies.copied(str(successor))
+            await self._machines.run(self._parts.table_copies.copied(str(successor)))
         except TimeoutError:
             raise _no_successor(successor, "does not copy topics, groups and offsets") from None
 
@@ -605,7 +602,7 @@ class SlaveRole(RunningRole):
         await self.leave(is_final=False)
         await self._serving.aclose()
         self.ground.flusher.written()
-        await self.ground.requests.run(on_device())
+        await self._machines.run(on_device())
         self._store.dispatch_pending()
         if self._store.replica_side.undispatched:
             raise RequestError(

@@ -27,6 +27,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CometError, RequestError, SettingsError
 from cometmq.model.route import MASTER_ID
 from cometmq.net.tasks import Tasks
+from cometmq.steps.steps import Done, Steps, called_back
 from cometmq.store.conf_file import ConfFile
 
 _log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class RoleChanges:
         self._conf = conf
         self._in_force = ground.parts.in_force
         self._tasks = Tasks("role")
-        self._change: asyncio.Task[RoleChanged | Exception] | None = None
+        self._change: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
         """Wait for the change that is in progress, then end the role's own actions."""
@@ -57,8 +58,8 @@ class RoleChanges:
         await self._tasks.close()
         await self.role.leave(is_final=True)
 
-    async def change(self, wish: RoleChange, asker: str) -> RoleChanged:
-        """Change the role as wished; `asker` is for the log.
+    def change(self, wish: RoleChange, asker: str) -> Steps[RoleChanged]:
+        """Change the role as wished; `asker` is for the log. The change goes on if nobody waits for it any more.
 
         Raises:
             RequestError: It is not possible, or has failed; the broker has its old role.
@@ -68,22 +69,21 @@ class RoleChanges:
                 ResponseCode.SYSTEM_ERROR,
                 "the role of this broker is being changed; ask for its state first",
             )
-        self._change = self._tasks.spawn(self._outcome(wish, asker), "change")
-        self._change.add_done_callback(self._ended)
-        # If the asker is gone, the change goes on.
-        outcome = await asyncio.shield(self._change)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
 
-    def _ended(self, _change: object) -> None:
-        self._change = None
+        def begin(done: Done) -> None:
+            self._change = self._tasks.spawn(self._tell_change(wish, asker, done), "change")
 
-    async def _outcome(self, wish: RoleChange, asker: str) -> RoleChanged | Exception:
+        changed: RoleChanged = yield from called_back(begin)
+        return changed
+
+    async def _tell_change(self, wish: RoleChange, asker: str, done: Done) -> None:
+        changed, failed = None, None
         try:
-            return await self._changed(wish, asker)
-        except (CometError, OSError) as error:
-            return error
+            changed = await self._changed(wish, asker)
+        except Exception as error:  # noqa: BLE001  The steps raise it.
+            failed = error
+        self._change = None
+        done(changed, failed)
 
     async def _changed(self, wish: RoleChange, asker: str) -> RoleChanged:
         if wish.broker_id is None:

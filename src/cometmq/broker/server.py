@@ -13,7 +13,6 @@ from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.inner.puts import InnerPuts
 from cometmq.broker.loop.flusher import Flusher
-from cometmq.broker.loop.on_loop import LoopWorld, Machines
 from cometmq.broker.loop.turns import Turns
 from cometmq.broker.parts import LastingParts
 from cometmq.broker.registration.addresses import joined
@@ -46,6 +45,8 @@ from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.loop import BeatTimers, loop_chance
 from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
+from cometmq.steps.on_loop import LoopWorld
+from cometmq.steps.steps import Steps
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk
@@ -132,7 +133,6 @@ class Broker:
         self._open_store()
         self._world = LoopWorld(self._pool, self._store)
         self._beats = LoopWorld(self._pool, self._store, timers=BeatTimers(self._clock))
-        self._requests = Machines(self._world, "requests")
         self._guard = self._make_guard()
         self._load_tables()
         self._server = self._bind()
@@ -143,7 +143,6 @@ class Broker:
         # Connections are closed before the features that answer them.
         for close in (
             self._end_role,
-            self._requests.close,
             self._server.close,
             self._channels.close,
             self._changes.close,
@@ -161,15 +160,14 @@ class Broker:
             port=self.port,
             server=self._server,
             beats=self._beats,
-            requests=self._requests,
             flusher=self._flusher,
             mark=self._mark,
             change_role=self._change_role,
         )
 
-    async def _change_role(self, wish: RoleChange, asker: str) -> RoleChanged:
+    def _change_role(self, wish: RoleChange, asker: str) -> Steps[RoleChanged]:
         assert self._changes is not None
-        return await self._changes.change(wish, asker)
+        return self._changes.change(wish, asker)
 
     def _open_store(self) -> None:
         """Open the store, and start the threads that read from the disk."""
@@ -268,7 +266,7 @@ class Broker:
         """Bind both ports; this precedes the handlers, because message ids contain the first port."""
         settings, host = self.settings, self.listen_host
         server = Server(
-            Dispatcher(on_answered=self._counters.answered),
+            Dispatcher(world=self._world, on_answered=self._counters.answered),
             self._clock,
             connections_max=settings.connections_max,
             connections_per_address_max=settings.connections_per_address_max,

@@ -16,8 +16,7 @@ cdef class PeerEnd:
     cdef public bytes host
     cdef public bytes unread
     cdef public bint has_read
-    cdef public bint is_in_turn
-    cdef public bint is_paused
+    cdef public int state
     cdef public bint sends_alone
     cdef public bint asks_alone
     cdef public int direct_fd

@@ -12,7 +12,7 @@ from cometmq.kernel._columns cimport SendBatch
 from cometmq.kernel._lane_table cimport LaneTable
 from cometmq.kernel._layouts cimport FRAME_HEAD_SIZE
 from cometmq.kernel._taking cimport take
-from cometmq.kernel.turn_reads import DIRECT_SIZE_MAX as SIZE_MAX
+from cometmq.kernel.turn_reads import DIRECT_SIZE_MAX as SIZE_MAX, PeerState
 
 cdef extern from "<unistd.h>":
     Py_ssize_t write(int fd, const void *at, size_t size)
@@ -20,8 +20,11 @@ cdef extern from "<unistd.h>":
 cdef enum:
     LENGTH_SIZE = 4
     DIRECT_SIZE_MAX = 65536
+    QUIET = 0
+    QUEUED = 1
 
 assert DIRECT_SIZE_MAX == SIZE_MAX
+assert (QUIET, QUEUED) == (PeerState.QUIET, PeerState.QUEUED)
 
 
 cdef class TurnReads:
@@ -65,14 +68,14 @@ cdef class PeerEnd:
         cdef TurnReads turn = self.turn
         self.has_read = True
         if self.asks_alone:
-            self.asks_alone = not (self.is_in_turn or self.is_paused) and turn.answer_ahead(data, self)
+            self.asks_alone = self.state == QUIET and turn.answer_ahead(data, self)
             if self.asks_alone:
                 return
-        if self.is_in_turn or not self.sends_alone or self.unread:
-            self.read_otherwise(data)
+        if self.state != QUIET:
+            self.read_more(data)
             return
         self.unread = data
-        self.is_in_turn = True
+        self.state = QUEUED
         turn._add(self)
         turn.size += PyBytes_GET_SIZE(data)
         if turn.lone_reads:
@@ -83,8 +86,8 @@ cdef class PeerEnd:
         if turn.size > turn.size_max:
             turn.work_off()
 
-    def read_otherwise(self, data):
-        """See `cometmq.kernel.turn_reads.PeerEnd.read_otherwise`."""
+    def read_more(self, data):
+        """See `cometmq.kernel.turn_reads.PeerEnd.read_more`."""
         raise NotImplementedError
 
     def write_at_once(self, data):
@@ -135,7 +138,7 @@ def take_reads(
         turn._forget()
         ends.append((peer, batch.count))
         peer.unread = b""
-        peer.is_in_turn = False
+        peer.state = QUIET
         turn.size -= size
 
 

@@ -7,12 +7,24 @@ handled by the subclass (`net.peer`, `net.turn`). Compiled: `_turn_reads`.
 
 import os
 from collections import deque
+from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
 # Size in bytes above which answers are written with a call that lets other threads run.
 DIRECT_SIZE_MAX = 64 << 10
 # The type of the connections: a subclass with a full implementation.
 OfPeer = TypeVar("OfPeer", bound="PeerEnd")
+
+
+class PeerState(IntEnum):
+    """A connection's states; `net.peer` has the table of its transitions (docs/design/0037-a-turn-is-a-batch.md)."""
+
+    QUIET = 0  # Nothing of it waits.
+    QUEUED = 1  # Its bytes or requests wait for their share of a read batch.
+    HELD = 2  # As QUEUED; more came meanwhile, and it is not read until all is handled.
+    PAUSED = 3  # It does not read its answers, so it is neither read nor served.
+    CLOSING = 4  # It is being closed; what waits is not handled any more.
+    CLOSED = 5  # It is gone.
 
 
 class TurnReads(Generic[OfPeer]):
@@ -43,7 +55,7 @@ class TurnReads(Generic[OfPeer]):
         raise NotImplementedError
 
     def take_alone(self) -> None:
-        """Handle a read immediately: the only one in this batch."""
+        """Handle the last read immediately: recent batches had only one."""
         raise NotImplementedError
 
     def work_off(self) -> None:
@@ -59,8 +71,7 @@ class PeerEnd:
         host: Client's address in the format of records.
         unread: Received bytes that were not handled yet.
         has_read: Whether bytes were received since the last check.
-        is_in_turn: Whether it waits for its share of a read batch.
-        is_paused: Whether it reads answers more slowly than they are written.
+        state: What it is doing, a `PeerState`.
         sends_alone: Whether its last bytes were all parsed as sends, with nothing left over: no partial frame, no answers.
         asks_alone: Whether its last bytes were a single request that is answered before the batch, with nothing left over.
             Set by the handler of such a request, and cleared by the next read that is not one.
@@ -68,30 +79,29 @@ class PeerEnd:
     """
 
     __slots__ = (
-        "asks_alone", "direct_fd", "has_read", "host", "is_in_turn", "is_paused", "sends_alone",
-        "turn", "unread",
+        "asks_alone", "direct_fd", "has_read", "host", "sends_alone", "state", "turn", "unread",
     )  # fmt: skip
 
     def __init__(self, turn: TurnReads[Any], host: bytes) -> None:
         self.turn, self.host, self.unread = turn, host, b""
-        self.has_read = self.is_in_turn = self.is_paused = False
-        self.sends_alone = self.asks_alone = False
+        self.has_read = self.sends_alone = self.asks_alone = False
+        self.state: int = PeerState.QUIET
         self.direct_fd = -1
 
     def data_received(self, data: bytes) -> None:
         """Keep received bytes for the read batch of this iteration."""
         self.has_read = True
         turn = self.turn
+        is_quiet = self.state == PeerState.QUIET
         if self.asks_alone:
-            waits = self.is_in_turn or self.is_paused
-            self.asks_alone = not waits and turn.answer_ahead(data, self)
+            self.asks_alone = is_quiet and turn.answer_ahead(data, self)
             if self.asks_alone:
                 return
-        if self.is_in_turn or not self.sends_alone or self.unread:
-            self.read_otherwise(data)
+        if not is_quiet:
+            self.read_more(data)
             return
         self.unread = data
-        self.is_in_turn = True
+        self.state = PeerState.QUEUED
         turn.fresh.append(self)
         turn.size += len(data)
         if turn.lone_reads:
@@ -102,8 +112,8 @@ class PeerEnd:
         if turn.size > turn.size_max:
             turn.work_off()
 
-    def read_otherwise(self, data: bytes) -> None:
-        """Keep or handle received bytes in any state of the connection."""
+    def read_more(self, data: bytes) -> None:
+        """Keep received bytes behind others that wait."""
         raise NotImplementedError
 
     def write_at_once(self, data: bytes | memoryview) -> None:

@@ -4,14 +4,16 @@ A change is answered and takes effect after it is on the disk: the file is writt
 crash leaves the old or the new table. Changes during a write share the next one: hundreds take as long as two.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from cometmq.codec.bodies.kv import decode_kv_file, encode_kv_file
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.steps.runner import World
+from cometmq.steps.shared import SharedSteps
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.config_file import ConfigFile
 
 # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG: "broker-a:4;broker-b:4" by topic.
@@ -22,26 +24,13 @@ Tables = Mapping[str, Mapping[str, str]]
 _Change = Callable[[Tables], Tables]
 
 
-@dataclass(slots=True)
-class _Changes:
-    """Changes that are written together.
-
-    Attributes:
-        changes: The changes in their order.
-        is_done: Whether writing was attempted.
-        error: Why writing failed, or None.
-    """
-
-    changes: list[_Change] = field(default_factory=list)
-    is_done: bool = False
-    error: OSError | None = None
-
-
 class KvConfig:
     """The tables of all namespaces."""
 
-    def __init__(self, file: ConfigFile | None) -> None:
+    def __init__(self, file: ConfigFile | None, world: World) -> None:
         """Load the tables; without a file they last as long as the process.
+
+        The steps of a write run in the `world`.
 
         Raises:
             CodecError: The file and its .bak cannot be decoded.
@@ -49,8 +38,8 @@ class KvConfig:
         """
         self._file = file
         self._tables: Tables = (file.load(decode_kv_file) if file else None) or {}
-        self._writing = asyncio.Lock()
-        self._next = _Changes()
+        self._changes: list[_Change] = []  # Those that the next write contains.
+        self._writing = SharedSteps(world, self._write)
 
     def value(self, namespace: str, key: str) -> str | None:
         """Return a value, or None."""
@@ -60,20 +49,20 @@ class KvConfig:
         """Return the table of a namespace, or None if nothing was ever put there."""
         return self._tables.get(namespace)
 
-    async def put(self, namespace: str, key: str, value: str) -> None:
+    def put(self, namespace: str, key: str, value: str) -> Steps[None]:
         """Set a value.
 
         Raises:
             RequestError: SYSTEM_ERROR: Writing failed; the old value stays in force.
         """
-        await self._keep(
+        return self._keep(
             lambda tables: {
                 **tables,
                 namespace: {**tables.get(namespace, {}), key: value},
             }
         )
 
-    async def delete(self, namespace: str, key: str) -> None:
+    def delete(self, namespace: str, key: str) -> Steps[None]:
         """Delete a value; a missing one is no error.
 
         Raises:
@@ -84,35 +73,27 @@ class KvConfig:
             table = dict(tables.get(namespace, {}))
             return tables if table.pop(key, None) is None else {**tables, namespace: table}
 
-        await self._keep(without)
+        return self._keep(without)
 
-    async def _keep(self, change: _Change) -> None:
-        batch = self._next
-        batch.changes.append(change)
-        async with self._writing:
-            if not batch.is_done:
-                self._next = _Changes()
-                await self._write(batch)
-        if batch.error is not None:
-            assert self._file is not None, "nothing else fails"
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"{self._file.path} could not be written: {batch.error.strerror}; nothing changed",
-            ) from batch.error
+    def _keep(self, change: _Change) -> Steps[None]:
+        self._changes.append(change)
+        yield from self._writing.result()
 
-    async def _write(self, batch: _Changes) -> None:
-        """Write changes to the disk, all or none."""
+    def _write(self) -> Steps[None]:
+        """Write all changes to the disk, or none."""
+        changes, self._changes = self._changes, []
         tables = self._tables
-        for change in batch.changes:
+        for change in changes:
             tables = change(tables)
         if self._file is not None and tables is not self._tables:
             try:
-                await asyncio.to_thread(_save, self._file, encode_kv_file(tables))
+                yield from elsewhere(partial(_save, self._file, encode_kv_file(tables)))
             except OSError as error:
-                batch.error = error
-        if batch.error is None:
-            self._tables = tables
-        batch.is_done = True
+                raise RequestError(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"{self._file.path} could not be written: {error.strerror}; nothing changed",
+                ) from error
+        self._tables = tables
 
 
 def _save(file: ConfigFile, text: str) -> None:

@@ -10,6 +10,7 @@ from typing import cast
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.model.address import split_address
 from cometmq.model.codes import RequestCode
+from cometmq.steps.steps import Steps, called_back
 
 # A broker that does not answer a request within this many seconds is considered hung.
 ANSWER_SECONDS = 3.0
@@ -23,7 +24,7 @@ class Presence:
     def __init__(self) -> None:
         self._asked: dict[str, asyncio.Task[bool]] = {}
 
-    async def answers(self, address: str) -> bool:
+    def answers(self, address: str) -> Steps[bool]:
         """Return whether the broker at "host:port" answers within ANSWER_SECONDS."""
         asked = self._asked.get(address)
         if asked is None:
@@ -31,8 +32,11 @@ class Presence:
                 return True
             asked = asyncio.get_running_loop().create_task(_answers(address))
             self._asked[address] = asked
-            asked.add_done_callback(lambda _task: self._asked.pop(address, None))
-        return await asyncio.shield(asked)
+            asked.add_done_callback(lambda _: self._asked.pop(address, None))
+        is_there: bool = yield from called_back(
+            lambda done: asked.add_done_callback(lambda task: done(task.result(), None))
+        )
+        return is_there
 
 
 async def _answers(address: str) -> bool:

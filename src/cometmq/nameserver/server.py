@@ -26,6 +26,7 @@ from cometmq.net.loop import beat_sleep, beat_wait
 from cometmq.net.requests import Gate
 from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
+from cometmq.steps.on_loop import LoopWorld
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.real_disk import RealDisk
@@ -141,13 +142,15 @@ class NameServer:
 
     def _dispatcher(self, gate: Gate | None) -> Dispatcher:
         path = self._settings.current.kv_config_path
-        kv = KvConfig(ConfigFile(os.path.abspath(path), RealDisk()) if path else None)  # noqa: PTH100  The disk port takes texts.
+        file = ConfigFile(os.path.abspath(path), RealDisk()) if path else None  # noqa: PTH100  The disk port takes texts.
+        world = LoopWorld()
+        kv = KvConfig(file, world)
         answers = (
             RegistrationHandlers(self.routes, kv, self._expiry, self._settings).answers,
-            RouteHandlers(self.routes, kv, self._settings, self._clock).answers,
+            RouteHandlers(self.routes, kv, self._settings, self._clock, world).answers,
             AdminHandlers(self.routes, kv, self._settings, self._conf).answers,
         )
-        return Dispatcher(request_table(answers, gate))
+        return Dispatcher(request_table(answers, gate), world=world)
 
     def _make_guard(self) -> AccessGuard:
         """Create the access gate, and follow changes in the files of accounts."""

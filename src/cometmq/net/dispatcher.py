@@ -1,22 +1,24 @@
 """Dispatch of the requests that all connections sent in one loop iteration (a read batch) to the handlers of their codes.
 
-Most handlers get one command and return its answer. A batch handler gets all commands of its codes (sends, for example)
-that came in one iteration of the loop, to store them with one write. Its `written` then runs after the answers are on
-the wire and serves waiting consumers. Requests of a connection are handled in order, but those of batch handlers last,
-and those accepted by the intake (the fast path) first.
+Most handlers get one command and return its answer, or steps that wait and then return it. A batch handler gets all commands
+of its codes (sends, for example) that came in one iteration of the loop, to store them with one write. Its `written` then
+runs after the answers are on the wire and serves waiting consumers. Requests of a connection are handled in order, but those
+of batch handlers last, and those accepted by the intake (the fast path) first.
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from inspect import isawaitable
+from collections.abc import Callable, Mapping
+from functools import partial
 from operator import itemgetter
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from cometmq.codec.remoting import Command, RawCommand
+from cometmq.kernel.turn_reads import PeerState
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
-from cometmq.model.flags import ONEWAY, RESPONSE
+from cometmq.model.errors import ConnectionLost, RequestError
+from cometmq.model.flags import RESPONSE
 from cometmq.net.answer import Answer, answer_to_error
 from cometmq.net.requests import (
     BatchHandler,
@@ -26,15 +28,26 @@ from cometmq.net.requests import (
     RequestTable,
     refuse_all,
 )
+from cometmq.steps.on_loop import LoopWorld
+from cometmq.steps.peer_bounds import PeerBounds
+from cometmq.steps.runner import StepsRun, World
+from cometmq.steps.steps import Steps
 
 if TYPE_CHECKING:
     from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
 
-# Maximum of one connection's requests in tasks. An official client has at most a few dozen.
+# Maximum of one connection's requests that wait; an official client has at most a few dozen. Maximum bytes of these, of one
+# connection and of all; a request counts REQUEST_SIZE for its header and its steps.
 PENDING_MAX = 4096
+PENDING_SIZE_MAX, PENDING_SIZE_OF_ALL = 32 << 20, 64 << 20
+REQUEST_SIZE = 2048
 _code_and_flag = itemgetter(0, 1)  # Of a RawCommand.
+PAUSED = int(PeerState.PAUSED)
+_named = (
+    tuple.__new__
+)  # Command(*values) goes through a Python function and takes three times as long.
 _TELLING_FAILED = "what follows a turn's answers failed"
 
 
@@ -50,13 +63,27 @@ class Dispatcher:
     """
 
     def __init__(
-        self, table: RequestTable | None = None, *, on_answered: OnAnswered | None = None
+        self,
+        table: RequestTable | None = None,
+        *,
+        world: World | None = None,
+        on_answered: OnAnswered | None = None,
     ) -> None:
         """Use the table; without one every request is answered with REQUEST_CODE_NOT_SUPPORTED.
 
-        `on_answered` is called for each request of a single handler; batch handlers count their requests themselves.
+        Args:
+            table: The requests with their handlers.
+            world: What the steps of requests wait with; None: the running loop and its threads.
+            on_answered: Called for each request of a single handler; batch handlers count their requests themselves.
         """
         self._on_answered = on_answered
+        self._world = world
+        self._waiting: set[StepsRun[Answer | None]] = set()
+        self._bounds = PeerBounds(
+            peer_count_max=PENDING_MAX,
+            peer_size_max=PENDING_SIZE_MAX,
+            size_max=PENDING_SIZE_OF_ALL,
+        )
         self._handlers: Mapping[int, Handler] = {}
         self._batches: Mapping[int, BatchHandler] = {}
         self.intake: Intake | None = None
@@ -147,15 +174,90 @@ class Dispatcher:
                 if batch is not latest:
                     latest, some = batch, of_peer.setdefault(batch, [])
                 some.append(command)
-            elif peer.is_paused or is_over():
+            elif peer.state >= PAUSED or is_over():
                 peer.put_back([command, *waiting])
                 break
             else:
                 handler = self._handlers.get(command[0], _not_supported)
-                run_handler(handler, Command(*command), peer, self._on_answered)
+                self.run(handler, _named(Command, command), peer)
         for batch, some in of_peer.items():
             gathered.setdefault(batch, []).append((peer, some))
         return bool(of_peer)
+
+    # --- single requests
+
+    def run(self, handler: Handler, command: Command, peer: "Peer") -> None:
+        """Run a handler and answer its request, now or when its steps have ended; errors become answers.
+
+        A request runs to its end even if its connection is closed; only its answer is dropped.
+        """
+        began = perf_counter_ns()
+        try:
+            if self._waiting:
+                self._check_room(peer)
+            outcome = handler(command, peer)
+        except Exception as error:  # noqa: BLE001  The one place where errors become answers.
+            outcome = answer_to_error(error, command)
+        if outcome.__class__ is Answer:
+            self._answer(command, peer, began, outcome)
+        elif outcome is not None:
+            self._take_steps(outcome, command, peer, began)  # type: ignore[arg-type]
+
+    def _check_room(self, peer: "Peer") -> None:
+        if self._bounds.is_full(peer):
+            raise RequestError(
+                ResponseCode.SYSTEM_BUSY,
+                f"[REJECTREQUEST]system busy: {PENDING_MAX} requests of this connection, or too many bytes of requests, "
+                "are not answered yet; wait for them",
+            )
+
+    def _answer(
+        self, command: Command, peer: "Peer", began: int, answer: Answer | None
+    ) -> None:
+        if answer is None:
+            return
+        if self._on_answered is not None:
+            self._on_answered(command[0], command[1], answer[0], perf_counter_ns() - began)
+        peer.answer(command, answer)
+
+    def _take_steps(
+        self, steps: Steps[Answer | None], command: Command, peer: "Peer", began: int
+    ) -> None:
+        """Run steps up to their first wait, and from then on in the world; many need not wait at all."""
+        try:
+            wait = next(steps)
+        except StopIteration as end:
+            self._answer(command, peer, began, end.value)
+            return
+        except Exception as error:  # noqa: BLE001  As `run`.
+            self._answer(command, peer, began, answer_to_error(error, command))
+            return
+        if self._world is None:
+            self._world = LoopWorld()
+        size = REQUEST_SIZE + len(command[7])
+        self._bounds.add(peer, size)
+
+        def ended(answer: Answer | None, error: BaseException | None) -> None:
+            self._waiting.discard(run)
+            self._bounds.give_back(peer, size)
+            if error is not None:
+                if peer.is_closed and isinstance(error, ConnectionLost):
+                    return  # It was dropped because of that.
+                answer = answer_to_error(error, command)
+            self._answer(command, peer, began, answer)
+
+        run = StepsRun(self._world, steps, ended)
+        self._waiting.add(run)
+        run.begin(wait)
+
+    async def close(self) -> None:
+        """Stop the requests that wait; work of theirs in threads runs to its end."""
+        waiting, self._waiting = self._waiting, set()
+        stopped = [asyncio.get_running_loop().create_future() for _ in waiting]
+        for run, end in zip(waiting, stopped, strict=True):
+            run.stop(partial(end.set_result, None))
+        if stopped:
+            await asyncio.wait(stopped)
 
 
 def run_batch(batch: BatchHandler, reads: list[Read]) -> None:
@@ -165,7 +267,7 @@ def run_batch(batch: BatchHandler, reads: list[Read]) -> None:
     """
     try:
         batch.handle(reads)
-    except Exception as error:  # noqa: BLE001  As run_handler.
+    except Exception as error:  # noqa: BLE001  As `Dispatcher.run`.
         for peer, commands in reads:
             refuse_all(commands, peer, error)
 
@@ -176,62 +278,6 @@ def _end_batch(batch: BatchHandler) -> None:
     except Exception:  # noqa: BLE001
         # The requests are answered already; a failing callback must not affect other handlers.
         _log.exception(_TELLING_FAILED)
-
-
-def run_handler(
-    handler: Handler, command: Command, peer: "Peer", on_answered: OnAnswered | None = None
-) -> None:
-    """Run a handler, in a task of the peer if it is asynchronous; answer with the error if it fails."""
-    began = perf_counter_ns() if on_answered is not None else 0
-    try:
-        _check_pending(peer)
-        answer = handler(command, peer)
-    except Exception as error:  # noqa: BLE001  The one place where errors become answers.
-        answer = answer_to_error(error, command)
-    if on_answered is not None and isinstance(answer, Answer):
-        on_answered(command.code, command.flag, answer.code, perf_counter_ns() - began)
-    if answer is None or command.flag & ONEWAY:
-        if isawaitable(answer):
-            peer.tasks.spawn(_settle(answer, command), f"request-{command.code}")
-        return
-    if isinstance(answer, Answer):
-        peer.answer(command, answer)
-    else:
-        work = _answer_later(answer, command, peer, on_answered, began)
-        peer.tasks.spawn(work, f"request-{command.code}")
-
-
-def _check_pending(peer: "Peer") -> None:
-    if len(peer.tasks) >= PENDING_MAX:
-        raise RequestError(
-            ResponseCode.SYSTEM_BUSY,
-            f"[REJECTREQUEST]system busy: {PENDING_MAX} requests of this connection are not "
-            "answered yet; wait for them",
-        )
-
-
-async def _answer_later(
-    work: Awaitable[Answer | None],
-    command: Command,
-    peer: "Peer",
-    on_answered: OnAnswered | None,
-    began: int,
-) -> None:
-    try:
-        answer = await work
-    except Exception as error:  # noqa: BLE001  See run_handler.
-        answer = answer_to_error(error, command)
-    if answer is not None:
-        if on_answered is not None:
-            on_answered(command.code, command.flag, answer.code, perf_counter_ns() - began)
-        peer.answer(command, answer)
-
-
-async def _settle(work: Awaitable[Answer | None], command: Command) -> None:
-    try:
-        await work
-    except Exception as error:  # noqa: BLE001  See run_handler; a oneway request has no answer.
-        answer_to_error(error, command)
 
 
 def _not_supported(command: Command, _peer: "Peer") -> Answer:

@@ -72,7 +72,7 @@ def not_quiet() -> None:
 
 
 class BeatTimers:
-    """Timers made by `beat_later`, with their clock (`broker.loop.on_loop.Timers`)."""
+    """Timers made by `beat_later`, with their clock (`steps.on_loop.Timers`)."""
 
     def __init__(self, clock: Clock) -> None:
         self.monotonic = clock.monotonic

@@ -1,8 +1,10 @@
 """An accepted connection: an asyncio protocol on one side, an interface for request handlers on the other.
 
-Received bytes wait until the current read batch is processed (net.turn). They are then decoded (wire.connection) and
-dispatched together with those of other connections, and the answers leave with one write. A peer that does not read its
-answers is not read either; its requests wait until the write buffer has drained, which bounds its memory.
+A connection is in one of six states (`PeerState`); the table below says what each event makes of each state. Received bytes
+go one of two ways to the handlers: alone, if recent batches had only one small read, or with those of other connections in
+the read batch of this iteration (net.turn). They are decoded (wire.connection), and the answers leave with one write. A peer
+that does not read its answers is not read either; its requests wait until the write buffer has drained, which bounds its
+memory.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from cometmq.codec.host import encode_host
 from cometmq.codec.remoting import Command, RawCommand, decode_command
 from cometmq.kernel import PeerEnd
+from cometmq.kernel.turn_reads import PeerState
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY
@@ -21,8 +24,7 @@ from cometmq.net.answer import Answer, answer_head, instead_of
 from cometmq.net.connections import network_of
 from cometmq.net.own_machine import is_own_machine, plain_ip
 from cometmq.net.socket_writer import SocketWriter
-from cometmq.net.tasks import Tasks
-from cometmq.net.turn import COUNT_MAX, SMALL_TURN
+from cometmq.steps.steps import Done, Steps, called_back
 from cometmq.wire.connection import Connection
 
 if TYPE_CHECKING:
@@ -43,6 +45,17 @@ REQUEST_SIZE = 2048
 # Bytes decoded at a time; 256 small sends have 64 KB.
 DECODED_SIZE = 64 << 10
 
+QUIET, QUEUED, HELD, PAUSED, CLOSING, CLOSED = map(int, PeerState)
+# What an event makes of each state, in their order (docs/design/0037-a-turn-is-a-batch.md). In the first two it is read.
+Event = tuple[int, int, int, int, int, int]
+MORE_CAME: Event = QUEUED, HELD, HELD, PAUSED, CLOSING, CLOSED
+SOME_LEFT: Event = QUEUED, QUEUED, HELD, PAUSED, CLOSING, CLOSED
+ALL_HANDLED: Event = QUIET, QUIET, QUIET, PAUSED, CLOSING, CLOSED
+ANSWERS_PILE_UP: Event = PAUSED, PAUSED, PAUSED, PAUSED, CLOSING, CLOSED
+ANSWERS_LEFT: Event = QUIET, QUEUED, HELD, HELD, CLOSING, CLOSED
+CLOSE: Event = CLOSING, CLOSING, CLOSING, CLOSING, CLOSING, CLOSED
+LOST: Event = CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED
+
 
 class Peer(PeerEnd, asyncio.Protocol):
     """A client, broker or tool that connected to this server.
@@ -58,22 +71,20 @@ class Peer(PeerEnd, asyncio.Protocol):
         has_signed: Whether any of its requests had a valid signature.
         signed_by: User who signed last. Only the gate (access.gate) may read this: when a handler runs, the next
             request may have changed it. Handlers get their asker as an argument.
-        is_closed: Whether the connection is gone.
         on_close: Callbacks that get the peer once when the connection is gone.
         network: Network that the connection counts towards (`net.connections`).
         partial_size: Bytes received of an incomplete frame.
         has_spoken: Whether it had sent anything by the last check for silent connections.
         silent_since: Monotonic time in seconds of the last check that found new bytes.
-        tasks: Background tasks that are cancelled with the connection.
+        dispatcher: Calls the handlers of its requests.
     """
 
     # Without slots this many attributes would use a dictionary of 3 KB, parts of which are read for each message.
     __slots__ = (
-        "_backlog", "_dispatcher", "_gathered", "_gathered_size", "_has_unread",
-        "_is_gathering", "_is_held", "_is_unwanted", "_joined", "_joined_at", "_server",
-        "_transport", "_turn", "_wire", "_writer", "address", "has_signed",
-        "has_spoken", "ip", "is_closed", "is_encrypted", "is_on_own_machine",
-        "network", "on_close", "partial_size", "signed_by", "silent_since", "tasks",
+        "_backlog", "_gathered", "_gathered_size", "_has_unread", "_is_gathering", "_joined",
+        "_joined_at", "_server", "_transport", "_turn", "_wire", "_writer", "address",
+        "dispatcher", "has_signed", "has_spoken", "ip", "is_encrypted", "is_on_own_machine",
+        "network", "on_close", "partial_size", "signed_by", "silent_since",
     )  # fmt: skip
 
     def __init__(self, server: "Server", name: tuple[str, int], local: str) -> None:
@@ -95,26 +106,20 @@ class Peer(PeerEnd, asyncio.Protocol):
         self.is_encrypted = False
         self.signed_by: Asker | None = None
         self.has_signed = False
-        self.is_closed = False
         self.on_close: list[Callable[[Peer], None]] = []
         self.partial_size = 0
         self.has_spoken = False
         self.silent_since = server.clock.monotonic()
-        self.tasks = Tasks("peer")
         self._server = server
-        self._wire: Connection[asyncio.Future[Command]] = Connection(
-            header_size_max=HEADER_SIZE_MAX
-        )
+        self._wire: Connection[Done] = Connection(header_size_max=HEADER_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
         self._writer: SocketWriter | None = None
-        self._is_unwanted = False
         self._has_unread = False  # Whether unread answers are counted.
         self._gathered: list[bytes | memoryview] = []
         self._gathered_size = 0
         self._is_gathering = False
         self._turn = server.turn
-        self._dispatcher = server.dispatcher
-        self._is_held = False  # Not read until earlier bytes are handled.
+        self.dispatcher = server.dispatcher
         self._joined = b""  # Frames of which the intake has had a share.
         self._joined_at = 0  # Position of the next frame in it.
         self._backlog: list[RawCommand] = []  # Decoded requests, handled in shares.
@@ -127,35 +132,46 @@ class Peer(PeerEnd, asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         self._writer = SocketWriter(self._transport)
         self.is_encrypted = transport.get_extra_info("sslcontext") is not None
-        if self._is_unwanted:  # Server closing, or replaced by a newcomer.
+        if self.state == CLOSING:  # Server closing, or replaced by a newcomer.
             self._writer.abort()
 
-    def read_otherwise(self, data: bytes) -> None:
-        """Queue received bytes for the read batch; a peer that sends more meanwhile is not read until then."""
-        turn, wire = self._turn, self._wire
-        if turn.lone_reads and len(data) <= SMALL_TURN:
-            intake = self._dispatcher.intake
-            # Inlined `is_within_frame`, as this runs for each read.
-            if wire.buffered or wire.skipped:
-                data = wire.join(data)
-            if intake is None or self.partial_size:
-                commands = self._split(data, 0, COUNT_MAX)
-            elif (position := intake.take(data, 0, self, COUNT_MAX)) == len(data):
-                turn.lone_reads -= 1  # Typical for producers that do not pipeline.
-                self._dispatcher.handle_taken()
-                return
-            else:
-                commands = self._split(data, position, 0)
-            turn.handle_alone(commands or [], self, is_whole=wire.fault is None)
-            return
-        self.unread += data
-        if self.is_in_turn:
-            self._is_held, self.sends_alone = True, False
-            self._pause_reading()
-            turn.arrived(len(data))
-        else:
-            self.is_in_turn = True
-            turn.join(self, len(data))
+    # --- its state
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is gone."""
+        return self.state == CLOSED
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the peer reads answers more slowly than they are written."""
+        return self.state == PAUSED
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the peer is being read; False while unhandled requests or unread answers block it."""
+        return self.state <= QUEUED
+
+    def _on(self, event: Event) -> None:
+        """Change the state, and read the peer or not as the new one says."""
+        before, self.state = self.state, event[self.state]
+        if self.state > QUEUED:
+            self.sends_alone = False
+            if self.state >= CLOSING:
+                self.direct_fd = -1
+            elif before <= QUEUED and self._transport is not None:
+                self._transport.pause_reading()
+        elif before > QUEUED and self._transport is not None:
+            self._transport.resume_reading()
+
+    # --- reading
+
+    def read_more(self, data: bytes) -> None:
+        """Keep bytes that came while others wait; the peer is not read until all are handled."""
+        if self.state < CLOSING:
+            self.unread += data
+            self._on(MORE_CAME)
+            self._turn.arrived(len(data))
 
     def next_requests(self, count: int) -> list[RawCommand] | None:
         """Return the next requests, at most `count`; the read batch calls `end_share` after handling them.
@@ -163,8 +179,7 @@ class Peer(PeerEnd, asyncio.Protocol):
         The intake may accept some requests instead, which precede the returned ones. If it accepted all, the result is
         None and there is no share to end.
         """
-        self.is_in_turn = False
-        if self.is_paused or self.is_closed:
+        if self.state >= PAUSED:
             return []
         if self._backlog:
             # The intake must not accept requests that would overtake waiting ones.
@@ -172,6 +187,7 @@ class Peer(PeerEnd, asyncio.Protocol):
             if len(commands) < count:
                 commands += self._new_requests(0) or []
         elif (some := self._new_requests(count)) is None:
+            self.state = QUIET
             return None
         else:
             commands = some
@@ -181,16 +197,13 @@ class Peer(PeerEnd, asyncio.Protocol):
 
     def end_share(self) -> bool:
         """Resume reading if all requests are handled; return True if some are left for another share."""
-        if self.is_closed or self.is_paused:
-            return False
         if self._backlog or self.unread or self._joined:
-            self.is_in_turn = True
-            return True
-        if self._wire.fault is not None:
+            self._on(SOME_LEFT)
+            return self.state <= HELD
+        if self._wire.fault is None:
+            self._on(ALL_HANDLED)
+        elif self.state <= HELD:
             self._close_faulty()
-        elif self._is_held:
-            self._is_held = False
-            self._read_on()
         return False
 
     def put_back(self, commands: list[RawCommand]) -> None:
@@ -215,12 +228,12 @@ class Peer(PeerEnd, asyncio.Protocol):
 
     def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand] | None:
         """Offer up to `taken_max` requests to the intake and decode the rest; return None if it accepted all."""
-        intake = self._dispatcher.intake
+        intake = self.dispatcher.intake
         if data and taken_max and intake is not None:
             before = intake.count
             position = intake.take(data, position, self, taken_max)
             if position == len(data):
-                if not (self.partial_size or self._is_held):  # Nearly always.
+                if not self.partial_size and self.state == QUEUED:  # Nearly always.
                     return None
             elif intake.count - before == taken_max:
                 self._joined, self._joined_at = data, position
@@ -232,7 +245,7 @@ class Peer(PeerEnd, asyncio.Protocol):
         if buffered != self.partial_size:
             self.partial_size = buffered
             self._server.half_frames.note(self, buffered)
-            if self._is_unwanted:
+            if self.state >= CLOSING:
                 return []
         return commands
 
@@ -280,20 +293,6 @@ class Peer(PeerEnd, asyncio.Protocol):
         _log.warning("closing %s: %s", self.address, self._wire.fault)
         self.close()
 
-    @property
-    def is_read(self) -> bool:
-        """Whether the peer is being read; False while unhandled requests or unread answers block it."""
-        return not (self.is_paused or self._is_held)
-
-    def _pause_reading(self) -> None:
-        if self._transport is not None and not (self.is_closed or self._is_unwanted):
-            self._transport.pause_reading()
-
-    def _read_on(self) -> None:
-        is_open = not (self.is_closed or self._is_unwanted)
-        if self.is_read and is_open and self._transport is not None:
-            self._transport.resume_reading()
-
     def unread_size(self) -> int:
         """Return the bytes of unread answers plus the estimated size of decoded requests that wait."""
         unread = 0 if self._writer is None else self._writer.unsent
@@ -316,27 +315,22 @@ class Peer(PeerEnd, asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Stop reading from the peer, because it reads too slowly."""
-        self.is_paused, self.sends_alone = True, False
-        self._pause_reading()
+        self._on(ANSWERS_PILE_UP)
 
     def resume_writing(self) -> None:
         """Handle waiting requests and resume reading, because the peer has read its answers."""
-        self.is_paused = False
         self._note_unread()
-        # Its last share may have ended while it was paused, leaving it held.
-        if not self.is_in_turn and self.end_share():
-            self._is_held = True
-            self._turn.join(self, 0)
-        self._read_on()
+        self._on(ANSWERS_LEFT)
+        if self.end_share():
+            self._turn.join(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """Release all memory, fail pending calls with ConnectionLost and notify `on_close`."""
-        self.is_closed, self.sends_alone, self.direct_fd = True, False, -1
+        self._on(LOST)
         if self._writer is not None:
             self._writer.lost()
-        for _, waiter in self._wire.close():
-            if not waiter.done():
-                waiter.set_exception(ConnectionLost(f"{self.address} closed the connection"))
+        for _, done in self._wire.close():
+            done(None, ConnectionLost(f"{self.address} closed the connection"))
         self._server.half_frames.note(self, 0)
         self._server.unread_answers.note(self, 0)
         self._forget_unread()
@@ -345,7 +339,6 @@ class Peer(PeerEnd, asyncio.Protocol):
         for callback in self.on_close:
             callback(self)
         self.on_close.clear()
-        self._server.tasks.spawn(self.tasks.close(), "close-peer")
 
     # --- interface for handlers
 
@@ -354,18 +347,24 @@ class Peer(PeerEnd, asyncio.Protocol):
         self._is_gathering, self.direct_fd = True, -1
 
     def write(self, data: bytes | memoryview) -> None:
-        """Send whole frames; within a read batch they are collected for one write."""
-        if self.is_closed:
+        """Send whole frames; they are collected for one write at the end of the read batch or of the loop iteration."""
+        if self.state >= CLOSING:
             return
         self._gathered.append(data)
         self._gathered_size += len(data)
-        if not self._is_gathering or self._gathered_size > GATHER_SIZE_MAX:
+        self._send_or_gather()
+
+    def _send_or_gather(self) -> None:
+        if self._gathered_size > GATHER_SIZE_MAX:
             self._send_gathered()
+        elif not self._is_gathering:
+            self.gather()
+            self._turn.flush_soon(self)
 
     def write_otherwise(self, data: bytes | memoryview) -> None:
         """Write directly to the socket after what was collected; unsent bytes follow later (see `PeerEnd`)."""
         writer = self._writer
-        if writer is None or self.is_closed:
+        if writer is None or self.state >= CLOSING:
             return
         if self._gathered:
             self._gathered.append(data)
@@ -380,7 +379,7 @@ class Peer(PeerEnd, asyncio.Protocol):
     def write_pieces_at_once(self, pieces: list[bytes | memoryview], size: int) -> None:
         """Send the pieces of one frame, `size` bytes in total, as `write_at_once` does."""
         writer = self._writer
-        if writer is None or self.is_closed:
+        if writer is None or self.state >= CLOSING:
             return
         if self._gathered:
             self.write_at_once(b"".join(pieces))
@@ -405,13 +404,10 @@ class Peer(PeerEnd, asyncio.Protocol):
 
     def _send_gathered(self) -> None:
         data, writer = self._take_gathered(), self._writer
-        if writer is None or self.is_closed:
+        if writer is None or self.state >= CLOSING:
             return
         self.direct_fd = -1
-        if len(data) > GATHER_SIZE_MAX:
-            writer.write_now(data)
-        else:  # Further pieces may follow; the transport joins them.
-            writer.write(data)
+        writer.write_now(data)
         if writer.unsent > UNREAD_SHARE:
             self._note_unread()
 
@@ -419,61 +415,62 @@ class Peer(PeerEnd, asyncio.Protocol):
         """Answer a request, now or later; if the answer cannot be encoded, send an error instead."""
         if command[1] & ONEWAY:
             return
-        body = answer.body
+        body = answer[3]
         pieces = body if isinstance(body, list) else [body] if body else []
-        size = sum(map(len, pieces))
+        size = sum(map(len, pieces)) if pieces else 0
         try:
             head = answer_head(command, answer, size)
         except Exception as error:  # noqa: BLE001  Must not affect other requests or connections.
             head, pieces, size = answer_head(command, instead_of(error, command), 0), [], 0
-        if self.is_closed:
+        if self.state >= CLOSING:
             return
         self._gathered.append(head)
         self._gathered += pieces
         self._gathered_size += len(head) + size
-        if not self._is_gathering or self._gathered_size > GATHER_SIZE_MAX:
-            self._send_gathered()
+        if self._gathered_size > GATHER_SIZE_MAX or not self._is_gathering:
+            self._send_or_gather()
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
         """Send a oneway request to the peer."""
         self.write(self._wire.oneway(Command(int(code), fields=fields, body=body)))
 
-    async def call(
+    def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
-    ) -> Command:
+    ) -> Steps[Command]:
         """Send a request to the peer and return its answer.
 
         Raises:
             RequestTimeout: No answer within `timeout_ms`.
             ConnectionLost: The connection was lost.
         """
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Command] = loop.create_future()
+        if self.state >= CLOSING:
+            raise ConnectionLost(f"{self.address} closed the connection")
+        command = Command(int(code), fields=fields, body=body)
         deadline = self._server.clock.monotonic() + timeout_ms / 1000
-        self.write(
-            self._wire.request(
-                Command(int(code), fields=fields, body=body), waiter, deadline=deadline
-            )
-        )
+
+        def begin(done: Done) -> None:
+            self.write(self._wire.request(command, done, deadline=deadline))
+
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await waiter
+            answer: Command = yield from called_back(begin, timeout_ms / 1000)
         except TimeoutError:
             self._wire.expire(deadline)
             raise RequestTimeout(
                 f"{self.address} did not answer request {code} within {timeout_ms} ms"
             ) from None
+        return answer
 
     def take_answer(self, command: RawCommand) -> None:
         """Deliver the peer's answer to one of our requests."""
-        waiter = self._wire.take(command[2])
-        if waiter is not None and not waiter.done():
-            waiter.set_result(Command(*command))
+        done = self._wire.take(command[2])
+        if done is not None:
+            done(Command(*command), None)
 
     def close(self) -> None:
         """Close the connection after sending what was already written."""
-        self._is_unwanted, self.direct_fd = True, -1
-        if self._writer is not None and not self.is_closed:
+        self.flush()
+        self._on(CLOSE)
+        if self._writer is not None and self.state == CLOSING:
             self._writer.close()
 
     def drop(self, why: str) -> None:
@@ -483,6 +480,6 @@ class Peer(PeerEnd, asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection immediately; unsent answers are lost."""
-        self._is_unwanted, self.direct_fd = True, -1
-        if self._writer is not None and not self.is_closed:
+        self._on(CLOSE)
+        if self._writer is not None and self.state == CLOSING:
             self._writer.abort()

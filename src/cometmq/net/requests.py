@@ -6,7 +6,7 @@ runs, for single requests and batches. Handlers of unrestricted codes are used w
 not checked twice (docs/design/0044-one-table-of-requests.md).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from cometmq.codec.remoting import Command, RawCommand
@@ -25,12 +25,15 @@ from cometmq.model.rights import (
     topic_access,
 )
 from cometmq.net.answer import Answer, answer_to_error
+from cometmq.steps.steps import Steps
 
 if TYPE_CHECKING:
     from cometmq.net.peer import Peer
 
-Handler = Callable[[Command, "Peer"], Awaitable[Answer | None] | Answer | None]
-AskedHandler = Callable[[Command, "Peer", Asker], Awaitable[Answer | None] | Answer | None]
+# What a handler returns: an answer, steps that wait and return one, or None if the request is held and answered later.
+Outcome = Answer | Steps[Answer] | Steps[Answer | None] | None
+Handler = Callable[[Command, "Peer"], Outcome]
+AskedHandler = Callable[[Command, "Peer", Asker], Outcome]
 # The requests of one connection in a read batch.
 Read = tuple["Peer", list[RawCommand]]
 # Sends bytes to a connection.
@@ -55,7 +58,7 @@ class WithAsker(NamedTuple):
 
     Attributes:
         handler: Called with the asker of this request. The connection does not know it, because pipelined requests may
-            be signed by different users and a coroutine runs after later ones have been checked.
+            be signed by different users and steps run on after later ones have been checked.
     """
 
     handler: AskedHandler
@@ -328,9 +331,7 @@ def _gated(handler: Handler | WithAsker, rule: RequestRule, gate: Gate | None) -
     if isinstance(handler, WithAsker):
         with_asker = handler.handler
 
-        def name_asker(
-            command: Command, peer: "Peer"
-        ) -> Awaitable[Answer | None] | Answer | None:
+        def name_asker(command: Command, peer: "Peer") -> Outcome:
             asker = EVERYBODY if gate is None else gate.check(rule, command, peer)
             return with_asker(command, peer, asker)
 
@@ -338,7 +339,7 @@ def _gated(handler: Handler | WithAsker, rule: RequestRule, gate: Gate | None) -
     if gate is None:
         return handler
 
-    def pass_gate(command: Command, peer: "Peer") -> Awaitable[Answer | None] | Answer | None:
+    def pass_gate(command: Command, peer: "Peer") -> Outcome:
         gate.check(rule, command, peer)
         return handler(command, peer)
 

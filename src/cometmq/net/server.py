@@ -155,6 +155,7 @@ class Server:
         for peer in self._connections:
             peer.abort()  # It does not read its answers.
         await self._wait_gone()
+        await self.dispatcher.close()
         for end in (self._end_look, self._end_greeting):
             if end is not None:
                 end()

@@ -18,7 +18,6 @@ from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.requests import Read
 
 if TYPE_CHECKING:
-    from cometmq.codec.remoting import RawCommand
     from cometmq.net.peer import Peer
 
 # Bytes up to which a batch is handled without checking the time: 60 requests without a body.
@@ -66,17 +65,15 @@ class Turn(TurnReads["Peer"]):
         self._late: deque[Peer] = deque()
         self._ends = 0.0  # Monotonic time in seconds when single handlers must stop.
         self._is_cut = False
+        self._to_flush: list[Peer] = []
         self._count, self._pace = SHARE_MIN, PACE_MIN
 
-    def join(self, peer: "Peer", size: int) -> None:
-        """Queue a peer for this batch; `size` is the bytes it just delivered, or 0 if it only has requests left over."""
+    def join(self, peer: "Peer") -> None:
+        """Queue a peer with requests left over."""
         self.lone_reads = 0
-        (self.fresh if size else self._late).append(peer)
+        self._late.append(peer)
         if not self.is_due:
             self.begin_soon()
-        self.size += size
-        if self.size > WAITING_BYTES_MAX:
-            self.work_off()
 
     def begin_soon(self) -> None:
         """Schedule the batch for the next loop iteration."""
@@ -103,43 +100,45 @@ class Turn(TurnReads["Peer"]):
         self.ahead_size -= size + AHEAD_COST
         return size > 0
 
+    def flush_soon(self, peer: "Peer") -> None:
+        """Send what a peer collects from now on with one write, at the start of the next iteration."""
+        if not self._to_flush:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._to_flush.append(peer)
+
+    def _flush(self) -> None:
+        peers, self._to_flush = self._to_flush, []
+        for peer in peers:
+            peer.flush()
+
     def take_alone(self) -> None:
-        """Handle the only read of a batch, usually one send of a producer that does not pipeline."""
+        """Handle the last read now, as recent batches had only one; if time runs out, the rest waits for a batch."""
+        self.lone_reads -= 1
+        if self.size > SMALL_TURN:
+            self.lone_reads = 0
+            if not self.is_due:
+                self.begin_soon()
+            return
         intake = self._dispatcher.intake
-        if intake is not None and self.size <= SMALL_TURN:
+        if intake is not None and self.fresh[0].sends_alone:
             intake.take_reads(self, 1, 0)
             if not self.fresh:
-                self.lone_reads -= 1
                 self._dispatcher.handle_taken()
                 return
         peer = self.fresh.pop()
-        data, peer.unread = peer.unread, b""
-        self.size -= len(data)
-        peer.is_in_turn = peer.sends_alone = False
-        peer.read_otherwise(data)
-
-    def handle_alone(
-        self, commands: "list[RawCommand]", peer: "Peer", *, is_whole: bool
-    ) -> None:
-        """Handle a small read now, after what the intake accepted of it; if time runs out, the rest waits for a batch.
-
-        If `is_whole` is False, a frame is invalid: nothing after it can be decoded and the connection is closed.
-        """
-        intake = self._dispatcher.intake
-        is_taken = intake is not None and intake.count > 0
-        if not (commands or is_taken) and is_whole:
+        commands = peer.next_requests(COUNT_MAX)
+        if commands is None:
+            self._dispatcher.handle_taken()
             return
-        self.lone_reads -= 1
-        is_one = len(commands) == 1 and is_whole and not is_taken
-        if is_one and self._dispatcher.handle_one(commands, peer):
-            return
-        self._is_cut = False
-        self._ends = self._clock.monotonic() + SINGLE_SECONDS
-        self._dispatcher.handle([(peer, commands)], self._is_over)
+        is_one = len(commands) == 1 and not (intake is not None and intake.count)
+        if not (is_one and self._dispatcher.handle_one(commands, peer)):
+            self._is_cut = False
+            self._ends = self._clock.monotonic() + SINGLE_SECONDS
+            self._dispatcher.handle([(peer, commands)], self._is_over)
+            if self._is_over():
+                self.lone_reads = 0  # Others may wait meanwhile.
         if peer.end_share():
-            self.join(peer, 0)
-        elif self._is_over():
-            self.lone_reads = 0  # Others may wait meanwhile.
+            self.join(peer)
 
     def cut(self) -> None:
         """End this batch early: connections were closed, and their memory is freed only in the next iteration."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cometmq.broker.tables.client_peer import ClientPeer
 from cometmq.broker.tables.members import Client
 from cometmq.model.rights import EVERYBODY
+from cometmq.steps.steps import Steps
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0xC3, 0x50])
 
@@ -53,12 +54,13 @@ class HandClientPeer:
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
         self.told.append(Asked(code, fields, body))
 
-    async def call(
+    def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
-    ) -> HandAnswer:
+    ) -> Steps[HandAnswer]:
         self.asked.append(Asked(code, fields, body))
         if isinstance(self.answer, Exception):
             raise self.answer
+        yield from ()
         return self.answer
 
     def close(self) -> None:

@@ -21,7 +21,9 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.queue import MessageQueue
 from cometmq.model.shares import allocate_for_pop
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps
 from tests.support.hand_clock import HandClock
+from tests.support.steps import run
 from tests.unit.broker.conftest import serve
 from tests.unit.broker.parts_by_hand import load_tables, parts_by_hand
 from tests.unit.broker.test_sends import short_fields
@@ -124,8 +126,9 @@ async def test_a_route_is_believed_for_a_while_and_own_queues_are_given_without_
     asked: list[str] = []
     routes = [QUEUES[:3], QUEUES[:2], None]
 
-    async def ask_route(topic: str) -> list[MessageQueue] | None:
+    def ask_route(topic: str) -> Steps[list[MessageQueue] | None]:
         asked.append(topic)
+        yield from ()
         return routes[len(asked) - 1]
 
     clock = HandClock()
@@ -137,6 +140,7 @@ async def test_a_route_is_believed_for_a_while_and_own_queues_are_given_without_
         counts = []
         for seconds in (0.0, ROUTE_SECONDS - 0.1, 0.1, ROUTE_SECONDS):
             clock.turn(seconds)
-            counts.append(len(await shares.assign(query) or ()))
+            share = await run(shares.assign(query))
+            counts.append(len(share or ()))
         await parts.topics.close()
     assert (counts, asked) == ([3, 3, 2, 1], ["Orders"] * 3)

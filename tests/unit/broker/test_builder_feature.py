@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cometmq.broker.features import FEATURES
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
 from cometmq.model.codes import RequestCode
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.steps import Steps, elsewhere
 from tests.support.log_builder import PlacesBuilder
 from tests.support.request_fields import send_fields
 from tests.unit.broker.conftest import eventually, serve

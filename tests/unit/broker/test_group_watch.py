@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from cometmq.broker.loop.runner import KeptMachine
 from cometmq.broker.registration.group_watch import OLD_PERIOD_SECONDS, Fence, GroupWatch
 from cometmq.codec.bodies.member_group import encode_member_group
 from cometmq.codec.headers.nameserver import BrokerIdentity
@@ -14,6 +13,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import ConnectionLost
 from cometmq.model.route import BrokerData
+from cometmq.steps.runner import KeptMachine
 from cometmq.store.running_flags import RunningFlag, RunningFlags
 from tests.support.hand_world import HandWorld
 

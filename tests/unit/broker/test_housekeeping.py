@@ -12,7 +12,6 @@ import pytest
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.housekeeping import MEMBERS_SECONDS, PERIOD_SECONDS, Housekeeping
-from cometmq.broker.loop.on_loop import LoopWorld, Machines
 from cometmq.broker.tables.locks import LOCK_SECONDS, QueueLocks
 from cometmq.broker.tables.long_polls import LongPolls
 from cometmq.broker.tables.members import Client, Members
@@ -20,6 +19,7 @@ from cometmq.broker.tables.saving import Saver
 from cometmq.model.queue import MessageQueue
 from cometmq.model.rights import EVERYBODY
 from cometmq.net.loop import loop_clock
+from cometmq.steps.on_loop import LoopWorld, Machines
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.real_disk import RealDisk

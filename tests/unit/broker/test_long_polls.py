@@ -16,20 +16,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.store.consume_queue import ConsumeQueue
 from tests.support.hand_clock import HandClock
-
-
-class ByHand:
-    """Somebody who asks, without a connection."""
-
-    def __init__(self, owner: str = "one") -> None:
-        self.owner = owner
-        self.is_gone = False
-
-    def hold(self) -> None:
-        """Nothing is kept of a frame that there is not."""
-
-    def answer(self, work: Callable[[], object]) -> None:
-        raise AssertionError("a machine answers nobody by itself")
+from tests.unit.broker.list_caller import ListCaller
 
 
 class Bench:
@@ -49,7 +36,7 @@ class Bench:
             topic="Orders", queue_id=0, queue_offset=0, max_msg_nums=1, sys_flag=2, **fields
         )
         pull = HeldPull(
-            request, caller or ByHand(), codes, self.clock.monotonic() + seconds, self.done
+            request, caller or ListCaller(), codes, self.clock.monotonic() + seconds, self.done
         )
         self.polls.hold(queue or self.queue, pull)
         return pull
@@ -108,7 +95,7 @@ def test_a_queue_that_is_deleted_is_waited_for_no_more(bench):
 
 
 def test_who_is_gone_is_forgotten_and_not_answered(bench):
-    caller = ByHand()
+    caller = ListCaller()
     bench.hold(caller=caller)
     caller.is_gone = True
     bench.pass_time(0)
@@ -133,7 +120,7 @@ def test_a_pull_that_waits_on_is_found_by_the_next_arrival(bench):
         if len(again) == 1:
             bench.polls.hold(bench.queue, pull)
 
-    pull = HeldPull(bench.hold().request, ByHand(), None, 20.0, wait_on)
+    pull = HeldPull(bench.hold().request, ListCaller(), None, 20.0, wait_on)
     bench.polls.hold(bench.queue, pull)
     bench.polls.arrived(bench.queue, [1])
     assert (again, len(bench.polls)) == ([pull], 1)
@@ -173,7 +160,7 @@ def test_one_owner_may_let_so_many_wait_and_others_still_may(bench):
     with pytest.raises(RequestError) as refused:
         bench.hold()
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
-    bench.hold(caller=ByHand("two"))
+    bench.hold(caller=ListCaller("two"))
     bench.polls.arrived(bench.queue, [1])
     bench.hold()  # What was answered counts no more.
 
@@ -244,7 +231,7 @@ def test_whatever_comes_in_whatever_order_each_goes_out_once_and_when_it_is_due(
         match event:
             case ("hold", place, code, seconds):
                 codes = None if code is None else frozenset({code})
-                pull = bench.hold(codes, seconds, ByHand(), queues[place])
+                pull = bench.hold(codes, seconds, ListCaller(), queues[place])
                 waiting.append((pull, place))
             case ("arrive", place, code):
                 bench.polls.arrived(queues[place], [code])

@@ -6,7 +6,6 @@ import pytest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import NoOpTracer
 
-from cometmq.broker.loop.steps import Steps
 from cometmq.broker.metrics.collector import headers_of, target_of
 from cometmq.broker.metrics.metric_table import METRICS
 from cometmq.broker.metrics.otlp_points import POINTS_AT_ONCE, MetricPoints, instrument_of
@@ -14,6 +13,7 @@ from cometmq.broker.metrics.page import Buckets, Source
 from cometmq.broker.metrics.stored_spans import PIECE_SIZE, SpanScan, StoredSpans
 from cometmq.broker.settings.metrics_keys import MetricsExporter
 from cometmq.model.errors import SettingsError
+from cometmq.steps.steps import Steps
 from tests.unit.broker.conftest import serve
 
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import pytest
 
-from cometmq.broker.loop.runner import REST_SECONDS, KeptMachine
 from cometmq.broker.registration import registrar as registrar_module
 from cometmq.broker.registration import registration_body
 from cometmq.broker.registration.registrar import (
@@ -22,6 +21,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import ConnectionLost
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.runner import REST_SECONDS, KeptMachine
 from tests.support.hand_world import HandWorld
 from tests.unit.broker.client_by_hand import HandAnswer
 
@@ -189,14 +189,15 @@ def test_changes_that_come_while_one_is_told_are_told_together():
     assert bench.nameservers.codes("two") == [REGISTER, REGISTER]
 
 
-def test_a_change_waits_for_the_answers_of_those_that_are_up_and_not_for_ever():
+@pytest.mark.parametrize("limit", [(), (1.0,)])
+def test_a_change_waits_for_the_answers_of_those_that_are_up_and_not_for_ever(limit):
     bench = Bench()
     bench.nameservers.down = {"two"}
     bench.started()
     bench.nameservers.silent = {"one", "two"}
     bench.nameservers.down = set()
-    told = bench.world.begin(bench.registrar.register())
-    bench.world.pass_time(CHANGE_SECONDS_MAX - 0.1)
+    told = bench.world.begin(bench.registrar.register(*limit))
+    bench.world.pass_time((*limit, CHANGE_SECONDS_MAX)[0] - 0.1)
     assert not told.is_over
     bench.world.pass_time(0.2)
     told.get()

@@ -9,6 +9,7 @@ import pytest
 from cometmq.broker.tables.replication_state import CopyState, ReplicationState
 from cometmq.broker.tables.table_copies import TABLES, TableCopies
 from cometmq.model.codes import RequestCode as Code
+from tests.support.steps import run
 
 
 class Slave:
@@ -37,7 +38,7 @@ async def test_a_deletion_names_the_slaves_that_were_there_and_are_away(
             copies.asked(code, slave, peer)
     connected.clear()
     with caplog.at_level(logging.WARNING):
-        await copies.deleted(Code.GET_ALL_TOPIC_CONFIG, "orders")
+        await run(copies.deleted(Code.GET_ALL_TOPIC_CONFIG, "orders"))
     assert "orders is deleted while the slaves with these ids are not connected: 1, 2" in (
         caplog.text
     )

@@ -10,7 +10,7 @@ import pytest
 
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import TurnReads
-from cometmq.kernel.turn_reads import DIRECT_SIZE_MAX
+from cometmq.kernel.turn_reads import DIRECT_SIZE_MAX, PeerState
 from cometmq.model.rights import Right
 from cometmq.net.answer import Answer
 from cometmq.net.peer import DECODED_SIZE, Peer
@@ -70,7 +70,7 @@ class Taking:
                 return
             turn.fresh.popleft()
             self.alone.append(self._taken[-1][1])
-            peer.unread, peer.is_in_turn = b"", False
+            peer.unread, peer.state = b"", PeerState.QUIET
             turn.size -= len(data)
 
     def answer_ahead(self, data: bytes, _write: Any) -> int:

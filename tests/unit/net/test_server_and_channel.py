@@ -23,9 +23,12 @@ from cometmq.net.channels import Channels
 from cometmq.net.clock import SystemClock
 from cometmq.net.dispatcher import PENDING_MAX, Dispatcher
 from cometmq.net.server import Server
+from cometmq.steps.steps import Done, called_back, elsewhere, turn_end
 from tests.support.hand_clock import HandClock
 from tests.support.tables import answering, table_of
+from tests.unit.broker.conftest import eventually
 
+NOT_SUPPORTED = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 ECHO, REFUSE, FULL, BUG, LATER, NEVER, ASK_BACK = 9001, 9002, 9003, 9004, 9005, 9006, 9007
 
 
@@ -41,13 +44,13 @@ def bug(command, _peer):
     raise ZeroDivisionError("/secret/path")
 
 
-async def later(command, _peer):
-    await asyncio.sleep(0)
+def later(command, _peer):
+    yield from turn_end()
     return Answer(0, body=[b"la", memoryview(b"ter")])
 
 
-async def ask_back(_command, peer):
-    answer = await peer.call(77, {"n": "1"}, b"ping", timeout_ms=2000)
+def ask_back(_command, peer):
+    answer = yield from peer.call(77, {"n": "1"}, b"ping", timeout_ms=2000)
     return Answer(0, body=b"you said " + answer.body)
 
 
@@ -182,7 +185,8 @@ async def test_an_answer_that_fits_no_frame_is_an_error_answer(net, kind):
     _, address, channels, dispatcher = net
     too_large = Answer(0, body=[bytes(9 << 20), bytes(9 << 20)])
 
-    async def soon(*_):
+    def soon(*_):
+        yield from turn_end()
         return too_large
 
     class Large(Batches):
@@ -352,10 +356,10 @@ async def test_a_peer_that_does_not_read_is_not_read():
 
 
 async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
-    may_answer = asyncio.Event()
+    waits: list[Done] = []
 
-    async def slow(_command, _peer):
-        await may_answer.wait()
+    def slow(_command, _peer):
+        yield from called_back(waits.append)
         return Answer()
 
     server = Server(answering({1: slow}), SystemClock())
@@ -367,11 +371,108 @@ async def test_a_peer_with_too_many_unanswered_requests_is_told_to_wait():
     ]
     refused = await asyncio.gather(*waiting[PENDING_MAX:])
     assert {answer.code for answer in refused} == {ResponseCode.SYSTEM_BUSY}
-    may_answer.set()
+    for done in waits:
+        done(None, None)
     answers = await asyncio.gather(*waiting[:PENDING_MAX])
     assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
+    assert (await channel.start_call(Command(2), timeout_ms=5000)).code == NOT_SUPPORTED
     await channels.close()
     await server.close()
+
+
+async def test_waiting_requests_are_bounded_in_bytes_and_others_are_served():
+    waits: list[Done] = []
+
+    def slow(_command, _peer):
+        yield from called_back(waits.append)
+        return Answer()
+
+    server = Server(answering({1: slow, ECHO: ANSWERS[ECHO]}), SystemClock())
+    port = await server.start("127.0.0.1", 0)
+    channels, others = Channels(SystemClock()), Channels(SystemClock())
+    channel = await channels.get(f"127.0.0.1:{port}")
+    large = bytes(15 << 20)
+    held = [channel.start_call(Command(1, body=large), timeout_ms=20_000) for _ in range(3)]
+    refused = await channel.start_call(Command(1, body=b"small"), timeout_ms=20_000)
+    assert (refused.code, len(waits)) == (ResponseCode.SYSTEM_BUSY, 3)
+    other = await others.get(f"127.0.0.1:{port}")
+    assert (await other.start_call(Command(ECHO), timeout_ms=5000)).code == 0
+    for done in waits:
+        done(None, None)
+    assert {answer.code for answer in await asyncio.gather(*held)} == {0}
+    assert (await channel.start_call(Command(ECHO), timeout_ms=5000)).code == 0
+    for each in (channels, others, server):
+        await each.close()
+
+
+async def test_a_request_runs_to_its_end_when_its_connection_is_gone():
+    """An administrator who closed the connection at once left no line in the log of who changed what."""
+    waits: list[Done] = []
+    ended: list[bool] = []
+
+    def change(_command, peer):
+        yield from called_back(waits.append)
+        ended.append(peer.is_closed)
+        return Answer()
+
+    server = Server(answering({1: change}), SystemClock())
+    port = await server.start("127.0.0.1", 0)
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(encode_command(Command(1)))
+    await eventually(lambda: waits)
+    writer.close()
+    await eventually(lambda: not server.peers)
+    (done,) = waits
+    done(None, None)
+    assert ended == [True]
+    await server.close()
+
+
+async def test_a_closing_server_stops_requests_that_wait_and_lets_threads_end():
+    ends = []
+
+    def slow(_command, _peer):
+        try:
+            yield from called_back(lambda _: None)
+        finally:
+            ends.append("stopped")
+
+    def work(_command, _peer):
+        yield from elsewhere(lambda: ends.append("worked"))
+        ends.append("never")
+
+    server = Server(answering({1: slow, 2: work, ECHO: ANSWERS[ECHO]}), SystemClock())
+    port = await server.start("127.0.0.1", 0)
+    channels = Channels(SystemClock())
+    channel = await channels.get(f"127.0.0.1:{port}")
+    channel.oneway(Command(1))
+    assert (await channel.start_call(Command(ECHO), timeout_ms=5000)).code == 0
+    channel.oneway(Command(2))
+    await asyncio.gather(channel.start_call(Command(ECHO), timeout_ms=5000))
+    await channels.close()
+    await server.close()
+    assert "stopped" in ends
+    assert "worked" in ends
+
+
+async def test_a_peer_that_has_gone_is_not_asked(net):
+    server, address, channels, dispatcher = net
+    asked = []
+
+    def ask_later(_command, peer):
+        yield from called_back(lambda done: peer.on_close.append(lambda _: done(None, None)))
+        try:
+            yield from peer.call(77, {})
+        except ConnectionLost as error:
+            asked.append(error)
+
+    dispatcher.serve(table_of(ANSWERS | {9100: ask_later}))
+    channel = await channels.get(address)
+    channel.oneway(Command(9100))
+    await channel.start_call(Command(ECHO), timeout_ms=5000)
+    for peer in server.peers:
+        peer.close()
+    await eventually(lambda: asked)
 
 
 async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not():

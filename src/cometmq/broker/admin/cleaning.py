@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.runner import NEVER
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.tables.byte_quota import ByteQuotas
 from cometmq.broker.tables.topic_limits import TopicLimits, first_kept, limited_topics
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.runner import NEVER
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)

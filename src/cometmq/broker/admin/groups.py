@@ -5,9 +5,9 @@ deletes the offsets of the groups to be left out), and copying without a topic c
 with an empty name).
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from asyncio import Future
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from cometmq.broker.admin.attributes import altered
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.members import Members
 from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topics import QUEUES_MAX, Topics
 from cometmq.codec.headers.console import CloneOffsetsRequest, CorrectionOffsetRequest
 from cometmq.codec.headers.topic import DeleteGroup
@@ -23,6 +24,7 @@ from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_group, check_group_of_clients, retry_topic
+from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -33,7 +35,7 @@ AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind all
 
 
 class GroupAdministration:
-    """The administration of groups; a change is on disk when its call returns."""
+    """The administration of groups; a change is on disk when its steps have ended."""
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class GroupAdministration:
         offsets: Offsets,
         topics: Topics,
         store: MessageStore,
-        copied: Callable[[str], Awaitable[None]] | None = None,
+        copied: Callable[[str], Steps[None]] | None = None,
     ) -> None:
         """`copied` waits until the slaves know of a deletion; None if there can be no slaves."""
         self._copied = copied
@@ -50,7 +52,7 @@ class GroupAdministration:
         self._topics = topics
         self._store = store
 
-    async def change(self, configs: Sequence[GroupConfig]) -> None:
+    def change(self, configs: Sequence[GroupConfig]) -> Steps[None]:
         """Create or change groups: all of them, or none if one is invalid.
 
         The attributes of each config are changes to the group's, with a sign before each key.
@@ -66,17 +68,16 @@ class GroupAdministration:
             wanted.append(
                 replace(config, attributes=altered(before, config.attributes.items()))
             )
-        saving: asyncio.Future[None] | None = None
+        saving = None
         for config in wanted:
             self._groups.check_room(config.name)
             saving = self._groups.put(config)
             retry = retry_topic(config.name)
             if self._topics.get(retry) is not None:
                 self._topics.ensure(retry, queues=config.retry_queues, perm=PERM_READ_WRITE)
-        if saving is not None:
-            await asyncio.shield(saving)
+        yield from saved(saving)
 
-    async def delete(self, request: DeleteGroup, asker: str) -> None:
+    def delete(self, request: DeleteGroup, asker: str) -> Steps[None]:
         """Delete a group; `asker` is for the log.
 
         Unless the request keeps the offsets, its retry topics are deleted, too, and a new group of this name starts afresh.
@@ -89,16 +90,16 @@ class GroupAdministration:
         name = request.group_name
         check_group_of_clients(name)
         _log.info("deleting group %s, asked by %s", name, asker)
-        saving: list[asyncio.Future[Any]] = []
+        saving: list[Future[Any]] = []
         if request.clean_offset:
             for topic in self._retry_topics(name):
                 self._store.delete_topic(topic)
                 saving.append(self._topics.delete(topic, end=self._store.max_offset))
             saving.append(self._topics.note_deleted_group(name, self._store.max_offset))
         saving.append(self._groups.delete(name, is_place_kept=not request.clean_offset))
-        await asyncio.shield(asyncio.gather(*saving))
+        yield from saved(*saving)
         if self._copied is not None:
-            await self._copied(name)
+            yield from self._copied(name)
 
     def _retry_topics(self, group: str) -> list[str]:
         """Return the retry topics of a group: its own, and those of the topics that it popped."""
@@ -128,10 +129,10 @@ class GroupAdministration:
             )
         return group
 
-    async def forbid(self, group: str, topic: str, *, is_readable: bool | None) -> bool:
+    def forbid(self, group: str, topic: str, *, is_readable: bool | None) -> Steps[bool]:
         """Permit or forbid a group to read a topic, or (None) change nothing; return whether it may."""
         if is_readable is not None:
-            await self._groups.permit(group, topic, is_readable=is_readable)
+            yield from saved(self._groups.permit(group, topic, is_readable=is_readable))
         return self._groups.is_readable(group, topic)
 
 

@@ -7,7 +7,6 @@ needed (Java's client would drop a larger answer).
 from collections.abc import Callable
 
 from cometmq.broker.inner.redelivery import topic_of
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.query import (
     QueryMessageRequest,
@@ -17,6 +16,7 @@ from cometmq.codec.headers.query import (
 from cometmq.codec.record import decode_record
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.message_search import FoundMessages
 from cometmq.store.message_store import MessageStore
 

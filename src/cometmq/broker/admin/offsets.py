@@ -5,7 +5,6 @@ Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
 
 from collections.abc import Mapping
 
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.offsets import BEYOND_MAX, Offsets
 from cometmq.broker.tables.topics import QUEUES_MAX, Topics
@@ -18,6 +17,7 @@ from cometmq.codec.headers.offset import (
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import check_group_of_clients
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 

@@ -8,7 +8,6 @@ notified instead, as by brokers of 4.9. Follows AdminBrokerProcessor.resetOffset
 import logging
 from typing import NamedTuple
 
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.long_polls import LongPolls
@@ -21,6 +20,7 @@ from cometmq.model.errors import RequestError
 from cometmq.model.names import check_group_of_clients
 from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)

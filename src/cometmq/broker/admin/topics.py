@@ -3,14 +3,15 @@
 Follows AdminBrokerProcessor of RocketMQ 5.3.3. A change is done when it is on disk and registered at the nameservers.
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from asyncio import Future
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cometmq.broker.admin.attributes import altered, altered_by_text
 from cometmq.broker.tables.offsets import Offsets
+from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topic_limits import limits_of
 from cometmq.broker.tables.topic_policies import (
     check_policies,
@@ -23,6 +24,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import check_topic, pop_retry_topic
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -39,8 +41,8 @@ class TopicAdministration:
         topics: Topics,
         offsets: Offsets,
         store: MessageStore,
-        announce: Callable[[], Awaitable[None]],
-        copied: Callable[[str], Awaitable[None]] | None = None,
+        announce: Callable[[], Steps[None]],
+        copied: Callable[[str], Steps[None]] | None = None,
     ) -> None:
         """`announce` registers a change at the reachable nameservers and returns when they know it.
 
@@ -52,7 +54,7 @@ class TopicAdministration:
         self._store = store
         self._announce = announce
 
-    async def change(self, request: CreateTopic) -> None:
+    def change(self, request: CreateTopic) -> Steps[None]:
         """Create or change a topic; its attributes are changes to the existing ones.
 
         Raises:
@@ -71,9 +73,9 @@ class TopicAdministration:
             attributes,
         )
         self._check(config)
-        await self._settled(self._topics.put(config))
+        yield from self._settled(self._topics.put(config))
 
-    async def change_many(self, configs: Sequence[TopicConfig]) -> None:
+    def change_many(self, configs: Sequence[TopicConfig]) -> Steps[None]:
         """Create or change topics: all of them, or none if one is invalid.
 
         The attributes of each config are changes to the topic's, with a sign before each key.
@@ -90,14 +92,14 @@ class TopicAdministration:
             )
         for config in wanted:
             self._check(config)
-        saving: asyncio.Future[None] | None = None
-        for config in wanted:
-            saving = self._topics.put(config)
-        if saving is not None:
-            await self._settled(saving)
+        if wanted:
+            # A save writes all topics, and the last one has all of them.
+            yield from self._settled([self._topics.put(config) for config in wanted][-1])
 
-    async def _settled(self, saving: "asyncio.Future[Any]") -> None:
-        await asyncio.gather(asyncio.shield(saving), self._announce())
+    def _settled(self, *saving: "Future[Any]") -> Steps[None]:
+        """Wait until changes are on disk, which is under way, and known to the nameservers."""
+        yield from self._announce()
+        yield from saved(*saving)
 
     def _check(self, config: TopicConfig) -> None:
         check_topic(config.name)
@@ -123,7 +125,7 @@ class TopicAdministration:
         if known is None or not is_batch_topic(known.attributes):
             check_queue_type(config.attributes)
 
-    async def delete(self, name: str, asker: str) -> None:
+    def delete(self, name: str, asker: str) -> Steps[None]:
         """Delete a topic, its messages, and the offsets in it; `asker` is for the log.
 
         Raises:
@@ -139,7 +141,7 @@ class TopicAdministration:
             )
         _log.info("deleting topic %s, asked by %s", name, asker)
         left: OSError | None = None
-        saving: list[asyncio.Future[Any]] = []
+        saving: list[Future[Any]] = []
         for each in (*self._pop_retry_topics(name), name):
             try:
                 self._store.delete_topic(
@@ -153,9 +155,9 @@ class TopicAdministration:
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {name} is deleted, but files of it remain: {left.strerror}",
             ) from left
-        await self._settled(asyncio.gather(*saving))
+        yield from self._settled(*saving)
         if self._copied is not None:
-            await self._copied(name)
+            yield from self._copied(name)
 
     def _pop_retry_topics(self, topic: str) -> list[str]:
         """Return the retry topics of the groups that popped a topic.

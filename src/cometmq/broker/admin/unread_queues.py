@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 

@@ -4,7 +4,6 @@ Messages before a saved offset are never delivered again. It is therefore saved 
 otherwise a power failure would lose them.
 """
 
-from cometmq.broker.loop.steps import Steps, elsewhere, on_device
 from cometmq.codec.bodies.delay_offset import (
     DelayOffsets,
     decode_delay_offsets,
@@ -12,6 +11,7 @@ from cometmq.codec.bodies.delay_offset import (
 )
 from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
+from cometmq.steps.steps import Steps, elsewhere, on_device
 from cometmq.store.config_file import ConfigFile
 
 

@@ -21,14 +21,14 @@ from cometmq.broker.inner.redelivery import (
     put_deliverable,
     real_place,
 )
-from cometmq.broker.loop.runner import NEVER
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import Record, decode_record
 from cometmq.model.clock import Clock, seconds_until
 from cometmq.model.errors import CodecError, StoreError
 from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.steps.runner import NEVER
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 

@@ -5,14 +5,14 @@ import logging
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
 from cometmq.broker.delay.levels import DelayLevelTable
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.runner import NEVER
-from cometmq.broker.loop.steps import Steps
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.codec.bodies.delay_offset import decode_delay_offsets
 from cometmq.model.codes import RequestCode
 from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.runner import NEVER
+from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
 

@@ -1,15 +1,13 @@
 """Writes the broker's own messages: retries, due delays, transaction marks, dead letters.
 
 They are stored like sends: open queue, one put, dispatch, flusher. Nothing waits here; a caller that needs its messages
-on disk awaits `flushed`.
+on disk waits for `durable`.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.loop.steps import Steps, confirmed
 from cometmq.broker.tables.lanes import Lanes
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.properties import encode_properties
@@ -19,9 +17,9 @@ from cometmq.model.frozen import dataclass
 from cometmq.model.java_hash import java_hash
 from cometmq.model.properties import TAGS
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps, confirmed
 from cometmq.store.appender import Put, PutResult
 from cometmq.store.message_store import MessageStore
-from cometmq.store.position_waiters import OnDone
 from cometmq.store.positions import Durability
 
 T = TypeVar("T")
@@ -104,7 +102,7 @@ class InnerPuts:
         self._store.dispatch_pending()
         self._on_written()
 
-    async def flushed(self, results: Sequence[PutResult]) -> None:
+    def durable(self, results: Sequence[PutResult]) -> Steps[None]:
         """Wait until messages are confirmed; with a synchronous flush, this means flushed.
 
         Replicas that are late or missing are no failure: the messages are stored, and writing them again would not help (as in
@@ -119,37 +117,9 @@ class InnerPuts:
         end = physical_offset + size
         if end <= self._store.positions.confirmed:
             return
-        durability = await _outcome(self._store.wait_confirmed, end)
-        if durability is Durability.DISK_LATE:
-            raise StoreError(f"messages up to physical offset {end}: {durability.value}")
-
-    def durable(self, results: Sequence[PutResult]) -> Steps[None]:
-        """Wait in a background job until messages are confirmed; as `flushed`.
-
-        Raises:
-            StoreError: The flush is late or failed.
-        """
-        if not results:
-            return
-        _, physical_offset, size = results[-1]
-        end = physical_offset + size
-        if end <= self._store.positions.confirmed:
-            return
         durability = yield from confirmed(end)
         if durability is Durability.DISK_LATE:
             raise StoreError(f"messages up to physical offset {end}: {durability.value}")
-
-    async def on_device(self, end_offset: int | None = None) -> bool:
-        """Wait until the log is flushed, whatever the store's flush mode.
-
-        Args:
-            end_offset: Physical offset up to which to wait; None: everything written so far.
-
-        Returns:
-            False if the flush failed or is late.
-        """
-        end = self._store.max_offset if end_offset is None else end_offset
-        return await _outcome(self._store.wait_flushed, end) is Durability.OK
 
     def _pack(self, message: InnerMessage) -> Put:
         topic = self._topics.get(message.topic.name) or message.topic
@@ -188,15 +158,3 @@ def in_parts(
         yield from in_parts(put, items[middle:])
     else:
         yield items, outcome
-
-
-async def _outcome(wait: Callable[[int, OnDone], None], end_offset: int) -> Durability:
-    """Wait until an offset is durable, and return the outcome."""
-    done: asyncio.Future[Durability] = asyncio.get_running_loop().create_future()
-
-    def ended(durability: Durability) -> None:
-        if not done.done():
-            done.set_result(durability)
-
-    wait(end_offset, ended)
-    return await done

@@ -1,21 +1,14 @@
 """Reads a queue of the broker's own, several messages at a time, from an offset to its end.
 
-Messages in memory are read directly; reads that must wait for the disk are yielded or run in a pool thread.
+Messages in memory are read directly; only reads from the disk wait.
 """
 
-import asyncio
-from concurrent.futures import Executor
-from typing import TypeVar
-
-from cometmq.broker.loop.steps import Elsewhere, Steps, elsewhere
 from cometmq.codec.record import Record, decode_records
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult
 
 _TOGETHER_MAX = 32  # Messages per read, as for a pull (maxTransferCountOnMessageInMemory).
-
-
-T = TypeVar("T")
 
 
 class QueueCursor:
@@ -25,12 +18,9 @@ class QueueCursor:
         offset: Queue offset of the next message.
     """
 
-    def __init__(
-        self, store: MessageStore, pool: Executor, topic: str, queue_id: int, *, offset: int
-    ) -> None:
+    def __init__(self, store: MessageStore, topic: str, queue_id: int, *, offset: int) -> None:
         self.offset = offset
         self._store = store
-        self._pool = pool
         self._topic = topic
         self._queue_id = queue_id
 
@@ -39,25 +29,6 @@ class QueueCursor:
         """Whether everything visible was read."""
         queue = self._store.queue(self._topic, self._queue_id)
         return queue is None or self.offset >= queue.max_offset
-
-    async def read(self) -> list[Record]:
-        """Read the next messages from a coroutine; see `next_records`."""
-        return await self._drive(self.next_records())
-
-    async def read_at(self, offset: int) -> Record | None:
-        """Read the message at an offset from a coroutine; see `record_at`."""
-        return await self._drive(self.record_at(offset))
-
-    async def _drive(self, steps: Steps[T]) -> T:
-        loop = asyncio.get_running_loop()
-        try:
-            wait = next(steps)
-            while isinstance(wait, Elsewhere):
-                wait = steps.send(await loop.run_in_executor(self._pool, wait.work))
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        raise AssertionError("reading waits for a thread alone")
 
     def next_records(self) -> Steps[list[Record]]:
         """Return the next messages, at least one unless at the end, and move after them.

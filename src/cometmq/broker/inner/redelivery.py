@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from cometmq.broker.inner.puts import InnerMessage, InnerPuts, in_parts
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.tables.topic_policies import is_batch_topic
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.record import HOST_BITS, Record, decode_record
@@ -17,6 +16,7 @@ from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.model.names import REVIVE_LOG_PREFIX, is_written_by_brokers, topic_fault
 from cometmq.model.text import plural
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.appender import PutResult
 from cometmq.store.message_search import MessageSearch
 from cometmq.store.message_store import MessageStore

@@ -1,1 +1,1 @@
-"""The broker's event loop: background jobs, threads for blocking work, time slices for long work (docs/design/0040)."""
+"""The part of the loop that the broker shares out: threads for blocking work, time slices for long work."""

@@ -1,16 +1,29 @@
 """The caller of a service and the way to answer it: all that a service knows of the client."""
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from cometmq.steps.steps import Steps
+
 T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Owner(Protocol):
+    """A connection that requests are counted by."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is closed."""
+        ...
+
+    def __hash__(self) -> int: ...
 
 
 class Caller(Protocol[T_contra]):
     """The client of one request; request handlers create it from a connection, tests from a list."""
 
     @property
-    def owner(self) -> Hashable:
+    def owner(self) -> Owner:
         """The connection whose quota of waiting requests this one counts in."""
         ...
 
@@ -23,6 +36,6 @@ class Caller(Protocol[T_contra]):
         """Keep what an answer needs, because the request will wait."""
         ...
 
-    def answer(self, work: Callable[[], T_contra | Awaitable[T_contra | None] | None]) -> None:
-        """Do `work` and answer with its result or its error; None: it continues to wait."""
+    def answer(self, work: Callable[[], T_contra | Steps[T_contra | None] | None]) -> None:
+        """Do `work`, steps of it included, and answer with its result or its error; None: it continues to wait."""
         ...

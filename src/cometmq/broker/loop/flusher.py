@@ -13,9 +13,9 @@ import logging
 from typing import Any
 
 from cometmq.broker.loop.busy_poll import BusyPoll
-from cometmq.broker.loop.runner import NEVER
 from cometmq.broker.loop.worker import start_worker
 from cometmq.model.clock import Clock
+from cometmq.steps.runner import NEVER
 from cometmq.store.checkpoint import CheckpointJob
 from cometmq.store.files_ahead import FilePlan
 from cometmq.store.message_store import MessageStore

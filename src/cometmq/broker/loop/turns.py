@@ -7,13 +7,15 @@ wait for at most one piece of such work, however many there are.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
-from cometmq.broker.loop.peer_bounds import PeerBounds
+from cometmq.broker.loop.caller import Owner
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import ConnectionLost, RequestError
+from cometmq.steps.peer_bounds import PeerBounds
+from cometmq.steps.steps import Done, Steps, Wait, called_back
 
 TURN_SECONDS = 0.005
 # Limits of waiting work. A request keeps the values of its header, above all its expression. Bytes.
@@ -23,13 +25,13 @@ SIZE_MAX = 32 << 20
 _SIZE = 1_500  # Size of a waiting request without its expression.
 
 T = TypeVar("T")
-Work = Callable[[], T | Awaitable[T]]
 
 
 class _Piece(NamedTuple):
-    work: Work[Any]
+    """Work that waits for its turn: `done` makes its steps go on."""
+
     size: int
-    done: "asyncio.Future[Any]"
+    done: Done
 
 
 class Turns:
@@ -39,36 +41,39 @@ class Turns:
         self._clock = clock
         self._spent = 0.0
         self._is_running = False
-        self._waiting: dict[Hashable, deque[_Piece]] = {}
+        self._waiting: dict[Owner, deque[_Piece]] = {}
         self._bounds = PeerBounds(
             peer_count_max=PEER_COUNT_MAX, peer_size_max=PEER_SIZE_MAX, size_max=SIZE_MAX
         )
 
-    def run(self, peer: Hashable, work: Work[T], text_size: int) -> T | Awaitable[T]:
-        """Return the result of `work`, now or in a later loop iteration.
+    def run(self, peer: Owner, work: Callable[[], T | Steps[T]], text_size: int) -> Steps[T]:
+        """Return the result of `work`, done now or in a later loop iteration.
 
         Args:
             peer: The connection that the work is for.
-            work: The work; it may return an awaitable, such as a read that waits for the disk.
+            work: The work; it may return further steps, such as a read that waits for the disk.
             text_size: Bytes of text that it keeps until then.
 
         Raises:
             RequestError: SYSTEM_BUSY, because too much work is waiting.
+            ConnectionLost: The connection was closed before its turn came.
         """
-        if not self._waiting and self._spent < TURN_SECONDS:
-            if not self._is_running:
-                self._next()
-            return self._run(work)
-        piece = _Piece(work, _SIZE + text_size, asyncio.get_running_loop().create_future())
-        self._add(peer, piece)
-        return _later(piece.done)
+        if self._waiting or self._spent >= TURN_SECONDS:
+            size = _SIZE + text_size
+            if not self._bounds.take(peer, size):
+                raise RequestError(
+                    ResponseCode.SYSTEM_BUSY,
+                    "[REJECTREQUEST]system busy: too many requests with long expressions wait; try again later",
+                )
+            yield from called_back(lambda done: self._add(peer, _Piece(size, done)))
+        began = self._clock.monotonic()
+        try:
+            found = work()
+        finally:
+            self._spend(began)
+        return (yield from self._timed(found)) if isinstance(found, Generator) else found
 
-    def _add(self, peer: Hashable, piece: _Piece) -> None:
-        if not self._bounds.take(peer, piece.size):
-            raise RequestError(
-                ResponseCode.SYSTEM_BUSY,
-                "[REJECTREQUEST]system busy: too many requests with long expressions wait; try again later",
-            )
+    def _add(self, peer: Owner, piece: _Piece) -> None:
         self._waiting.setdefault(peer, deque()).append(piece)
         if not self._is_running:
             self._next()
@@ -90,25 +95,30 @@ class Turns:
             self._bounds.give_back(peer, piece.size)
             if pieces:
                 self._waiting[peer] = pieces  # After the others.
-            if not piece.done.done():  # Otherwise its connection is closed.
-                self._finish(piece)
-        if self._waiting or self._spent:
+            gone = ConnectionLost("its turn came too late") if peer.is_closed else None
+            piece.done(None, gone)  # The steps of `run` go on and do the work.
+        if (self._waiting or self._spent) and not self._is_running:
             self._next()
 
-    def _finish(self, piece: _Piece) -> None:
-        try:
-            piece.done.set_result(self._run(piece.work))
-        except Exception as error:  # noqa: BLE001  It becomes the answer, see net.dispatcher.
-            piece.done.set_exception(error)
+    def _timed(self, steps: Steps[T]) -> Steps[T]:
+        """Run steps, and count the time that they take between their waits."""
+        go_on: Callable[[Any], Wait] = steps.send
+        result: Any = None
+        while True:
+            began = self._clock.monotonic()
+            try:
+                wait = go_on(result)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            finally:
+                self._spend(began)
+            try:
+                result, go_on = (yield wait), steps.send
+            except Exception as error:  # noqa: BLE001  The steps handle it.
+                result, go_on = error, steps.throw
 
-    def _run(self, work: Work[T]) -> T | Awaitable[T]:
-        began = self._clock.monotonic()
-        try:
-            return work()
-        finally:
-            self._spent += self._clock.monotonic() - began
-
-
-async def _later(done: "asyncio.Future[Any]") -> Any:
-    found = await done
-    return await found if isinstance(found, Awaitable) else found
+    def _spend(self, began: float) -> None:
+        self._spent += self._clock.monotonic() - began
+        if not self._is_running:
+            self._next()

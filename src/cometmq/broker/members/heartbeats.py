@@ -3,9 +3,7 @@
 Follows ClientManageProcessor of RocketMQ 5.3.3.
 """
 
-import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,6 +15,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import GROUP_LENGTH_MAX, is_system_group, length_fault, retry_topic
+from cometmq.steps.steps import Steps
 
 # `ip@instance#nanos@unit` has some 60 characters; users set the instance and the unit. A list of 10,000 members with ids
 # of this length still fits one frame.
@@ -49,9 +48,9 @@ class Heartbeats:
         groups: Groups,
         topics: Topics,
         *,
-        announce: Callable[[], Awaitable[None]],
+        announce: Callable[[float], Steps[None]],
     ) -> None:
-        """`announce` registers the broker's topics at the reachable nameservers and returns when they know them."""
+        """`announce` registers the broker's topics at the reachable nameservers, and waits some seconds at most for them."""
         self._members = members
         self._groups = groups
         self._topics = topics
@@ -59,7 +58,7 @@ class Heartbeats:
 
     def take(
         self, heartbeat: Heartbeat, client: Client
-    ) -> HeartbeatResult | Awaitable[HeartbeatResult]:
+    ) -> HeartbeatResult | Steps[HeartbeatResult]:
         """Register a client in its groups; if this creates a group, wait until the route of its retry topic is known.
 
         Raises:
@@ -71,11 +70,9 @@ class Heartbeats:
         result = self._note(heartbeat, client)
         return result if self._topics.version == version else self._when_told(result)
 
-    async def _when_told(self, result: HeartbeatResult) -> HeartbeatResult:
+    def _when_told(self, result: HeartbeatResult) -> Steps[HeartbeatResult]:
         # A hanging nameserver must not delay it: clients time out after 3 s and try again.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_TOLD_SECONDS_MAX):
-                await self._announce()
+        yield from self._announce(_TOLD_SECONDS_MAX)
         return result
 
     def _note(self, heartbeat: Heartbeat, client: Client) -> HeartbeatResult:

@@ -3,19 +3,20 @@
 Follows AdminBrokerProcessor of RocketMQ 5.3.3.
 """
 
-import asyncio
-from collections.abc import Awaitable
+from asyncio import Future
 from typing import NamedTuple
 
 from cometmq.broker.members.heartbeats import check_client_id
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.locks import QueueLocks
+from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.lock import LockRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import GROUP_LENGTH_MAX
 from cometmq.model.queue import MessageQueue
+from cometmq.steps.steps import Steps
 
 
 class LockResult(NamedTuple):
@@ -41,8 +42,8 @@ class MemberLocks:
         self._topics = topics
         self._broker_name = broker_name
 
-    def lock(self, request: LockRequest) -> LockResult | Awaitable[LockResult]:
-        """Lock the requested queues that no other member holds; the result is awaitable if locks must be saved first.
+    def lock(self, request: LockRequest) -> LockResult | Steps[LockResult]:
+        """Lock the requested queues that no other member holds; steps return the result if locks must be saved first.
 
         Raises:
             RequestError: The client id is too long, or the group does not exist.
@@ -58,7 +59,7 @@ class MemberLocks:
             queues, group=request.group, client_id=request.client_id
         )
         result = LockResult(obtained, len(request.queues) - len(queues))
-        return result if saving is None else _saved(result, saving)
+        return result if saving is None else _when_saved(result, saving)
 
     def unlock(self, request: LockRequest) -> None:
         """Release the member's locks on these queues."""
@@ -73,6 +74,6 @@ class MemberLocks:
         )
 
 
-async def _saved(result: LockResult, saving: "asyncio.Future[None]") -> LockResult:
-    await asyncio.shield(saving)
+def _when_saved(result: LockResult, saving: "Future[None]") -> Steps[LockResult]:
+    yield from saved(saving)
     return result

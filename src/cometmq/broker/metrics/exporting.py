@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.steps import Steps, called_back, elsewhere
 from cometmq.broker.metrics.page import Source
 from cometmq.broker.parts import Parts
 from cometmq.broker.settings.metrics_keys import MetricsExporter
 from cometmq.model.text import plural
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.steps import Steps, called_back, elsewhere
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData

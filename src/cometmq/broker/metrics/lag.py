@@ -6,11 +6,11 @@ Computed in steps when a page is created. The times need the log and are read in
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from cometmq.broker.loop.steps import Steps, elsewhere, turn_end
 from cometmq.broker.metrics.page import Sample
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.positions import Place
 from cometmq.model.names import is_retry_topic, is_system_group, is_system_topic
+from cometmq.steps.steps import Steps, elsewhere, turn_end
 from cometmq.store.consume_queue import ConsumeQueue
 
 # Largest number of group-topic pairs, and of queues whose times are read per page.

@@ -22,9 +22,9 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.metrics.metric_table import COUNTER, HISTOGRAM, METRICS
 from cometmq.broker.metrics.page import SCOPE, Buckets, Source, sum_of
+from cometmq.steps.steps import Steps, turn_end
 
 # A request with this many points has some 300 KB; collectors accept 4 MB by default.
 POINTS_AT_ONCE = 1_000

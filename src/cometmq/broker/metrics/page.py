@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.metrics.metric_table import HISTOGRAM, METRICS, Metric
 from cometmq.model.text import label_value
+from cometmq.steps.steps import Steps, turn_end
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SCOPE = "broker-meter"

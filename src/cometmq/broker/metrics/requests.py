@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.steps import Steps
 from cometmq.broker.metrics.broker_samples import BrokerSamples
 from cometmq.broker.metrics.exporting import Exporting
 from cometmq.broker.metrics.lag import Lags
@@ -19,6 +17,8 @@ from cometmq.broker.statistics.requests.runtime import earliest_time
 from cometmq.broker.tables.replication_state import MasterState
 from cometmq.model.errors import NetError
 from cometmq.net.http import HttpAnswer, HttpServer, words
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
 

@@ -5,14 +5,15 @@ the route comes from a nameserver; if none can be asked, only this broker's queu
 QueryAssignmentProcessor of RocketMQ 5.3.3; modes are kept in messageRequestMode.json.
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from cometmq.broker.parts import Parts
-from cometmq.broker.registration.nameserver_calls import NameserverCalls
+from cometmq.broker.registration.nameserver_calls import AskNameservers
 from cometmq.broker.settings.broker_settings import BrokerSettings
-from cometmq.broker.tables.saving import Saver
+from cometmq.broker.tables.client_peer import PeerAnswer
+from cometmq.broker.tables.saving import Saver, saved
 from cometmq.codec.bodies.assignment import (
     AVERAGELY,
     IN_CIRCLE,
@@ -31,6 +32,7 @@ from cometmq.model.errors import CodecError, NetError, RequestError
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.shares import allocate_averagely, allocate_for_pop, allocate_in_circle
+from cometmq.steps.steps import Done, Steps, called_back
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ _STRATEGIES = {AVERAGELY: allocate_averagely, IN_CIRCLE: allocate_in_circle}
 
 
 # Returns the queues of a topic on all brokers; None if unknown.
-AskRoute = Callable[[str], Awaitable[list[MessageQueue] | None]]
+AskRoute = Callable[[str], Steps[list[MessageQueue] | None]]
 
 
 class Assignments:
@@ -66,14 +68,14 @@ class Assignments:
         """Save the request modes of groups to disk."""
         await self._saver.close()
 
-    async def assign(self, query: AssignmentQuery) -> list[Assignment] | None:
+    def assign(self, query: AssignmentQuery) -> Steps[list[Assignment] | None]:
         """Return the queues that a member shall consume, with its mode; None if unknown, so that it keeps those it has."""
         mode = self._mode_of(query)
-        queues = await self._queues_of(query.topic)
+        queues = yield from self._queues_of(query.topic)
         share = self._share(query, mode, queues) if queues else None
         return None if share is None else [Assignment(queue, mode.mode) for queue in share]
 
-    async def set_mode(self, config: RequestModeConfig) -> None:
+    def set_mode(self, config: RequestModeConfig) -> Steps[None]:
         """Set whether a group pulls or pops a topic, and save that to disk.
 
         Raises:
@@ -91,7 +93,7 @@ class Assignments:
                 f"subscription group {config.group} does not exist",
             )
         self._modes[config.topic, config.group] = config
-        await asyncio.shield(self._saver.save_soon())
+        yield from saved(self._saver.save_soon())
 
     def take(self, modes: Mapping[tuple[str, str], RequestModeConfig]) -> None:
         """Replace all request modes by those of this slave's master."""
@@ -139,12 +141,12 @@ class Assignments:
 
     # --- the queues of a topic
 
-    async def _queues_of(self, topic: str) -> list[MessageQueue]:
+    def _queues_of(self, topic: str) -> Steps[list[MessageQueue]]:
         now = self._parts.clock.monotonic()
         known = self._routes.get(topic)
         if known is not None and now - known[0] < ROUTE_SECONDS:
             return known[1]
-        queues = await self._ask_route(topic)
+        queues = yield from self._ask_route(topic)
         if queues is None:
             return self._own_queues(topic)
         if len(self._routes) >= _ROUTES_MAX:
@@ -169,20 +171,23 @@ ROUTE_TIMEOUT_MS = 3_000
 class RouteLookup:
     """A lookup of routes that tries the nameservers in turn until one answers."""
 
-    def __init__(self, settings: BrokerSettings, calls: NameserverCalls) -> None:
+    def __init__(self, settings: BrokerSettings, ask: AskNameservers) -> None:
         self._settings = settings
-        self._calls = calls
+        self._ask = ask
 
-    async def read_queues(self, topic: str) -> list[MessageQueue] | None:
+    def read_queues(self, topic: str) -> Steps[list[MessageQueue] | None]:
         """Return the queues that can be consumed; None if no nameserver answers."""
-        code, fields = RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}
         for address in self._settings.nameserver_addresses:
             try:
-                answer = await self._calls.call(
-                    address, code, fields, b"", timeout_ms=ROUTE_TIMEOUT_MS
+                answer: PeerAnswer = yield from called_back(
+                    partial(self._begin, address, topic)
                 )
                 if answer.code == ResponseCode.SUCCESS:
                     return decode_topic_route(answer.body).read_queues(topic)
             except (NetError, CodecError) as error:
                 _log.warning("the route of %s from %s: %s", topic, address, error)
         return None
+
+    def _begin(self, address: str, topic: str, done: Done) -> None:
+        code, fields = RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}
+        self._ask(address, code, fields, b"", timeout_ms=ROUTE_TIMEOUT_MS, done=done)

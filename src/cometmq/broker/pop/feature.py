@@ -1,13 +1,9 @@
 """The pop feature: its requests, its background work, and the assignment of queues."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
 
 from cometmq.broker.counters.events import Gauge
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.runner import NEVER
-from cometmq.broker.loop.steps import Steps, on_device
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.assignment import Assignments, RouteLookup
@@ -28,6 +24,9 @@ from cometmq.broker.tables.master_table import MasterTable
 from cometmq.codec.bodies.assignment import RequestModeConfig, decode_request_modes
 from cometmq.model.clock import seconds_until
 from cometmq.model.codes import RequestCode
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.runner import NEVER
+from cometmq.steps.steps import Steps, on_device
 
 _PERIOD_SECONDS = PERIOD_MS / 1000
 
@@ -67,7 +66,6 @@ class PopFeature(Feature):
             waiting=self._waiting,
             check_points=self._check_points,
             orders=self._orders,
-            lend=self._lend,
         )
         acks = Acks(parts, journal=self._journal, orders=self._orders, waiting=self._waiting)
         peeking = Peeking(parts, popping, reader, self._offsets, parts.chance)
@@ -76,12 +74,9 @@ class PopFeature(Feature):
         self._machines = Machines(parts.world, "pop")
         self._is_running = False
         self.answers = {
-            **PopHandler(popping, peeking, acks, self._machines).answers,
+            **PopHandler(popping, peeking, acks).answers,
             RequestCode.ACK_MESSAGE: AckBatch(self._check_points, acks),
         }
-
-    def _lend(self, work: Callable[[], Any]) -> Awaitable[Any]:
-        return asyncio.get_running_loop().run_in_executor(self._parts.pool, work)
 
     async def start(self) -> None:
         """Restore the check points of messages that were popped before.

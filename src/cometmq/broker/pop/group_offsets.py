@@ -7,11 +7,11 @@ before it is flushed, or all of them are acknowledged. Until then only `CheckPoi
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable, Place
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.codec.headers.pop import FROM_MIN
 from cometmq.model.names import is_retry_topic
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 

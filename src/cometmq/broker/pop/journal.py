@@ -13,7 +13,6 @@ from collections import deque
 
 from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.queue_cursor import QueueCursor
-from cometmq.broker.loop.steps import Steps
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import (
     CheckPoint,
@@ -37,6 +36,7 @@ from cometmq.codec.record import Record
 from cometmq.model.errors import CodecError, StoreError
 from cometmq.model.names import REVIVE_LOG_PREFIX, pop_origin_topic
 from cometmq.model.properties import TAGS, TIMER_DELIVER_MS
+from cometmq.steps.steps import Steps
 from cometmq.store.appender import PutResult
 from cometmq.store.consume_queue import ConsumeQueue
 
@@ -70,7 +70,7 @@ class Journal:
         )  # To be rewritten: the log has lost their records.
         # The read position of each queue.
         self._cursors = [
-            QueueCursor(parts.store, parts.pool, name, queue_id, offset=self._begin(queue_id))
+            QueueCursor(parts.store, name, queue_id, offset=self._begin(queue_id))
             for queue_id in range(topic.queue_count)
         ]
 

@@ -7,13 +7,13 @@ retry topics.
 from random import Random
 from typing import NamedTuple
 
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.group_offsets import GroupOffsets
 from cometmq.broker.pop.popping import COUNT_MAX, Popping
 from cometmq.broker.pop.reading import PopReader
 from cometmq.codec.headers.pop import PeekRequest
 from cometmq.model.codes import ResponseCode
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.reader import GetStatus
 
 

@@ -4,13 +4,10 @@ Checks and codes are in the order of PopMessageProcessor and NotificationProcess
 nothing waits as long as it asks for.
 """
 
-from collections.abc import Awaitable
 from functools import partial
 from typing import NamedTuple
 
-from cometmq.broker.loop.awaiting import Lend, finish
 from cometmq.broker.loop.caller import Caller
-from cometmq.broker.loop.steps import Steps, Wait
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import OPEN_MAX, CheckPointTable
 from cometmq.broker.pop.invisible_time import check_invisible_time
@@ -29,6 +26,7 @@ from cometmq.model.names import (
     pop_retry_topic,
 )
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps
 from cometmq.store.reader import GetStatus
 
 COUNT_MAX = 32  # A check point has 32 bits.
@@ -78,7 +76,7 @@ class NoticeResult(NamedTuple):
 
 
 # None: the pop waits, and its caller is answered later.
-PopOutcome = PopResult | Awaitable[PopResult | None] | None
+PopOutcome = Steps[PopResult | None]
 
 
 class Popping:
@@ -92,16 +90,13 @@ class Popping:
         waiting: PopLongPolls,
         check_points: CheckPointTable,
         orders: Orders,
-        lend: Lend,
     ) -> None:
-        """`lend` runs a read that must wait for the disk in a thread."""
         self._parts = parts
         self._filters = Filters(parts.settings, parts.members)
         self._reader = reader
         self._waiting = waiting
         self._check_points = check_points
         self._orders = orders
-        self._lend = lend
 
     def pop(self, request: PopRequest, caller: Caller[PopResult]) -> PopOutcome:
         """Return messages, or the reason why there are none; None if the pop waits.
@@ -135,18 +130,19 @@ class Popping:
     ) -> PopOutcome:
         subscription = self._filters.subscription(request.topic, request.exp, request.exp_type)
         wanted = self._filters.filter_of(subscription, request.consumer_group, is_asked=True)
-        pop = Pop(request, wanted, topic)
+        pop = Pop(request, wanted, topic, caller)
         if len(self._check_points) >= OPEN_MAX:
             raise RequestError(
                 ResponseCode.POLLING_FULL, f"{OPEN_MAX} pops are open; acknowledge some"
             )
-        steps = self._reader.collect(pop)
-        try:
-            wait = next(steps)
-        except StopIteration as ended:
-            taken = ended.value
-            return self._found(pop, taken) if taken.count else self._hold(pop, caller, taken)
-        return self._read_cold(pop, caller, steps, wait)
+        taken = yield from self._reader.collect(pop)
+        if taken.count:
+            return self._found(pop, taken)
+        result = self._hold(pop, taken)
+        if taken.is_cold:
+            # Messages that arrived during the read have woken no pop.
+            self._waiting.wake((request.topic, request.consumer_group))
+        return result
 
     def notification(
         self, request: NotificationRequest, caller: Caller[NoticeResult]
@@ -258,23 +254,9 @@ class Popping:
 
     # --- answering, or waiting
 
-    async def _read_cold(
-        self, pop: Pop, caller: Caller[PopResult], steps: Steps[PoppedMessages], wait: Wait
-    ) -> PopResult | None:
-        """Finish a pop that reads from the disk."""
-        taken = await finish(steps, wait, self._lend)
-        if taken.count:
-            return self._found(pop, taken)
-        result = self._hold(pop, caller, taken)
-        # Messages that arrived during the read have woken no pop.
-        self._waiting.wake((pop.request.topic, pop.request.consumer_group))
-        return result
-
-    def _hold(
-        self, pop: Pop, caller: Caller[PopResult], taken: PoppedMessages
-    ) -> PopResult | None:
+    def _hold(self, pop: Pop, taken: PoppedMessages) -> PopResult | None:
         """Let a pop wait that found nothing; return its answer if it cannot wait."""
-        request = pop.request
+        request, caller = pop.request, pop.caller
         if request.poll_time <= 0:
             return self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT)
         key = (request.topic, request.consumer_group)
@@ -300,21 +282,7 @@ class Popping:
     def _try(self, pop: Pop, waiter: HeldPop) -> PopOutcome:
         topic = self.topic_of(pop.request.topic, pop.request.queue_id)
         pop = pop._replace(topic=topic)
-        steps = self._reader.collect(pop)
-        try:
-            wait = next(steps)
-        except StopIteration as ended:
-            return self._found_again(pop, waiter, ended.value)
-        return self._try_cold(pop, waiter, steps, wait)
-
-    async def _try_cold(
-        self, pop: Pop, waiter: HeldPop, steps: Steps[PoppedMessages], wait: Wait
-    ) -> PopResult | None:
-        return self._found_again(pop, waiter, await finish(steps, wait, self._lend))
-
-    def _found_again(
-        self, pop: Pop, waiter: HeldPop, taken: PoppedMessages
-    ) -> PopResult | None:
+        taken = yield from self._reader.collect(pop)
         if taken.count:
             return self._found(pop, taken)
         waiter.is_unfinished = taken.is_unfinished

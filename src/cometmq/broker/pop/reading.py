@@ -1,16 +1,17 @@
 """Reads messages for a pop from the queues of a topic and of its retry topics.
 
 A pop visits the queues, starting with a random one, until it has enough. The messages of each queue are recorded as one
-check point before they enter the answer. Reads that must wait for the disk are yielded to the caller (docs/design/0040), so a
+check point before they enter the answer. Only reads from the disk wait (docs/design/0040), so a
 pop from memory is answered at once. Follows PopMessageProcessor of RocketMQ 5.3.3.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cometmq.broker.loop.steps import Steps, elsewhere
+from cometmq.broker.loop.caller import Caller
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import CheckPoint, Place
 from cometmq.broker.pop.group_offsets import GroupOffsets
@@ -23,10 +24,11 @@ from cometmq.codec.headers.pop import PopRequest
 from cometmq.codec.properties import join_blocks
 from cometmq.codec.receipt import NORMAL, ORDER_QUEUE, Receipt, kind_of
 from cometmq.codec.record import QUEUE_OFFSET_AT, decode_record, encode_record
-from cometmq.model.errors import CodecError, StoreError
+from cometmq.model.errors import CodecError, ConnectionLost, StoreError
 from cometmq.model.names import pop_retry_topic
 from cometmq.model.properties import POP_CK
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.reader import GetResult, GetStatus
 
 _ELSEWHERE = (
@@ -45,6 +47,7 @@ class Pop(NamedTuple):
     request: PopRequest
     wanted: MessageFilter
     topic: TopicConfig
+    caller: Caller[Any]
 
 
 @dataclass(slots=True)
@@ -63,6 +66,7 @@ class PoppedMessages:
         left: Number of further messages.
         budget: The time that is left for examining messages.
         is_unfinished: Whether some messages were not examined.
+        is_cold: Whether some messages were read from the disk, so that others may have arrived meanwhile.
         began: When the pop arrived, monotonic seconds.
     """
 
@@ -77,6 +81,7 @@ class PoppedMessages:
     order_counts: list[tuple[str, str, int]] = field(default_factory=list)
     left: int = 0
     is_unfinished: bool = False
+    is_cold: bool = False
     began: float = 0.0
 
 
@@ -232,14 +237,29 @@ class PopReader:
             result = self._store.get(topic, queue_id, offset, max_count=count, match=codes)
             if result.cold is None:
                 return result
-            found = yield from elsewhere(result.cold)
+            found = yield from self._read_cold(pop, taken, result.cold)
             self._parts.counters.count_from_disk(
                 topic, pop.request.consumer_group, found.message_count, found.size
             )
             return found
         size_max = self._settings.transfer_bytes_in_memory
         wanted = ReadRequest(topic, queue_id, offset, count, size_max, passes)
-        return (yield from FilteredRead(self._store, wanted, taken.budget).steps())
+        lend = partial(self._read_cold, pop, taken)
+        return (yield from FilteredRead(self._store, wanted, taken.budget, lend).steps())
+
+    def _read_cold(
+        self, pop: Pop, taken: PoppedMessages, cold: Callable[[], GetResult]
+    ) -> Steps[GetResult]:
+        """Read from the disk; a client that went away meanwhile gets nothing, so that others need not wait for it.
+
+        Raises:
+            ConnectionLost: It went away.
+        """
+        taken.is_cold = True
+        found = yield from elsewhere(cold)
+        if pop.caller.is_gone:
+            raise ConnectionLost("it went away before it got its messages")
+        return found
 
     # --- what was read
 

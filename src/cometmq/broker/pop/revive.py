@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.queue_cursor import QueueCursor
 from cometmq.broker.inner.redelivery import once_more
-from cometmq.broker.loop.steps import Steps
 from cometmq.broker.parts import Parts
 from cometmq.broker.pop.check_points import CheckPoint, PointState
 from cometmq.broker.pop.journal import Journal
@@ -26,6 +25,7 @@ from cometmq.model.names import (
 )
 from cometmq.model.properties import FIRST_POP_TIME
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Revive:
     def _read(self, point: CheckPoint) -> Steps[list[Record]]:
         """Read the remaining messages of a check point; deleted ones are left out."""
         body, parts = point.body, self._parts
-        cursor = QueueCursor(parts.store, parts.pool, body.topic, body.queue_id, offset=0)
+        cursor = QueueCursor(parts.store, body.topic, body.queue_id, offset=0)
         records = []
         for offset in point.left():
             record = yield from cursor.record_at(offset)

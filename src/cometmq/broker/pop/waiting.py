@@ -7,17 +7,18 @@ machine (docs/design/0044) without I/O of its own. Follows PopLongPollingService
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import IntEnum, auto
 from functools import partial
 from typing import Any
 
 from cometmq.broker.loop.caller import Caller
-from cometmq.broker.loop.peer_bounds import PeerBounds
 from cometmq.broker.loop.sliced_work import SlicedWork
 from cometmq.broker.parts import Parts
 from cometmq.model.names import pop_retry_topic
+from cometmq.steps.peer_bounds import PeerBounds
+from cometmq.steps.steps import Steps
 from cometmq.store.consume_queue import ConsumeQueue
 
 # Limits per connection: a client waits once per queue or per topic. Bytes; a pop counts this size plus its expression.
@@ -35,7 +36,8 @@ class HeldState(IntEnum):
     """The state of a pop that waits or has waited."""
 
     WAITING = auto()  # For an arrival, or for its deadline.
-    TRIED = auto()  # Its attempt reads from the disk, or waits for its turn.
+    TRIED = auto()  # Its attempt runs now.
+    READING = auto()  # Its attempt reads from the disk, or waits for its turn.
     ANSWERED = auto()
 
 
@@ -48,7 +50,7 @@ class HeldPop:
         queue_id: The requested queue; -1 for any.
         caller: The client that is to be answered.
         deadline: Monotonic seconds at which it is answered in any case.
-        attempt: Tries again: returns the answer, None if there is still nothing, or an awaitable of either.
+        attempt: Tries again: returns the answer, None if there is still nothing, or steps that return either.
         late: Returns the answer when the deadline has passed.
         is_ordered: Whether it waits for a queue that may unlock by time alone.
         text_size: Bytes of its expression and of its tag hashes.
@@ -235,41 +237,38 @@ class PopLongPolls:
         # Default, because an error is an answer, too.
         waiter.state = HeldState.ANSWERED
         waiter.caller.answer(partial(self._attempt, waiter))
-        if waiter.state is HeldState.ANSWERED:
+        if waiter.state is HeldState.TRIED:
+            waiter.state = HeldState.READING
+            self._tried.setdefault(waiter.key, set()).add(waiter)
+        elif waiter.state is HeldState.ANSWERED:
             self._release(waiter)
 
-    def _attempt(self, waiter: HeldPop) -> Any:
-        found = waiter.attempt()
-        if found is None:
-            waiter.state = HeldState.WAITING
-        elif not isinstance(found, tuple):  # Results are tuples; awaitables are not.
-            waiter.state, waiter.is_woken = HeldState.TRIED, False
-            self._tried.setdefault(waiter.key, set()).add(waiter)
-            return self._attempt_later(waiter, found)
+    def _attempt(self, waiter: HeldPop) -> Steps[Any]:
+        waiter.state, waiter.is_woken = HeldState.TRIED, False
+        ends = HeldState.ANSWERED
+        try:
+            found = waiter.attempt()
+            if isinstance(found, Generator):
+                found = yield from found
+            if found is None and self._is_closed:
+                found = waiter.late()
+            if found is None:
+                ends = HeldState.WAITING
+        finally:
+            was_reading = waiter.state is HeldState.READING
+            waiter.state = ends
+            if was_reading:
+                self._end_reading(waiter)
         return found
 
-    async def _attempt_later(self, waiter: HeldPop, work: Awaitable[Any]) -> Any:
-        try:
-            found = await work
-        except BaseException:  # Also if its connection closes meanwhile.
-            self._answered(waiter)
-            raise
-        if found is not None or self._is_closed:
-            self._answered(waiter)
-            return waiter.late() if found is None else found
-        waiter.state = HeldState.WAITING
-        self._hold(waiter, is_first=True)
-        self._end_try(waiter)
-        if waiter.is_unfinished or waiter.is_woken:
-            self._run_soon(waiter.key)
-        return None
-
-    def _answered(self, waiter: HeldPop) -> None:
-        waiter.state = HeldState.ANSWERED
-        self._end_try(waiter)
-        self._release(waiter)
-
-    def _end_try(self, waiter: HeldPop) -> None:
+    def _end_reading(self, waiter: HeldPop) -> None:
+        """Let a pop wait again, or forget it; `_run` does that for attempts that end at once."""
+        if waiter.state is HeldState.WAITING:
+            self._hold(waiter, is_first=True)
+            if waiter.is_unfinished or waiter.is_woken:
+                self._run_soon(waiter.key)
+        else:
+            self._release(waiter)
         tried = self._tried[waiter.key]
         tried.remove(waiter)
         if not tried:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from cometmq.broker.loop.steps import Elsewhere, Steps
 from cometmq.codec.record import QUEUE_OFFSET_AT, property_block
 from cometmq.model.clock import Clock
+from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult, GetStatus
 
@@ -61,22 +61,30 @@ class ReadRequest(NamedTuple):
 class FilteredRead:
     """A single read through a filter."""
 
-    def __init__(self, store: MessageStore, request: ReadRequest, budget: TimeBudget) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        request: ReadRequest,
+        budget: TimeBudget,
+        lend: Callable[[Callable[[], GetResult]], Steps[GetResult]],
+    ) -> None:
+        """`lend` runs a read that must wait for the disk in a thread."""
         self._store = store
         self._request = request
         self._effort = budget
+        self._lend = lend
         self._offset = request.offset
         self._records: list[memoryview] = []
         self._size = 0
         self._until = 0.0
 
     def steps(self) -> Steps[GetResult]:
-        """Read until enough messages are found or the budget is spent; yield reads that must wait for the disk."""
+        """Read until enough messages are found or the budget is spent; only reads from the disk wait."""
         while True:
             result = self._timed(self._read)
             if result.cold is None:
                 return result
-            read = yield Elsewhere(result.cold)
+            read = yield from self._lend(result.cold)
             done = self._timed(partial(self._filter, read))
             if done is not None:
                 return done

@@ -5,10 +5,11 @@ A tag filter needs only the queue entry. SQL92 needs the record's properties, so
 RocketMQ 5.3.3, but without a table of compiled filters: they are cached by the text of the expression.
 """
 
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from cometmq.broker.loop.caller import Owner
 from cometmq.broker.loop.turns import Turns
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.members import Members
@@ -19,6 +20,7 @@ from cometmq.model.errors import ExpressionError, RequestError, SubscriptionErro
 from cometmq.model.names import is_retry_topic
 from cometmq.model.properties import RETRY_TOPIC
 from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
+from cometmq.steps.steps import Steps
 
 Passes = Callable[[bytes], bool]
 # Size limit in bytes of the cache of parsed tag expressions, some thousand of the usual size. An entry costs
@@ -153,8 +155,8 @@ class FilterCheck:
         self._filters = filters
         self._turns = turns
 
-    def check(self, asked: Subscription, owner: Hashable) -> Awaitable[None] | None:
-        """Check that a subscription can be used; return an awaitable if the check must wait for its turn.
+    def check(self, asked: Subscription, owner: Owner) -> Steps[None]:
+        """Check that a subscription can be used, when it is the owner's turn.
 
         Args:
             asked: The subscription.

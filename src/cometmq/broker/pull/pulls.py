@@ -5,15 +5,13 @@ held until a message arrives that passes its filter (long polling). Then it is r
 its answer.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from cometmq.broker.counters.counters import Counters
-from cometmq.broker.loop.awaiting import Lend, finish
 from cometmq.broker.loop.caller import Caller
-from cometmq.broker.loop.steps import Steps, Wait
 from cometmq.broker.loop.turns import Turns
 from cometmq.broker.pull.admission import PullAdmission
 from cometmq.broker.pull.filtered_read import FilteredRead, ReadRequest, TimeBudget
@@ -37,6 +35,7 @@ from cometmq.model.flags import (
 from cometmq.model.group import GroupConfig
 from cometmq.model.subscription import TAG, Subscription
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetResult, GetStatus
@@ -86,7 +85,9 @@ class PullAnswer(NamedTuple):
 
 
 # None: the pull is held, and its caller is answered later.
-Outcome = PullAnswer | Awaitable[PullAnswer | None] | None
+Outcome = PullAnswer | Steps[PullAnswer | None] | None
+# Reads from the disk in a thread for a caller.
+Lend = Callable[[Callable[[], GetResult], Caller[PullAnswer]], Steps[GetResult]]
 
 
 class Pull(NamedTuple):
@@ -267,20 +268,20 @@ class Pulls:
         """Remember where a group without an offset starts in a queue: its lag counts from there."""
         self._members.note_first_pull(request.consumer_group, request.topic, queue_id, offset)
 
-    async def _read_cold(
+    def _read_cold(
         self, pull: Pull, wanted: MessageFilter, result: GetResult
-    ) -> PullAnswer | None:
+    ) -> Steps[PullAnswer | None]:
         assert result.cold is not None
         request = pull.request
         self._cold.check(request.consumer_group)
-        found = await self._lend(result.cold)
+        found = yield from self._lend(result.cold, pull.caller)
         self._cold.add(request.consumer_group, found.size)
         self._counters.count_from_disk(
             request.topic, request.consumer_group, found.message_count, found.size
         )
         return self._answer_or_hold(pull, wanted, found)
 
-    def _read_filtered(self, pull: Pull, wanted: MessageFilter) -> Outcome:
+    def _read_filtered(self, pull: Pull, wanted: MessageFilter) -> Steps[PullAnswer | None]:
         request = pull.request
         assert wanted.passes is not None
         queue = self._store.queue(request.topic, request.queue_id)
@@ -291,20 +292,19 @@ class Pulls:
             request.topic, request.queue_id, request.queue_offset,
             count_max, size_max, wanted.passes,
         )  # fmt: skip
-        steps = FilteredRead(self._store, read, TimeBudget(self._clock)).steps()
-        try:
-            wait = next(steps)
-        except StopIteration as end:
-            return self._answer_or_hold(pull, wanted, end.value)
-        return self._read_filtered_cold(pull, wanted, steps, wait)
+        is_cold = False
 
-    async def _read_filtered_cold(
-        self, pull: Pull, wanted: MessageFilter, steps: Steps[GetResult], wait: Wait
-    ) -> PullAnswer | None:
-        group = pull.request.consumer_group
-        self._cold.check(group)
-        result = await finish(steps, wait, self._lend)
-        self._cold.add(group, result.size)
+        def lend(cold: Callable[[], GetResult]) -> Steps[GetResult]:
+            nonlocal is_cold
+            if not is_cold:
+                self._cold.check(request.consumer_group)
+                is_cold = True
+            return self._lend(cold, pull.caller)
+
+        budget = TimeBudget(self._clock)
+        result = yield from FilteredRead(self._store, read, budget, lend).steps()
+        if is_cold:
+            self._cold.add(request.consumer_group, result.size)
         return self._answer_or_hold(pull, wanted, result)
 
     # --- answering, or waiting

@@ -13,8 +13,6 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from cometmq.broker.loop.runner import NEVER, KeptMachine
-from cometmq.broker.loop.steps import Steps, called_back
 from cometmq.broker.registration.nameserver_calls import AskNameservers
 from cometmq.broker.registration.registrar import KeepMachine
 from cometmq.broker.tables.client_peer import PeerAnswer
@@ -24,6 +22,8 @@ from cometmq.codec.headers.nameserver import BrokerIdentity, MemberGroupRequest
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CometError
 from cometmq.model.route import MASTER_ID
+from cometmq.steps.runner import NEVER, KeptMachine
+from cometmq.steps.steps import Steps, called_back
 from cometmq.store.message_store import MessageStore
 from cometmq.store.running_flags import RunningFlag
 

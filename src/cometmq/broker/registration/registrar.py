@@ -11,11 +11,10 @@ is encoded in a thread. Follows BrokerController.registerBrokerAll and BrokerOut
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
-from cometmq.broker.loop.runner import KeptMachine, Timers
-from cometmq.broker.loop.steps import Steps, called_back, elsewhere
 from cometmq.broker.registration.nameserver_calls import AskNameservers
 from cometmq.broker.registration.registration_body import RegistrationBody, make_body
 from cometmq.broker.tables.client_peer import PeerAnswer
@@ -41,6 +40,8 @@ from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.frozen import dataclass
 from cometmq.model.route import QueueData, TopicRoute
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.runner import KeptMachine, Timers
+from cometmq.steps.steps import Done, Steps, called_back, elsewhere
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class RegistrarSettings:
 
 
 class KeepMachine(Protocol):
-    """Runs a background job (`loop.on_loop.Machines.keep`)."""
+    """Runs a background job (`steps.on_loop.Machines.keep`)."""
 
     def __call__(self, name: str, step: Callable[[], Steps[float]]) -> KeptMachine:
         """Start the job at once; return it, so that it can be woken."""
@@ -129,16 +130,14 @@ class Registrar:
         self._links = [_Link(address, self) for address in nameservers]
         self._body: tuple[DataVersion, RegistrationBody] | None = None
         # Waiters for a body that is being encoded, by its version.
-        self._making: dict[
-            DataVersion, list[Callable[[object, BaseException | None], None]]
-        ] = {}
+        self._making: dict[DataVersion, list[Done]] = {}
 
     def start(self, keep: KeepMachine) -> Steps[None]:
         """Register at all nameservers and start the jobs; done when each has answered or failed."""
         rounds = [link.ask_round() for link in self._links]
         for link in self._links:
             link.begin(keep)
-        yield from self._all_of(rounds, seconds=self.settings.timeout_ms / 1000)
+        yield from _all_of(rounds, seconds=self.settings.timeout_ms / 1000)
 
     def changed(self, topic: str | None = None) -> None:
         """Register soon, because one topic or (None) any topics have changed."""
@@ -157,16 +156,13 @@ class Registrar:
         """Return whether any nameserver accepted the last registration."""
         return any(link.is_up for link in self._links)
 
-    def register(self) -> Steps[None]:
-        """Register a change now; done when the reachable nameservers know it.
-
-        A nameserver that does not answer delays this by CHANGE_SECONDS_MAX at most.
-        """
+    def register(self, seconds_max: float = CHANGE_SECONDS_MAX) -> Steps[None]:
+        """Register a change now; done when the reachable nameservers know it, or after `seconds_max`."""
         rounds = [(link.is_up, link.ask_round()) for link in self._links]
         for link in self._links:
             link.wake()
         up = [told for is_up, told in rounds if is_up]
-        yield from self._all_of(up, seconds=CHANGE_SECONDS_MAX)
+        yield from _all_of(up, seconds=seconds_max)
 
     def leave(self) -> Steps[None]:
         """Unregister from all reachable nameservers at once; the jobs must be stopped before."""
@@ -176,12 +172,7 @@ class Registrar:
                 told = _Round()
                 rounds.append(told)
                 link.leave(told.end)
-        yield from self._all_of(rounds, seconds=_UNREGISTER_TIMEOUT_MS / 1000)
-
-    def _all_of(self, rounds: "Sequence[_Round]", *, seconds: float) -> Steps[None]:
-        """Wait until these rounds are over, or until a timeout."""
-        if any(not each.is_over for each in rounds):
-            yield from called_back(partial(_call_back, rounds, self.timers, seconds))
+        yield from _all_of(rounds, seconds=_UNREGISTER_TIMEOUT_MS / 1000)
 
     # --- called by links
 
@@ -333,29 +324,20 @@ class _Round:
             tell()
 
 
-def _call_back(
-    rounds: Sequence[_Round],
-    timers: Timers,
-    seconds: float,
-    done: Callable[[None, None], None],
-) -> None:
-    """Call `done` once all rounds are over, or after `seconds`."""
-    waits = True
+def _all_of(rounds: Sequence[_Round], *, seconds: float) -> Steps[None]:
+    """Wait until these rounds are over, or until a timeout."""
 
-    def end() -> None:
-        nonlocal waits
-        if waits:
-            waits = False
-            take_back()
-            done(None, None)
+    def begin(done: Done) -> None:
+        def look() -> None:
+            if all(each.is_over for each in rounds):
+                done(None, None)
 
-    def look() -> None:
-        if all(each.is_over for each in rounds):
-            end()
+        for each in rounds:
+            each.on_end.append(look)
 
-    take_back = timers.call_later(seconds, end)
-    for each in rounds:
-        each.on_end.append(look)
+    if any(not each.is_over for each in rounds):
+        with suppress(TimeoutError):
+            yield from called_back(begin, seconds)
 
 
 class _Link:

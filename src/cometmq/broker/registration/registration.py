@@ -1,14 +1,14 @@
-"""Runs the registrar on the broker's loop: starts it, registers changes, and unregisters at the end."""
+"""Runs the registrar on the broker's loop: starts it, and unregisters at the end."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.runner import Timers, World
 from cometmq.broker.registration.nameserver_calls import AskNameservers
 from cometmq.broker.registration.registrar import Registrar, RegistrarSettings
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.codec.bodies.topic_config import TopicTable
 from cometmq.codec.headers.nameserver import BrokerIdentity
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.runner import Timers, World
 
 
 def registrar_of(
@@ -51,10 +51,6 @@ class Registration:
     async def start(self) -> None:
         """Register at all nameservers; return when each has answered or failed."""
         await self._machines.run(self.registrar.start(self._machines.keep))
-
-    def register(self) -> Awaitable[None]:
-        """Register a change now; done when the reachable nameservers know it."""
-        return self._machines.run(self.registrar.register())
 
     async def close(self, *, leaves: bool = True) -> None:
         """Stop; if the broker `leaves`, unregister from all reachable nameservers."""

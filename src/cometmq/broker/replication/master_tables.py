@@ -1,17 +1,15 @@
 """The tables that every slave copies from its master: topics, consumer offsets, groups. Features add others."""
 
-import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
-from cometmq.broker.loop.steps import Steps, called_back, elsewhere, turn_end
 from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.tables.offsets import OFFSETS_SIZE_MAX, Offsets
-from cometmq.broker.tables.saving import Saver
+from cometmq.broker.tables.saving import Saver, saved
 from cometmq.broker.tables.topics import QUEUES_MAX, Topics
 from cometmq.codec.bodies.consumer_offset import (
     TOPIC_GROUP_SEPARATOR,
@@ -25,6 +23,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError
 from cometmq.model.names import SYSTEM_GROUP_PREFIX, group_fault, topic_fault
 from cometmq.model.text import plural
+from cometmq.steps.steps import Steps, elsewhere, turn_end
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -130,9 +129,8 @@ class OwnTables:
 
     def _saved(self, saver: Saver) -> Steps[None]:
         """Wait until a table is on disk; the next request tells the master that it is."""
-        saving = saver.saving() if self._mark is not None else None
-        if saving is not None:
-            yield from called_back(partial(_when_done, saving))
+        if self._mark is not None:
+            yield from saved(saver.saving())
 
     def _take_groups(self, table: GroupTable, end: int | None) -> Steps[None]:
         gone = self._groups.take(table, is_whole=end is not None)
@@ -165,12 +163,6 @@ class OwnTables:
                 "not copied: offsets of %d %s in topics; all may take %d bytes; delete groups that nobody uses",
                 refused, plural(refused, "group"), OFFSETS_SIZE_MAX,
             )  # fmt: skip
-
-
-def _when_done(
-    saving: asyncio.Future[None], tell: Callable[[None, BaseException | None], None]
-) -> None:
-    saving.add_done_callback(lambda done: tell(None, done.exception()))
 
 
 def delete_before(store: MessageStore, topic: str, end: int) -> bool:

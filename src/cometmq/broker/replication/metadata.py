@@ -12,7 +12,6 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
-from cometmq.broker.loop.steps import Steps, called_back, elsewhere
 from cometmq.broker.parts import Parts
 from cometmq.broker.replication.copy_mark import CopyMark, log_end_of
 from cometmq.broker.replication.master_tables import OwnTables
@@ -29,6 +28,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CodecError, CometError
 from cometmq.model.text import plural
+from cometmq.steps.steps import Steps, called_back, elsewhere
 
 _log = logging.getLogger(__name__)
 

@@ -2,11 +2,11 @@
 
 import logging
 
-from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.replication.copy_mark import CopyMark, KnownTopics
 from cometmq.broker.replication.master_tables import delete_before
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.topics import Topics
+from cometmq.steps.steps import Steps, turn_end
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)

@@ -4,8 +4,7 @@ The broker finds the client's connection, adds to the request what only a broker
 Follows AdminBrokerProcessor.callConsumer and Broker2Client of RocketMQ 5.3.3.
 """
 
-import asyncio
-from concurrent.futures import Executor
+from functools import partial
 
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.client_peer import PeerAnswer
@@ -22,6 +21,8 @@ from cometmq.model.errors import CodecError, ConnectionLost, RequestError, Reque
 from cometmq.model.names import dead_letter_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.rights import Action, topic_access
+from cometmq.steps.runner import World, together
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.message_store import MessageStore
 
 # Clients before V3_1_8_SNAPSHOT (ordinal in MQVersion) do not know these requests.
@@ -42,26 +43,26 @@ class ClientRelay:
         topics: Topics,
         groups: Groups,
         members: Members,
-        pool: Executor,
+        world: World,
     ) -> None:
-        """The `pool` reads records, and decodes answers of clients, which may be long."""
+        """The `world` asks several clients at the same time."""
         self._settings = settings
         self._store = store
         self._topics = topics
         self._groups = groups
         self._members = members
-        self._pool = pool
+        self._world = world
 
-    async def running(self, request: RunningRequest, fields: dict[str, str]) -> PeerAnswer:
+    def running(self, request: RunningRequest, fields: dict[str, str]) -> Steps[PeerAnswer]:
         """Return a consumer's running info; `fields` is the header of the request, which is sent to it unchanged.
 
         Raises:
             RequestError: The consumer is not connected, too old, disconnects or does not answer in time.
         """
         client = self._client(request.consumer_group, request.client_id)
-        return await _pass_on(client, RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+        return (yield from _pass_on(client, RequestCode.GET_CONSUMER_RUNNING_INFO, fields))
 
-    async def consume(self, request: DirectRequest, fields: dict[str, str]) -> PeerAnswer:
+    def consume(self, request: DirectRequest, fields: dict[str, str]) -> Steps[PeerAnswer]:
         """Let a consumer consume a message, whose record is sent along; `fields` is the header of the request.
 
         Raises:
@@ -75,25 +76,25 @@ class ClientRelay:
         group = self._groups.peek(request.consumer_group)
         if group is not None:
             fields["groupSysFlag"] = str(group.sys_flag)
-        record = await self._record(request.msg_id or "")
+        record = yield from self._record(request.msg_id or "")
         # The topic is that of the record, whatever the request names. A dead letter was a message of the group itself.
         name = decode_record(record).topic
         is_dead_letter = name == dead_letter_topic(request.consumer_group)
         wanted = () if is_dead_letter else (topic_access(name, frozenset({Action.SUB})),)
         if not who_may([client], *wanted, membership(request.consumer_group)):
             raise _not_online(request.consumer_group, client.client_id)
-        return await _pass_on(client, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields, record)
+        code = RequestCode.CONSUME_MESSAGE_DIRECTLY
+        return (yield from _pass_on(client, code, fields, record))
 
-    async def _record(self, message_id: str) -> bytes:
+    def _record(self, message_id: str) -> Steps[bytes]:
         try:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
         store = self._store
-        loop = asyncio.get_running_loop()
         record = None
         if store.min_offset <= physical_offset < store.dispatched_offset:
-            record = await loop.run_in_executor(self._pool, store.read_record, physical_offset)
+            record = yield from elsewhere(lambda: store.read_record(physical_offset))
         if record is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"this broker has no message {message_id}"
@@ -112,9 +113,9 @@ class ClientRelay:
             )
         return client
 
-    async def statuses(
+    def statuses(
         self, request: ClientStatusRequest
-    ) -> dict[str, dict[MessageQueue, int]]:
+    ) -> Steps[dict[str, dict[MessageQueue, int]]]:
         """Return the offsets in memory of each member of a group, by client id; members that do not answer are left out.
 
         Raises:
@@ -133,26 +134,25 @@ class ClientRelay:
             for client in who_may(group.clients.values(), membership(group.name), topic)
             if request.client_addr in (None, "", client.client_id)
         ]
-        answers = await asyncio.gather(*(self._status_of(client, fields) for client in asked))
+        steps = [self._status_of(client, fields) for client in asked]
+        answers = yield from together(self._world, steps)
         return {
             client.client_id: offsets
             for client, offsets in zip(asked, answers, strict=True)
             if offsets is not None
         }
 
-    async def _status_of(
+    def _status_of(
         self, client: Client, fields: dict[str, str]
-    ) -> dict[MessageQueue, int] | None:
+    ) -> Steps[dict[MessageQueue, int] | None]:
         """Return a client's offsets; None if it does not answer, so that the others' are still returned."""
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         try:
-            answer = await _pass_on(client, code, dict(fields))
+            answer = yield from _pass_on(client, code, dict(fields))
             if answer.code:
                 return None
             # Java uses queues as keys, which is not strict JSON, and a client may answer anything.
-            return await asyncio.get_running_loop().run_in_executor(
-                self._pool, decode_client_offsets, answer.body
-            )
+            return (yield from elsewhere(partial(decode_client_offsets, answer.body)))
         except (RequestError, CodecError):
             return None
 
@@ -164,13 +164,13 @@ def _not_online(group: str, client_id: str) -> RequestError:
     )
 
 
-async def _pass_on(
+def _pass_on(
     client: Client, code: int, fields: dict[str, str], body: bytes = b""
-) -> PeerAnswer:
+) -> Steps[PeerAnswer]:
     # With the administrator's signature, the client could send the same request to this broker.
     fields = {name: text for name, text in fields.items() if name not in _SIGNER_FIELDS}
     try:
-        return await client.peer.call(code, fields, body, timeout_ms=_TIMEOUT_MS)
+        return (yield from client.peer.call(code, fields, body, timeout_ms=_TIMEOUT_MS))
     except RequestTimeout as error:
         raise RequestError(
             ResponseCode.CONSUME_MSG_TIMEOUT, f"consumer <{client.client_id}> Timeout: {error}"

@@ -9,7 +9,6 @@ sends heartbeats to all brokers before its request. Unless storeReplyMessageEnab
 """
 
 import logging
-from collections.abc import Awaitable
 from typing import NamedTuple
 
 from cometmq.broker.inner.puts import InnerMessage, InnerPuts
@@ -28,6 +27,7 @@ from cometmq.model.errors import ConnectionLost, RequestError, RequestTimeout, S
 from cometmq.model.flags import TRANSACTION_MASK, is_writable
 from cometmq.model.names import check_sendable
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Replies:
         self._inner = inner
         self._clock = clock
 
-    def reply(self, request: AnySend, body: bytes, sender: Sender) -> Awaitable[ReplyResult]:
+    def reply(self, request: AnySend, body: bytes, sender: Sender) -> Steps[ReplyResult]:
         """Deliver a reply; the result is available when the requester has answered.
 
         Raises:
@@ -109,11 +109,11 @@ class Replies:
             )
         return topic
 
-    async def _reply(
+    def _reply(
         self, body: bytes, request: AnySend, topic: TopicConfig, sender: Sender
-    ) -> ReplyResult:
+    ) -> Steps[ReplyResult]:
         properties = decode_properties((request.properties or "").encode())
-        fault = await self._push(body, request, properties, sender)
+        fault = yield from self._push(body, request, properties, sender)
         if fault is not None:
             _log.warning("a reply of %s was not delivered: %s", sender.address, fault)
             return ReplyResult(fault)
@@ -133,9 +133,9 @@ class Replies:
         )
         return self._stored(message)
 
-    async def _push(
+    def _push(
         self, body: bytes, request: AnySend, properties: dict[str, str], sender: Sender
-    ) -> str | None:
+    ) -> Steps[str | None]:
         client_id = properties.get(keys_of.REPLY_TO_CLIENT)
         if client_id is None:
             return f"reply message properties[{keys_of.REPLY_TO_CLIENT}] is null"
@@ -161,7 +161,7 @@ class Replies:
             store_timestamp=now_ms,
         )
         try:
-            answer = await reader.peer.call(
+            answer = yield from reader.peer.call(
                 RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, encode_fields(header), body
             )
         except (ConnectionLost, RequestTimeout) as error:

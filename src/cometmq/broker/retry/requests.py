@@ -1,7 +1,5 @@
 """Request CONSUMER_SEND_MSG_BACK 36: decodes its header and answers when the message is stored."""
 
-from collections.abc import Awaitable
-
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.retry.retries import Retries
 from cometmq.codec.fields import decode_fields
@@ -12,6 +10,7 @@ from cometmq.model.rights import Action, Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import WithAsker, may_of
+from cometmq.steps.steps import Steps
 
 
 class RetryHandler(Feature):
@@ -25,19 +24,13 @@ class RetryHandler(Feature):
             groups=parts.groups,
             inner=parts.inner,
             counters=parts.counters,
-            pool=parts.pool,
             chance=parts.chance,
         )
         self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: WithAsker(self.give_back)}
 
-    def give_back(self, command: Command, _peer: Peer, asker: Asker) -> Awaitable[Answer]:
+    def give_back(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
         """Store a message again for a retry; answered when it is stored (CONSUMER_SEND_MSG_BACK 36)."""
         request = decode_fields(SendBackRequest, command.fields)
         may = may_of(asker, Action.SUB)
-        storing = self._retries.give_back(request, version=command.version, may=may)
-        return _answer_stored(storing)
-
-
-async def _answer_stored(storing: Awaitable[None]) -> Answer:
-    await storing
-    return Answer()
+        yield from self._retries.give_back(request, version=command.version, may=may)
+        return Answer()

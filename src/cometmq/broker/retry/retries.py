@@ -4,10 +4,8 @@ The consumer names a record; the broker reads it and stores it in the group's re
 or, after the last try, in its dead-letter topic. Follows AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
 """
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from collections.abc import Callable
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.delay.levels import DelayLevelTable
@@ -15,6 +13,7 @@ from cometmq.broker.inner.puts import InnerMessage, InnerPuts
 from cometmq.broker.inner.redelivery import is_of_deleted_topic, once_more, topic_of
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.groups import Groups
+from cometmq.broker.tables.saving import saved
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.codec.message_id import encode_message_id
@@ -26,6 +25,7 @@ from cometmq.model.flags import PERM_READ_WRITE, TOPIC_UNIT_SUB, is_writable
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.message_store import MessageStore
 
 _FIRST_LEVEL = 3  # Delay level of the first retry: 10 s.
@@ -44,17 +44,15 @@ class Retries:
         groups: Groups,
         inner: InnerPuts,
         counters: Counters,
-        pool: Executor,
         chance: random.Random,
     ) -> None:
-        """`chance` picks queues; records are read in the `pool`."""
+        """`chance` picks queues."""
         self._settings = settings
         self._store = store
         self._topics = topics
         self._groups = groups
         self._inner = inner
         self._counters = counters
-        self._pool = pool
         self._chance = chance
         self._levels = DelayLevelTable(store.settings.delay_levels_ms, topics)
 
@@ -64,8 +62,8 @@ class Retries:
         *,
         version: int,
         may: Callable[[str], bool],
-    ) -> Awaitable[None]:
-        """Store a message again; the result is done when that has happened.
+    ) -> Steps[None]:
+        """Store a message again.
 
         Args:
             request: The record, the group and the wanted retry.
@@ -95,19 +93,19 @@ class Retries:
             tries_max = 0
         return self._store_again(request, group, tries_max, may)
 
-    async def _store_again(
+    def _store_again(
         self,
         request: SendBackRequest,
         group: GroupConfig,
         tries_max: int,
         may: Callable[[str], bool],
-    ) -> None:
-        record = await self._read(request.offset)
+    ) -> Steps[None]:
+        record = yield from self._read(request.offset)
         if not may(topic_of(record)):
             raise _no_record(request.offset)
         if is_of_deleted_topic(record, record.properties(), self._topics):
             return  # The deletion of a topic also removes its retries.
-        # Nothing is awaited from here to the put, so the drawn queue exists.
+        # No step waits from here to the put, so the drawn queue exists.
         sys_flag = TOPIC_UNIT_SUB if request.unit_mode else 0
         topic = self._topic(retry_topic(group.name), group.retry_queues, sys_flag)
         is_dead = record.reconsume_times >= tries_max or request.delay_level < 0
@@ -119,10 +117,8 @@ class Retries:
             message = self._retry(record, topic, queue_id, request)
         results = self._inner.put(message)
         self._count(message, group.name, is_dead=is_dead)
-        saving = self._topics.saving_of(topic.name)
-        if saving is not None:
-            await asyncio.shield(saving)
-        await self._inner.flushed(results)
+        yield from saved(self._topics.saving_of(topic.name))
+        yield from self._inner.durable(results)
 
     def _count(self, message: InnerMessage, group: str, *, is_dead: bool) -> None:
         origin = message.properties[keys_of.RETRY_TOPIC]
@@ -142,13 +138,12 @@ class Retries:
             )
         return topic
 
-    async def _read(self, physical_offset: int) -> Record:
+    def _read(self, physical_offset: int) -> Steps[Record]:
         content = None
         store = self._store
         # A message that is not dispatched yet cannot have been consumed.
         if store.min_offset <= physical_offset < store.dispatched_offset:
-            loop = asyncio.get_running_loop()
-            content = await loop.run_in_executor(self._pool, store.read_record, physical_offset)
+            content = yield from elsewhere(lambda: store.read_record(physical_offset))
         if content is None:
             raise _no_record(physical_offset)
         return decode_record(content)

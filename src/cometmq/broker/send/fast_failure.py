@@ -8,13 +8,15 @@ when many consumers read old messages.
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
+from typing import Any
 
+from cometmq.broker.loop.caller import Caller
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import RequestError
+from cometmq.model.errors import ConnectionLost, RequestError
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.reader import GetResult
 
 _log = logging.getLogger(__name__)
@@ -27,21 +29,23 @@ BUSY = "broker busy, start flow control for a while"
 class ColdReads:
     """Reads that a pool thread does because they must wait for the disk."""
 
-    def __init__(self, pool: Executor, clock: Clock, settings: BrokerSettings) -> None:
-        self._pool = pool
+    def __init__(self, clock: Clock, settings: BrokerSettings) -> None:
         self._clock = clock
         self._is_limited = settings.is_fast_failure
         self._wait_ms_max = settings.pull_wait_ms_max
 
-    async def read(self, cold: Callable[[], GetResult]) -> GetResult:
-        """Read old messages in a pool thread.
+    def read(self, cold: Callable[[], GetResult], caller: Caller[Any]) -> Steps[GetResult]:
+        """Read old messages for a caller, in a pool thread.
 
         Raises:
+            ConnectionLost: The caller went away before the read began.
             RequestError: The read waited longer than waitTimeMillsInPullQueue for a thread.
         """
         asked = self._clock.monotonic()
 
         def read() -> GetResult:
+            if caller.is_gone:
+                raise ConnectionLost("it went away before its read began")
             waited_ms = (self._clock.monotonic() - asked) * 1000
             if self._is_limited and waited_ms >= self._wait_ms_max:
                 raise RequestError(
@@ -50,7 +54,7 @@ class ColdReads:
                 )
             return cold()
 
-        return await asyncio.get_running_loop().run_in_executor(self._pool, read)
+        return elsewhere(read)
 
 
 class StallWatch(Feature):

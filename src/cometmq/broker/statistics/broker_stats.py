@@ -10,7 +10,6 @@ from typing import NamedTuple
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.counters.growth import Growth, TallyGrowth
 from cometmq.broker.counters.tally_table import WHOLE, TallyTable
-from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.stats import StatsWindow
@@ -19,6 +18,7 @@ from cometmq.kernel import Tally
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.steps.steps import Steps, turn_end
 
 _TALLIES_AT_ONCE = 500  # Then other work runs.
 _SWEEP_SECONDS = 3_600.0

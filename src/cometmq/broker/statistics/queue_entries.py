@@ -5,13 +5,13 @@ Follows AdminBrokerProcessor.queryConsumeQueue of RocketMQ 5.3.3.
 
 from functools import partial
 
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.tables.members import Members
 from cometmq.codec.bodies.queue_entries import QueueLook
 from cometmq.codec.headers.console import QueueEntriesRequest
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 

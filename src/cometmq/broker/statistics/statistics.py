@@ -7,7 +7,6 @@ AdminBrokerProcessor of RocketMQ 5.3.3.
 
 from collections.abc import Mapping, Sequence
 
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.statistics.rates import WINDOW_SECONDS, ConsumeRateSamples
 from cometmq.broker.tables.offsets import Offsets, topics_by_group
 from cometmq.broker.tables.positions import GroupPositions, Place, Position
@@ -24,6 +23,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 

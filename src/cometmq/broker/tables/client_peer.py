@@ -6,6 +6,8 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from cometmq.steps.steps import Steps
+
 
 class PeerAnswer(Protocol):
     """The answer of a client or a nameserver to a request of the broker.
@@ -56,9 +58,9 @@ class ClientPeer(Protocol):
         """Send the client a oneway request, which it does not answer."""
         ...
 
-    async def call(
+    def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
-    ) -> PeerAnswer:
+    ) -> Steps[PeerAnswer]:
         """Send the client a request and wait for its answer.
 
         Raises:

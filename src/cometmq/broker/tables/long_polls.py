@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.broker.loop.caller import Caller
-from cometmq.broker.loop.peer_bounds import PeerBounds
 from cometmq.broker.loop.sliced_work import CallSoon, SlicedWork
 from cometmq.codec.headers.pull import PullRequest
 from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.steps.peer_bounds import PeerBounds
 from cometmq.store.consume_queue import ConsumeQueue
 
 HELD_MAX = 100_000  # Each costs about `_SIZE` bytes, plus its expression and its tags.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from cometmq.broker.loop.steps import Steps
+from cometmq.steps.steps import Steps
 
 
 def _never_changes() -> None:

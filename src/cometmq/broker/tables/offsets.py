@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from itertools import islice
 
-from cometmq.broker.loop.steps import Steps, turn_end
 from cometmq.broker.tables.saving import Saver
 from cometmq.codec.bodies.consumer_offset import (
     TOPIC_GROUP_SEPARATOR,
@@ -23,6 +22,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.data_version import DataVersion
 from cometmq.model.names import is_group_of_brokers
 from cometmq.model.text import plural
+from cometmq.steps.steps import Steps, turn_end
 from cometmq.store.config_file import ConfigFile
 
 _log = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ although the group's offset has passed them.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from cometmq.broker.loop.steps import Steps
 from cometmq.broker.tables.members import Members
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.consumer_offset import TOPIC_GROUP_SEPARATOR
 from cometmq.codec.bodies.heartbeat import BROADCASTING
 from cometmq.model.names import is_retry_topic
+from cometmq.steps.steps import Steps
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 

@@ -1,7 +1,7 @@
 """Saves a table to its file: one save at a time, in a pool thread.
 
-Changes during a save share the next one. A caller that must wait for a change to be on disk awaits the future from `save_soon`.
-Several callers share it, so it cannot be cancelled: a disconnecting peer would take it from the others.
+Changes during a save share the next one. Steps that must wait for a change to be on disk pass the future from `save_soon` to
+`saved`. Several callers share it, so it cannot be cancelled.
 
 A save writes the whole table, and encoding it takes processor time from the loop. After a long save there is therefore
 a pause; changes meanwhile share the next save.
@@ -12,9 +12,12 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
+from typing import Any
 
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.steps.steps import Done, Steps, called_back
 from cometmq.store.config_file import ConfigFile
 
 _log = logging.getLogger(__name__)
@@ -144,3 +147,21 @@ class Saver:
             self._pause = None
         if self._next is not None:
             self._begin(self._next)
+
+
+def saved(*savings: "asyncio.Future[Any] | None") -> Steps[None]:
+    """Wait until saves have ended; None: there is nothing to wait for.
+
+    Raises:
+        RequestError: The disk failed.
+    """
+    error = None
+    for saving in savings:
+        if saving is not None:
+            error = (yield from called_back(partial(_when_done, saving))) or error
+    if error is not None:
+        raise error
+
+
+def _when_done(saving: "asyncio.Future[Any]", done: Done) -> None:
+    saving.add_done_callback(lambda _: done(saving.exception(), None))

@@ -5,13 +5,14 @@ tables, which they do one after the other: the next one when the last is on disk
 the master that the slave has the topics. A slave that is not connected cannot learn of a deletion: the master logs its id.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from cometmq.broker.tables.replication_state import ReplicationState
 from cometmq.model.codes import RequestCode as Code
+from cometmq.steps.steps import Done, Steps, called_back
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ class TableCopies:
         self._asked: dict[tuple[str, int], int] = {}
         self._had: dict[tuple[str, int], int] = {}
         self._peers: dict[str, TableReader] = {}
-        self._moved = asyncio.Event()
+        # Steps that wait for slaves: what they wait for, and what to call.
+        self._waiting: list[tuple[Callable[[], bool], Done]] = []
 
     def asked(self, code: int, slave: str, peer: TableReader) -> None:
         """Note that a slave requests a table.
@@ -63,13 +65,13 @@ class TableCopies:
             self._asked[slave, code] = self._deletions
         elif (slave, before) in self._asked:
             self._had[slave, before] = self._asked[slave, before]
-            self._moved.set()
+            self._look()
 
     def is_read_by(self, slave: str) -> bool:
         """Return whether a slave of this project with this broker id is connected, and copies the tables."""
         return slave in self._slaves() and slave in self._peers
 
-    async def copied(self, slave: str) -> None:
+    def copied(self, slave: str) -> Steps[None]:
         """Wait until a slave has all tables as they are now.
 
         A round of the slave requests every table, and applies those that depend on the log only when it ends. One that has
@@ -83,12 +85,10 @@ class TableCopies:
             number = self._deletions
             if self.is_read_by(slave):
                 self._peers[slave].notify(Code.GET_ALL_TOPIC_CONFIG, {})
-            async with asyncio.timeout(_WAIT_SECONDS):
-                while any(self._had.get((slave, code), 0) < number for code in _NEXT.values()):
-                    self._moved.clear()
-                    await self._moved.wait()
+            for code in _NEXT.values():
+                yield from self._until(partial(self._has, slave, code, number))
 
-    async def deleted(self, code: int, name: str) -> None:
+    def deleted(self, code: int, name: str) -> Steps[None]:
         """Wait until all connected slaves of this project have a table without a deleted topic or group.
 
         Args:
@@ -107,18 +107,38 @@ class TableCopies:
                 "before it was connected again has it again: delete it there once more", name, ", ".join(sorted(away)),
             )  # fmt: skip
         try:
-            async with asyncio.timeout(_WAIT_SECONDS):
-                while self._lacking(code, number):
-                    self._moved.clear()
-                    await self._moved.wait()
+            yield from self._until(lambda: not self._lacking(code, number))
         except TimeoutError:
             _log.warning(
                 "%s is deleted, and the slaves with these ids have not taken that yet: %s; one that is made the "
                 "master now has it again", name, ", ".join(sorted(self._lacking(code, number))),
             )  # fmt: skip
 
+    def _until(self, is_there: Callable[[], bool]) -> Steps[None]:
+        """Wait until slaves have something.
+
+        Raises:
+            TimeoutError: They did not get it in time.
+        """
+        if is_there():
+            return
+        try:
+            yield from called_back(
+                lambda done: self._waiting.append((is_there, done)), _WAIT_SECONDS
+            )
+        finally:
+            self._waiting = [wait for wait in self._waiting if wait[0] is not is_there]
+
+    def _look(self) -> None:
+        waiting = [done for is_there, done in self._waiting if is_there()]
+        for done in waiting:
+            done(None, None)
+
+    def _has(self, slave: str, code: int, number: int) -> bool:
+        return self._had.get((slave, code), 0) >= number
+
     def _lacking(self, code: int, number: int) -> set[str]:
-        return {slave for slave in self._slaves() if self._had.get((slave, code), 0) < number}
+        return {slave for slave in self._slaves() if not self._has(slave, code, number)}
 
     def _slaves(self) -> set[str]:
         if self._replication is None:

@@ -16,8 +16,6 @@ from cometmq.broker.inner.redelivery import (
     not_delivered,
     put_deliverable,
 )
-from cometmq.broker.loop.runner import NEVER
-from cometmq.broker.loop.steps import Steps, elsewhere, on_device
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.topics import Topics
 from cometmq.broker.timer.running import NEVER_WAITED, RunningSlot, delivery
@@ -29,6 +27,8 @@ from cometmq.model import properties as keys_of
 from cometmq.model.clock import WALL_LOOK_SECONDS, Clock, seconds_until
 from cometmq.model.errors import CodecError
 from cometmq.model.names import WHEEL_TIMER_TOPIC
+from cometmq.steps.runner import NEVER
+from cometmq.steps.steps import Steps, elsewhere, on_device
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 from cometmq.store.timer.files import TimerFiles

@@ -4,9 +4,6 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from cometmq.broker.counters.events import Gauge
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.runner import NEVER
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.tables.master_table import MasterTable
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
@@ -16,6 +13,9 @@ from cometmq.broker.transactions.waiting_counts import SAVE_SECONDS, WaitingCoun
 from cometmq.codec.bodies.waiting_counts import TIMER, WaitingTable, decode_waiting
 from cometmq.codec.timer_files import TimerCheck, decode_check
 from cometmq.model.codes import RequestCode
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.runner import NEVER
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.timer.files import TimerFiles
 
 _log = logging.getLogger(__name__)

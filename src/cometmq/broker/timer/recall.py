@@ -4,7 +4,6 @@ The second one has the property TIMER_DEL_UNIQKEY; the wheel finds both and deli
 of RocketMQ 5.3.3; off unless recallMessageEnable.
 """
 
-from collections.abc import Awaitable
 from typing import NamedTuple
 
 from cometmq.broker.inner.puts import InnerMessage, InnerPuts
@@ -20,6 +19,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.flags import is_writable
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps
 
 _TAG = "_RECALL_TAG_"
 _BODY = b"0"
@@ -56,7 +56,7 @@ class Recall:
         self._inner = inner
         self._clock = clock
 
-    def recall(self, request: RecallRequest, born_host: bytes) -> Awaitable[RecallResult]:
+    def recall(self, request: RecallRequest, born_host: bytes) -> Steps[RecallResult]:
         """Recall a message; done when the recall is as durable as a send.
 
         Args:
@@ -74,7 +74,9 @@ class Recall:
                 f"recall failed, the topic[{request.topic}] not exist",
             )
         handle = self._handle(request)
-        return self._put(self._message(topic, handle, request, born_host), handle)
+        message = self._message(topic, handle, request, born_host)
+        yield from self._inner.durable(self._inner.put(message))
+        return RecallResult(handle.unique_key, self._settings.region_id)
 
     def _check_allowed(self) -> None:
         settings = self._settings
@@ -133,7 +135,3 @@ class Recall:
             born_ms=now_ms,
             born_host=born_host,
         )
-
-    async def _put(self, message: InnerMessage, handle: RecallHandle) -> RecallResult:
-        await self._inner.flushed(self._inner.put(message))
-        return RecallResult(handle.unique_key, self._settings.region_id)

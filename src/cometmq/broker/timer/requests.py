@@ -1,9 +1,6 @@
 """Requests RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60 and GET_TIMER_METRICS 61."""
 
-from collections.abc import Awaitable
-
 from cometmq.broker.timer.feature import Timer
-from cometmq.broker.timer.recall import RecallResult
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.remoting import Command
@@ -13,6 +10,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.steps.steps import Steps
 
 
 class TimerHandler:
@@ -26,13 +24,10 @@ class TimerHandler:
             RequestCode.GET_TIMER_METRICS: self.counts,
         }
 
-    def recall(self, command: Command, peer: Peer) -> Awaitable[Answer]:
+    def recall(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Recall a message; the answer has its id (RECALL_MESSAGE 370)."""
         request = decode_fields(RecallRequest, command.fields)
-        return self._answer(self._timer.recall.recall(request, peer.host))
-
-    async def _answer(self, recalling: Awaitable[RecallResult]) -> Answer:
-        unique_key, region = await recalling
+        unique_key, region = yield from self._timer.recall.recall(request, peer.host)
         return Answer(fields={"msgId": unique_key, keys_of.MSG_REGION: region})
 
     def check(self, _command: Command, _peer: Peer) -> Answer:

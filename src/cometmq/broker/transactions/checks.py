@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.redelivery import is_of_deleted_topic, once_more
-from cometmq.broker.loop.steps import Steps, elsewhere, turn_end
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.topics import Topics
 from cometmq.broker.transactions.prepared_messages import (
@@ -37,6 +36,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RecordIllegal, RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from cometmq.steps.steps import Steps, elsewhere, turn_end
 from cometmq.store.appender import PutResult
 from cometmq.store.message_store import MessageStore
 

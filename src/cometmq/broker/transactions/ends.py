@@ -9,7 +9,6 @@ from collections.abc import Callable
 from cometmq.broker.counters.events import EventCounts
 from cometmq.broker.inner.puts import InnerMessage
 from cometmq.broker.inner.redelivery import is_of_deleted_topic, real_place
-from cometmq.broker.loop.steps import Steps
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.topics import Topics
 from cometmq.broker.transactions.prepared_messages import committed, key_of, number_of
@@ -26,6 +25,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,5 @@
 """The transaction feature: restores open transactions from the store at the start, then keeps them up to date."""
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,9 +8,6 @@ from cometmq.broker.counters.events import Gauge
 from cometmq.broker.inner.put_marks import PutMarks
 from cometmq.broker.inner.queue_cursor import QueueCursor
 from cometmq.broker.inner.reroute import RoutedSend
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.runner import NEVER
-from cometmq.broker.loop.steps import Steps
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.tables.members import who_may
 from cometmq.broker.transactions.checks import StateChecks
@@ -29,6 +25,9 @@ from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from cometmq.model.rights import Action, topic_access
 from cometmq.model.text import plural
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.runner import NEVER
+from cometmq.steps.steps import Steps
 from cometmq.store.consume_queue import ConsumeQueue
 
 _log = logging.getLogger(__name__)
@@ -97,7 +96,7 @@ class Transactions(Feature):
             starts = [0, 0]
         half_messages, ops = (
             QueueCursor(
-                self._parts.store, self._parts.pool, topic, 0,
+                self._parts.store, topic, 0,
                 offset=self._clipped(topic, start),
             )
             for topic, start in zip(topics, starts, strict=True)
@@ -200,26 +199,26 @@ class Transactions(Feature):
 
     def end(
         self, request: EndTransaction, remark: str | None, may: Callable[[str], bool]
-    ) -> "asyncio.Future[str | None] | str | None":
+    ) -> Steps[str | None]:
         """End a transaction; `may` returns whether the producer may send to a topic.
 
         Returns:
-            A remark for the producer or None; a future of that if something must be awaited.
+            A remark for the producer or None.
 
         Raises:
             RequestError: The request is refused; the code says why.
         """
         if remark:
             _log.debug("the end of %s: %s", request.msg_id, remark)
-        return self._machines.answer(self._ends.end(request, may))
+        return self._ends.end(request, may)
 
-    def resume(self, message_id: str) -> "asyncio.Future[None] | None":
-        """Check a discarded half message again; return None if that is done, otherwise a future.
+    def resume(self, message_id: str) -> Steps[None]:
+        """Check a discarded half message again.
 
         Raises:
             RequestError: There is no such discarded message.
         """
-        return self._machines.answer(self._checks.resume(message_id))
+        return self._checks.resume(message_id)
 
     def _ask(self, key: TransactionKey, header: CheckTransaction, record: bytes) -> None:
         """Ask a living producer of the group whose user may send to the topic; a different one each time."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from cometmq.broker.inner.puts import InnerMessage, InnerPuts, in_parts
 from cometmq.broker.inner.queue_cursor import QueueCursor
-from cometmq.broker.loop.steps import Steps, elsewhere, turn_end
 from cometmq.broker.tables.topics import Topics
 from cometmq.broker.transactions.prepared_messages import (
     TransactionKey,
@@ -34,6 +33,7 @@ from cometmq.model.errors import CodecError, CometError, StoreBusy
 from cometmq.model.flags import PERM_READ_WRITE, TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import HALF_TOPIC, OP_HALF_TOPIC
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.steps import Steps, elsewhere, turn_end
 from cometmq.store.appender import PutResult
 from cometmq.store.message_search import MessageSearch
 from cometmq.store.message_store import MessageStore

@@ -1,7 +1,5 @@
 """Requests END_TRANSACTION 37 and RESUME_CHECK_HALF_MESSAGE 323."""
 
-from collections.abc import Awaitable
-
 from cometmq.broker.transactions.feature import Transactions
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import EndTransaction, ResumeCheck
@@ -11,6 +9,7 @@ from cometmq.model.rights import Action, Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, WithAsker, may_of
+from cometmq.steps.steps import Steps
 
 
 class TransactionHandler:
@@ -23,7 +22,7 @@ class TransactionHandler:
             RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume,
         }
 
-    def end(self, command: Command, _peer: Peer, asker: Asker) -> Answer | Awaitable[Answer]:
+    def end(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
         """End a transaction (END_TRANSACTION 37).
 
         Differs: a producer that does not know the outcome is answered, too. Clients send this one-way and ignore the answer;
@@ -31,19 +30,11 @@ class TransactionHandler:
         """
         request = decode_fields(EndTransaction, command.fields)
         may = may_of(asker, Action.PUB)
-        return _answer(self._transactions.end(request, command.remark, may))
+        remark = yield from self._transactions.end(request, command.remark, may)
+        return Answer(remark=remark)
 
-    def resume(self, command: Command, _peer: Peer) -> Answer | Awaitable[Answer]:
+    def resume(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Check a discarded transaction again (RESUME_CHECK_HALF_MESSAGE 323)."""
         message_id = decode_fields(ResumeCheck, command.fields).msg_id or ""
-        return _answer(self._transactions.resume(message_id))
-
-
-def _answer(remark: Awaitable[str | None] | str | None) -> Answer | Awaitable[Answer]:
-    if remark is None or isinstance(remark, str):
-        return Answer(remark=remark)
-    return _answer_later(remark)
-
-
-async def _answer_later(remark: Awaitable[str | None]) -> Answer:
-    return Answer(remark=await remark)
+        yield from self._transactions.resume(message_id)
+        return Answer()

@@ -3,7 +3,6 @@
 Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. nameserver.requests says who may send them.
 """
 
-import asyncio
 import logging
 
 from cometmq.codec.bodies.kv import encode_kv_table
@@ -30,6 +29,7 @@ from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.conf_file import ConfFile
 
 _log = logging.getLogger(__name__)
@@ -61,10 +61,10 @@ class AdminHandlers:
             RequestCode.GET_NAMESRV_CONFIG: self.handle_get_settings,
         }
 
-    async def handle_put_kv(self, command: Command, _peer: Peer) -> Answer:
+    def handle_put_kv(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Set a configuration item (PUT_KV_CONFIG 100)."""
         header = decode_fields(PutKvConfig, command.fields)
-        await self._kv.put(header.namespace, header.key, header.value)
+        yield from self._kv.put(header.namespace, header.key, header.value)
         return Answer()
 
     def handle_get_kv(self, command: Command, _peer: Peer) -> Answer:
@@ -78,10 +78,10 @@ class AdminHandlers:
             )
         return Answer(fields=encode_fields(KvConfigResponse(value)))
 
-    async def handle_delete_kv(self, command: Command, _peer: Peer) -> Answer:
+    def handle_delete_kv(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Delete a configuration item (DELETE_KV_CONFIG 102)."""
         header = decode_fields(KvConfigRequest, command.fields)
-        await self._kv.delete(header.namespace, header.key)
+        yield from self._kv.delete(header.namespace, header.key)
         return Answer()
 
     def handle_kv_table(self, command: Command, _peer: Peer) -> Answer:
@@ -127,7 +127,7 @@ class AdminHandlers:
         """Return all settings as properties (GET_NAMESRV_CONFIG 319)."""
         return Answer(body=encode_properties_text(settings_table(self._settings.current)))
 
-    async def handle_change_settings(self, command: Command, peer: Peer) -> Answer:
+    def handle_change_settings(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Change settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list."""
         try:
             values = decode_java_properties(command.body)
@@ -143,7 +143,7 @@ class AdminHandlers:
             )
         try:
             self._settings.change(values)
-            await asyncio.to_thread(self._conf.remember, values)
+            yield from elsewhere(lambda: self._conf.remember(values))
         except SettingsError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from error
         except OSError as error:

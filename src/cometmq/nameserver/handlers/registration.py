@@ -1,7 +1,7 @@
 """Handlers for requests of brokers: 103, 104, 217, 322, 901, 904."""
 
-import asyncio
-from collections.abc import Awaitable, Mapping
+from collections import deque
+from collections.abc import Mapping
 
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.bodies.member_group import encode_member_group
@@ -37,7 +37,8 @@ from cometmq.nameserver.routes import BrokerKey, RouteTable, queues_told
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers
+from cometmq.net.requests import Answers, Outcome
+from cometmq.steps.steps import Done, Steps, called_back, elsewhere
 
 _ZONE_NAME = "__ZONE_NAME"  # MixAll.ZONE_NAME, an additional header field.
 
@@ -67,7 +68,8 @@ class RegistrationHandlers:
         self._expiry = expiry
         self._settings = settings
         self._presence = Presence()
-        self._reading = asyncio.Lock()
+        self._is_reading = False
+        self._readers: deque[Done] = deque()  # Registrations that wait to be decoded.
         self._waiting_bytes = 0
         self._last: tuple[_Told, _Read] | None = None  # Last registration and its content.
         self.answers: Answers = {
@@ -79,7 +81,7 @@ class RegistrationHandlers:
             RequestCode.BROKER_HEARTBEAT: self.handle_heartbeat,
         }
 
-    def handle_register(self, command: Command, peer: Peer) -> Awaitable[Answer] | Answer:
+    def handle_register(self, command: Command, peer: Peer) -> Outcome:
         """Register a broker (REGISTER_BROKER 103); large registrations are decoded in a thread."""
         header = decode_fields(RegisterBroker, command.fields)
         if len(command.body) <= _READ_AT_ONCE_MAX and not header.compressed:
@@ -99,18 +101,23 @@ class RegistrationHandlers:
             self._last = (told, _read(header, command))
         return self._last[1]
 
-    async def _register_later(
+    def _register_later(
         self, header: RegisterBroker, command: Command, peer: Peer
-    ) -> Answer:
+    ) -> Steps[Answer]:
         self._waiting_bytes += len(command.body)
         try:
-            async with self._reading:  # One at a time, to keep the order and use one thread.
-                registration, queues = await asyncio.to_thread(_read, header, command)
+            if self._is_reading:  # One at a time, to keep the order and use one thread.
+                yield from called_back(self._readers.append)
+            self._is_reading = True
+            registration, queues = yield from elsewhere(lambda: _read(header, command))
+            _check_there(peer)
+            answer = self._register(header, registration, queues, command, peer)
         finally:
             self._waiting_bytes -= len(command.body)
-        _check_there(peer)
-        answer = self._register(header, registration, queues, command, peer)
-        return await answer if isinstance(answer, Awaitable) else answer
+            self._is_reading = False
+            if self._readers:
+                self._readers.popleft()(None, None)
+        return answer if isinstance(answer, Answer) else (yield from answer)
 
     def _register(
         self,
@@ -119,7 +126,7 @@ class RegistrationHandlers:
         queues: Mapping[str, QueueData],
         command: Command,
         peer: Peer,
-    ) -> Awaitable[Answer] | Answer:
+    ) -> Answer | Steps[Answer]:
         try:
             check_register(self._table, header, registration.table.version, peer.ip)
         except OwnerLives as refused:
@@ -128,7 +135,7 @@ class RegistrationHandlers:
             return self._register_after(refused, header, registration, queues, command, peer)
         return self._accept(header, registration, queues, command, peer)
 
-    async def _register_after(
+    def _register_after(
         self,
         refused: OwnerLives,
         header: RegisterBroker,
@@ -136,7 +143,7 @@ class RegistrationHandlers:
         queues: Mapping[str, QueueData],
         command: Command,
         peer: Peer,
-    ) -> Answer:
+    ) -> Steps[Answer]:
         """Register a broker in the place of another one if that one does not answer."""
         owner = refused.owner
         assert owner is not None
@@ -145,7 +152,7 @@ class RegistrationHandlers:
             raise refused
         self._waiting_bytes += size
         try:
-            answers = await self._presence.answers(owner.address)
+            answers = yield from self._presence.answers(owner.address)
         finally:
             self._waiting_bytes -= size
         if answers:

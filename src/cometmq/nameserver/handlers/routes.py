@@ -1,6 +1,5 @@
 """Handlers for requests of clients and tools: 105, 106, 206, 224, 304, 311, 312, 313, and 30003 of CometMQ."""
 
-import asyncio
 from collections.abc import Callable
 
 from cometmq.codec.bodies.cluster import encode_cluster_info
@@ -23,8 +22,10 @@ from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.steps.runner import World
+from cometmq.steps.shared import SharedSteps
+from cometmq.steps.steps import Steps, turn_end
 
-_SWEEP_LOOK_SECONDS = 0.01
 # MixAll.ZONE_MODE and ZONE_NAME, additional header fields.
 _ZONE_MODE = "__ZONE_MODE"
 _ZONE_NAME = "__ZONE_NAME"
@@ -39,12 +40,15 @@ class RouteHandlers:
         kv: KvConfig,
         settings: SettingsInForce[NameServerSettings],
         clock: Clock,
+        world: World,
     ) -> None:
+        """`world` runs the steps of requests."""
         self._table = table
         self._kv = kv
         self._settings = settings
         self._clock = clock
         self._started = clock.monotonic()
+        self._missing = SharedSteps(world, self._find_missing)
         self.answers: Answers = {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.handle_route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.handle_clusters,
@@ -105,10 +109,13 @@ class RouteHandlers:
         """Return all clusters and brokers (GET_BROKER_CLUSTER_INFO 106)."""
         return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
 
-    async def handle_missing(self, _command: Command, _peer: Peer) -> Answer:
+    def handle_missing(self, _command: Command, _peer: Peer) -> Steps[Answer]:
         """Return missing and rival brokers (GET_MISSING_BROKERS 30003, CometMQ only); reveals no more than 106 did before."""
-        while self._table.leaving:  # noqa: ASYNC110  The table has no loop to notify with.
-            await asyncio.sleep(_SWEEP_LOOK_SECONDS)
+        return self._missing.result()
+
+    def _find_missing(self) -> Steps[Answer]:
+        while self._table.leaving:  # The sweep goes on in each loop iteration.
+            yield from turn_end()
         table = self._table
         rivals = table.rivals.known(self._clock.monotonic())
         return Answer(body=encode_missing_brokers(table.missing_brokers(), rivals))

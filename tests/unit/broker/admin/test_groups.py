@@ -14,6 +14,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.group import GroupConfig
 from cometmq.model.topic import TopicConfig
+from tests.support.steps import run
 from tests.support.store_puts import put
 
 
@@ -35,7 +36,7 @@ def on_disk(tmp_path: Path) -> set[str]:
 
 
 async def test_a_change_is_on_disk_when_it_is_done(administration, tmp_path):
-    await administration.change([GroupConfig("one"), GroupConfig("other")])
+    await run(administration.change([GroupConfig("one"), GroupConfig("other")]))
     assert {"one", "other"} <= on_disk(tmp_path)
     assert administration.find("one").name == "one"
 
@@ -43,20 +44,22 @@ async def test_a_change_is_on_disk_when_it_is_done(administration, tmp_path):
 async def test_all_groups_are_changed_or_none(administration, tables):
     exponential = GroupConfig("patient", retry_policy={"type": "EXPONENTIAL"})
     with pytest.raises(RequestError, match="EXPONENTIAL") as refused:
-        await administration.change([GroupConfig("one"), exponential])
+        await run(administration.change([GroupConfig("one"), exponential]))
     assert refused.value.code == ResponseCode.INVALID_PARAMETER
     assert tables.groups.peek("one") is None
 
 
 async def test_attributes_of_a_group_are_changed_by_their_signs(administration, tables):
-    await administration.change([GroupConfig("one", attributes={"+a": "1", "+b": "2"})])
-    await administration.change([GroupConfig("one", retry_max_times=3)])
+    await run(administration.change([GroupConfig("one", attributes={"+a": "1", "+b": "2"})]))
+    await run(administration.change([GroupConfig("one", retry_max_times=3)]))
     assert administration.find("one").attributes == {"a": "1", "b": "2"}
-    await administration.change([GroupConfig("one", attributes={"-a": "", "+b": "3"})])
+    await run(administration.change([GroupConfig("one", attributes={"-a": "", "+b": "3"})]))
     assert administration.find("one").attributes == {"b": "3"}
     with pytest.raises(RequestError, match=r"write \+key=value") as refused:
-        await administration.change(
-            [GroupConfig("two"), GroupConfig("one", attributes={"b": ""})]
+        await run(
+            administration.change(
+                [GroupConfig("two"), GroupConfig("one", attributes={"b": ""})]
+            )
         )
     assert refused.value.code == ResponseCode.INVALID_PARAMETER
     assert tables.groups.peek("two") is None
@@ -67,7 +70,7 @@ async def test_a_group_goes_with_its_offsets_where_that_is_wanted(
     administration, tables, tmp_path, clean_offset
 ):
     tables.offsets.commit("g", "orders", 0, offset=3)
-    await administration.delete(DeleteGroup("g", clean_offset), "somebody")
+    await run(administration.delete(DeleteGroup("g", clean_offset), "somebody"))
     assert "g" not in on_disk(tmp_path)
     assert tables.offsets.get("g", "orders", 0) == (None if clean_offset else 3)
     with pytest.raises(RequestError) as refused:
@@ -76,10 +79,10 @@ async def test_a_group_goes_with_its_offsets_where_that_is_wanted(
 
 
 async def test_a_topic_is_forbidden_and_permitted_and_asking_changes_nothing(administration):
-    assert await administration.forbid("g", "orders", is_readable=None)
-    assert not await administration.forbid("g", "orders", is_readable=False)
-    assert not await administration.forbid("g", "orders", is_readable=None)
-    assert await administration.forbid("g", "orders", is_readable=True)
+    assert await run(administration.forbid("g", "orders", is_readable=None))
+    assert not await run(administration.forbid("g", "orders", is_readable=False))
+    assert not await run(administration.forbid("g", "orders", is_readable=None))
+    assert await run(administration.forbid("g", "orders", is_readable=True))
 
 
 async def test_the_least_of_all_groups_is_told_for_each_queue(tables, comparison):

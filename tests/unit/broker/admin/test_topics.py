@@ -12,6 +12,7 @@ from cometmq.codec.headers.topic import CreateTopic
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.topic import TopicConfig
+from tests.support.steps import run
 from tests.support.store_puts import put
 
 
@@ -21,8 +22,9 @@ class Announcements:
     def __init__(self):
         self.count = 0
 
-    async def __call__(self):
+    def __call__(self):
         self.count += 1
+        yield from ()
 
 
 @pytest.fixture
@@ -44,28 +46,34 @@ def on_disk(tmp_path: Path) -> dict[str, dict[str, object]]:
 
 
 async def test_a_change_is_on_disk_and_announced(administration, announce, tmp_path):
-    await administration.change(CreateTopic("made", 3, 4, attributes="+message.type=NORMAL"))
+    await run(
+        administration.change(CreateTopic("made", 3, 4, attributes="+message.type=NORMAL"))
+    )
     made = on_disk(tmp_path)["made"]
     assert (made["readQueueNums"], made["writeQueueNums"]) == (3, 4)
     assert announce.count == 1
-    await administration.change(CreateTopic("made", 5, 5))
+    await run(administration.change(CreateTopic("made", 5, 5)))
     assert administration.find("made").attributes == {"message.type": "NORMAL"}
-    await administration.change(CreateTopic("made", 5, 5, attributes="-message.type"))
+    await run(administration.change(CreateTopic("made", 5, 5, attributes="-message.type")))
     assert administration.find("made").attributes == {}
 
 
 async def test_a_list_changes_attributes_by_their_signs(administration):
-    await administration.change_many(
-        [TopicConfig("made", attributes={"+message.type": "FIFO"})]
+    await run(
+        administration.change_many([TopicConfig("made", attributes={"+message.type": "FIFO"})])
     )
     assert administration.find("made").attributes == {"message.type": "FIFO"}
-    await administration.change_many([TopicConfig("made", 5, 5)])
+    await run(administration.change_many([TopicConfig("made", 5, 5)]))
     assert administration.find("made").attributes == {"message.type": "FIFO"}
-    await administration.change_many([TopicConfig("made", attributes={"-message.type": ""})])
+    await run(
+        administration.change_many([TopicConfig("made", attributes={"-message.type": ""})])
+    )
     assert administration.find("made").attributes == {}
     with pytest.raises(RequestError, match=r"write \+key=value"):
-        await administration.change_many(
-            [TopicConfig("other"), TopicConfig("made", attributes={"message.type": "FIFO"})]
+        await run(
+            administration.change_many(
+                [TopicConfig("other"), TopicConfig("made", attributes={"message.type": "FIFO"})]
+            )
         )
     with pytest.raises(RequestError, match="No topic in this broker"):
         administration.find("other")
@@ -85,7 +93,7 @@ async def test_what_cannot_be_is_refused_and_announced_to_nobody(
     administration, announce, tables, request_, words
 ):
     with pytest.raises(RequestError, match=words) as refused:
-        await administration.change(request_)
+        await run(administration.change(request_))
     assert refused.value.code == ResponseCode.INVALID_PARAMETER
     assert tables.topics.get("made") is None
     assert announce.count == 0
@@ -94,9 +102,9 @@ async def test_what_cannot_be_is_refused_and_announced_to_nobody(
 async def test_of_many_all_are_made_or_none(administration, announce, tables, tmp_path):
     good = [TopicConfig(f"made-{number}", 1, 1) for number in range(3)]
     with pytest.raises(RequestError, match="conflict with system topic"):
-        await administration.change_many([*good, TopicConfig("TBW102", 1, 1)])
+        await run(administration.change_many([*good, TopicConfig("TBW102", 1, 1)]))
     assert tables.topics.get("made-0") is None
-    await administration.change_many(good)
+    await run(administration.change_many(good))
     assert {config.name for config in good} <= set(on_disk(tmp_path))
     assert announce.count == 1
 
@@ -106,7 +114,7 @@ async def test_a_topic_goes_with_its_messages_and_offsets(
 ):
     put(tables.store, b"a", b"b")
     tables.offsets.commit("g", "orders", 0, offset=1)
-    await administration.delete("orders", "somebody")
+    await run(administration.delete("orders", "somebody"))
     assert "orders" not in on_disk(tmp_path)
     assert tables.store.queue("orders", 0) is None
     assert tables.offsets.get("g", "orders", 0) is None
@@ -115,4 +123,4 @@ async def test_a_topic_goes_with_its_messages_and_offsets(
         administration.find("orders")
     assert refused.value.code == ResponseCode.TOPIC_NOT_EXIST
     with pytest.raises(RequestError, match="conflict with system topic"):
-        await administration.delete("TBW102", "somebody")
+        await run(administration.delete("TBW102", "somebody"))

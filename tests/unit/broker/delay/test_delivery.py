@@ -13,10 +13,10 @@ from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
 from cometmq.broker.delay.levels import DelayLevelTable
 from cometmq.broker.inner.puts import InnerMessage
-from cometmq.broker.loop.runner import KeptMachine
-from cometmq.broker.loop.steps import Elsewhere
 from cometmq.codec.bodies.delay_offset import decode_delay_offsets
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.runner import KeptMachine
+from cometmq.steps.steps import Elsewhere
 from cometmq.store.config_file import ConfigFile
 from tests.support.hand_broker import PATH, HandBroker
 from tests.support.hand_clock import HandClock

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from cometmq.broker.members.client_connections import ClientConnections
@@ -22,6 +20,7 @@ from cometmq.model.errors import RequestError
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import retry_topic
 from cometmq.model.queue import MessageQueue
+from tests.support.steps import run
 from tests.unit.broker.client_by_hand import HandClientPeer, client_of
 
 
@@ -32,8 +31,10 @@ def told():
 
 @pytest.fixture
 def heartbeats(tables, told):
-    async def announce():
+    def announce(seconds_max):
+        assert seconds_max == 1.0, "clients time out after 3 s"
         told.append(tables.topics.version.counter)
+        yield from ()
 
     return Heartbeats(tables.members, tables.groups, tables.topics, announce=announce)
 
@@ -52,31 +53,21 @@ async def test_who_makes_a_group_is_answered_when_nameservers_know_its_retry_top
     client = client_of(HandClientPeer(), "c1")
     later = heartbeats.take(beat("new"), client)
     assert told == []
-    assert await later == HeartbeatResult(is_changed=True)
+    assert await run(later) == HeartbeatResult(is_changed=True)
     assert tables.topics.get(retry_topic("new")) is not None
     assert len(told) == 1
     assert heartbeats.take(beat("new", producers=("p",)), client) == HeartbeatResult(True)
     assert len(told) == 1
 
 
-async def test_a_nameserver_that_stands_still_makes_no_heartbeat_late(tables):
-    async def never():
-        await asyncio.Event().wait()
-
-    heartbeats = Heartbeats(tables.members, tables.groups, tables.topics, announce=never)
-    later = heartbeats.take(beat("new"), client_of(HandClientPeer(), "c1"))
-    assert not isinstance(later, HeartbeatResult)
-    assert await later == HeartbeatResult(is_changed=True)
-
-
 async def test_a_heartbeat_makes_so_many_groups_and_the_next_one_more(tables, heartbeats):
     count = HEARTBEAT_NEW_GROUPS_MAX + 1
     names = [f"g{number}" for number in range(count)]
     client = client_of(HandClientPeer(), "c1")
-    result = await heartbeats.take(beat(*names), client)
+    result = await run(heartbeats.take(beat(*names), client))
     assert result.refusal.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     assert tables.groups.peek(names[-1]) is None
-    assert (await heartbeats.take(beat(*names), client)).refusal is None
+    assert (await run(heartbeats.take(beat(*names), client))).refusal is None
     assert tables.groups.peek(names[-1]) is not None
 
 
@@ -109,7 +100,7 @@ async def test_who_is_connected(tables, heartbeats):
             ask("g")
         assert caught.value.code == code
     peer = HandClientPeer(50_001)
-    await heartbeats.take(beat("g", producers=("p",)), client_of(peer, "c1"))
+    await run(heartbeats.take(beat("g", producers=("p",)), client_of(peer, "c1")))
     assert connections.consumer_ids("g") == ["c1"]
     (consumer,) = connections.consumers("g").connections
     (producer,) = connections.producers("p")
@@ -139,7 +130,7 @@ async def test_a_queue_is_of_one_member_until_that_gives_it_up(tables):
 
     async def lock(client_id: str, *queues: MessageQueue) -> LockResult:
         result = locks.lock(LockRequest("g", client_id, queues))
-        return result if isinstance(result, LockResult) else await result
+        return result if isinstance(result, LockResult) else await run(result)
 
     assert await lock("c1", here, elsewhere, unknown) == LockResult([here], missing_count=2)
     assert await lock("c2", here) == LockResult([], missing_count=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from cometmq.broker.pop import waiting
 from cometmq.broker.pop.waiting import HeldPop, HeldState, PopLongPolls
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.steps.steps import Done, Steps, called_back
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import put
 from tests.unit.broker.list_caller import ListCaller
@@ -168,26 +168,54 @@ async def test_expressions_are_weighed(bench):
 # --- attempts that take time
 
 
+class Reading:
+    """A read from the disk that ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.end: Done = lambda *_: None
+
+    def steps(self) -> Steps[Said | None]:
+        result: Said | None = yield from called_back(self._begin)
+        return result
+
+    def _begin(self, done: Done) -> None:
+        self.end = done
+
+
 async def test_an_attempt_under_way_waits_for_nothing_and_answers_when_it_is_done(bench):
-    read: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
-    caller = bench.hold(lambda: read)
+    read = Reading()
+    caller = bench.hold(read.steps)
     bench.arrive()
     assert (len(bench.polls), bench.is_free) == (0, False)
     bench.pass_time(30)
     assert caller.answers == []
-    read.set_result(FOUND)
-    await caller.finish()
+    read.end(FOUND, None)
+    assert (caller.answers, bench.is_free) == ([FOUND], True)
+
+
+async def test_an_attempt_that_need_not_wait_is_as_one_without_steps(bench):
+    def found() -> Steps[Said]:
+        yield from ()
+        return FOUND
+
+    def nothing() -> Steps[None]:
+        yield from ()
+
+    gives = iter([nothing(), nothing(), found()])
+    caller = bench.hold(lambda: next(gives))
+    for count in (1, 1, 0):
+        bench.arrive()
+        assert (len(bench.polls), bench.polls.count(KEY, -1)) == (count, count)
     assert (caller.answers, bench.is_free) == ([FOUND], True)
 
 
 async def test_an_attempt_that_found_nothing_waits_on_in_front_of_the_others(bench):
-    read: asyncio.Future[Said | None] = asyncio.get_running_loop().create_future()
-    gives = iter([read, None, FOUND])
+    read = Reading()
+    gives = iter([read.steps(), None, FOUND])
     first = bench.hold(lambda: next(gives))
     bench.arrive()
     second = bench.hold()
-    read.set_result(None)
-    await first.finish()
+    read.end(None, None)
     assert (first.answers, len(bench.polls)) == ([], 2)
     bench.arrive()
     bench.arrive()
@@ -196,32 +224,29 @@ async def test_an_attempt_that_found_nothing_waits_on_in_front_of_the_others(ben
 
 
 async def test_an_attempt_that_did_not_look_at_everything_is_tried_again_at_once(bench):
-    read: asyncio.Future[Said | None] = asyncio.get_running_loop().create_future()
-    gives = iter([read, FOUND])
+    read = Reading()
+    gives = iter([read.steps(), FOUND])
     caller, held = bench.pop(lambda: next(gives))
     bench.polls.hold(held)
     bench.arrive()
-    assert held.state is HeldState.TRIED
+    assert held.state is HeldState.READING
     held.is_unfinished = True
-    read.set_result(None)
-    await caller.finish()
+    read.end(None, None)
     bench.world.settle()
     assert caller.answers == [FOUND]
 
 
 async def test_what_came_while_an_attempt_was_under_way_leads_to_another_one(bench):
-    reads = [asyncio.get_running_loop().create_future() for _ in range(2)]
-    gives = iter([*reads, FOUND])
+    reads = [Reading() for _ in range(2)]
+    gives = iter([*(read.steps() for read in reads), FOUND])
     caller = bench.hold(lambda: next(gives))
     bench.arrive()
     bench.arrive()  # Behind the place where the attempt has looked already.
     assert len(bench.tried) == 1
-    reads[0].set_result(None)
-    await caller.finish()
+    reads[0].end(None, None)
     bench.world.settle()
     assert len(bench.tried) == 2
-    reads[1].set_result(None)
-    await caller.finish()
+    reads[1].end(None, None)
     bench.world.settle()
     assert len(bench.tried) == 2  # Nothing came this time.
     bench.arrive()
@@ -229,22 +254,18 @@ async def test_what_came_while_an_attempt_was_under_way_leads_to_another_one(ben
     assert not bench.parts.polls._watchers
 
 
-@pytest.mark.parametrize("error", [RequestError(1, "bad"), asyncio.CancelledError()])
-async def test_an_attempt_that_fails_or_is_cancelled_with_its_connection_waits_no_more(
-    bench, error
-):
-    read: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
-    caller = bench.hold(lambda: read)
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_an_attempt_that_fails_or_is_stopped_waits_no_more(bench, is_stopped):
+    read = Reading()
+    caller = bench.hold(read.steps)
     bench.arrive()
-    (work,) = caller.later
-    task = asyncio.ensure_future(work)
-    await asyncio.sleep(0)
-    if isinstance(error, asyncio.CancelledError):
-        task.cancel()
+    (run,) = caller.later
+    error = RequestError(1, "bad")
+    if is_stopped:
+        run.stop(lambda: None)
     else:
-        read.set_exception(error)
-    with pytest.raises(type(error)):
-        await task
+        read.end(None, error)
+    assert caller.answers == ([] if is_stopped else [error])
     assert (len(bench.polls), bench.is_free) == (0, True)
 
 

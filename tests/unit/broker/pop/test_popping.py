@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
 from random import Random
-from typing import Any
 
 import pytest
 
-from cometmq.broker.loop.steps import elsewhere
 from cometmq.broker.pop import waiting
 from cometmq.broker.pop.acks import Acks, ChangedTime
 from cometmq.broker.pop.group_offsets import GroupOffsets
@@ -33,6 +31,7 @@ from cometmq.codec.receipt import ORDER_QUEUE, Receipt
 from cometmq.codec.record import decode_records
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.steps.steps import elsewhere
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import put
 from tests.unit.broker.list_caller import ListCaller
@@ -58,7 +57,6 @@ class Bench:
             waiting=self.waiting,
             check_points=self.check_points,
             orders=orders,
-            lend=lend,
         )
         self.acks = Acks(parts, journal=self.journal, orders=orders, waiting=self.waiting)
         self.peeking = Peeking(parts, self.popping, reader, offsets, Random(1))
@@ -75,7 +73,7 @@ class Bench:
             "consumer_group": "g", "topic": "orders", "queue_id": -1, "max_msg_nums": 32,
             "invisible_time": 60_000, "poll_time": 0, "init_mode": FROM_MIN,
         }  # fmt: skip
-        caller = caller or ListCaller()
+        caller = caller or ListCaller(world=self.world)
         request = PopRequest(**{**fields, **more})
         caller.answer(lambda: self.popping.pop(request, caller))
         return caller
@@ -98,11 +96,6 @@ class Bench:
         self.waiting.wake_ordered()
         self.waiting.expire(self.clock.monotonic())
         self.world.run(self.revive.hand_on(self.check_points.pop_due(self.clock.now_ms())))
-
-
-async def lend(work: Callable[[], Any]) -> Awaitable[Any]:
-    """No thread: what would wait for the device is done at once."""
-    return work()
 
 
 def bodies(result: PopResult) -> list[bytes]:
@@ -169,12 +162,12 @@ async def test_what_came_while_a_pop_read_what_is_not_in_memory_answers_it(bench
     def read_long(pop):
         monkeypatch.setattr(reader, "collect", collect)
         taken = yield from collect(pop)
-        yield from elsewhere(lambda: bench.send(b"meanwhile"))
+        yield from elsewhere(lambda: put(bench.parts.store, b"meanwhile"))
+        taken.is_cold = True
         return taken
 
     monkeypatch.setattr(reader, "collect", read_long)
     caller = bench.pop(poll_time=10_000)
-    await caller.finish()
     bench.world.settle()
     assert [bodies(answer) for answer in caller.answers] == [[b"meanwhile"]]
 
@@ -188,7 +181,7 @@ async def test_what_an_expression_does_not_want_answers_nobody(bench):
     sql = {"exp_type": "SQL92", "exp": "k = 'other'"}
     caller = bench.pop(poll_time=20_000, **sql)
     bench.send(b"1")
-    await caller.finish()
+    await asyncio.sleep(0.1)  # Filters have their turn in the loop.
     assert caller.answers == []
     assert len(bench.waiting) == 1
     bench.pass_time(20)

@@ -13,6 +13,8 @@ from cometmq.codec.record import decode_record
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestError, RequestTimeout
 from cometmq.model.queue import MessageQueue
+from cometmq.steps.on_loop import LoopWorld
+from tests.support.steps import run
 from tests.support.store_puts import put
 from tests.unit.broker.client_by_hand import HandAnswer, HandClientPeer, client_of
 from tests.unit.broker.parts_by_hand import HOST
@@ -22,14 +24,14 @@ WORDS = {"consumerGroup": "g", "clientId": "c1", "jstackEnable": "true", "more":
 
 
 @pytest.fixture
-def relay(tables):
+async def relay(tables):
     return ClientRelay(
         tables.settings,
         store=tables.store,
         topics=tables.topics,
         groups=tables.groups,
         members=tables.members,
-        pool=tables.pool,
+        world=LoopWorld(),
     )
 
 
@@ -46,7 +48,7 @@ def join(tables):
 async def test_a_question_goes_on_as_it_came_and_its_answer_back_as_it_is(relay, join):
     consumer = join("c1")
     consumer.answer = HandAnswer(7, "so so", {"k": "v"}, b"body")
-    assert await relay.running(RUNNING, WORDS) is consumer.answer
+    assert await run(relay.running(RUNNING, WORDS)) is consumer.answer
     assert consumer.asked == [(RequestCode.GET_CONSUMER_RUNNING_INFO, WORDS, b"")]
 
 
@@ -60,16 +62,16 @@ async def test_a_question_goes_on_as_it_came_and_its_answer_back_as_it_is(relay,
 async def test_a_consumer_that_does_not_answer_is_named(relay, join, error, code):
     join("c1").answer = error
     with pytest.raises(RequestError, match=f"c1.*{error}") as refused:
-        await relay.running(RUNNING, WORDS)
+        await run(relay.running(RUNNING, WORDS))
     assert refused.value.code == code
 
 
 async def test_who_is_not_there_or_too_old_is_not_asked(relay, join):
     with pytest.raises(RequestError, match="not online"):
-        await relay.running(RUNNING, WORDS)
+        await run(relay.running(RUNNING, WORDS))
     old = join("c1", version=61)
     with pytest.raises(RequestError, match="too low"):
-        await relay.running(RUNNING, WORDS)
+        await run(relay.running(RUNNING, WORDS))
     assert not old.asked
 
 
@@ -80,7 +82,7 @@ async def test_a_message_to_be_consumed_goes_along_with_what_only_a_broker_knows
     consumer = join("c1")
     request = DirectRequest("g", "c1", encode_message_id(HOST, 0), topic="orders")
     words = {"consumerGroup": "g", "clientId": "c1"}
-    await relay.consume(request, words)
+    await run(relay.consume(request, words))
     ((code, fields, body),) = consumer.asked
     assert (code, decode_record(body).body) == (RequestCode.CONSUME_MESSAGE_DIRECTLY, b"a")
     flags = {"brokerName": "broker-a", "topicSysFlag": "0", "groupSysFlag": "0"}
@@ -98,7 +100,7 @@ async def test_a_message_to_be_consumed_goes_along_with_what_only_a_broker_knows
 async def test_a_message_that_is_not_here_is_not_consumed(relay, join, message_id, code):
     consumer = join("c1")
     with pytest.raises(RequestError) as refused:
-        await relay.consume(DirectRequest("g", "c1", message_id), {})
+        await run(relay.consume(DirectRequest("g", "c1", message_id), {}))
     assert refused.value.code == code
     assert not consumer.asked
 
@@ -109,10 +111,10 @@ async def test_those_that_answer_say_what_they_have_in_mind(relay, join):
     join("lost1").answer = ConnectionLost("gone")
     join("refuses").answer = HandAnswer(1)
     join("babbles1").answer = HandAnswer(body=b"?")
-    assert await relay.statuses(ClientStatusRequest("orders", "g")) == {"c1": offsets}
-    assert await relay.statuses(ClientStatusRequest("orders", "g", "refuses")) == {}
+    assert await run(relay.statuses(ClientStatusRequest("orders", "g"))) == {"c1": offsets}
+    assert await run(relay.statuses(ClientStatusRequest("orders", "g", "refuses"))) == {}
 
 
 async def test_a_group_that_nobody_is_in_has_no_status(relay):
     with pytest.raises(RequestError, match="No Any Consumer online"):
-        await relay.statuses(ClientStatusRequest("orders", "g"))
+        await run(relay.statuses(ClientStatusRequest("orders", "g")))

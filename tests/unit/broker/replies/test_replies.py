@@ -10,6 +10,7 @@ from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import decode_properties
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import ConnectionLost, RequestError
+from tests.support.steps import run
 from tests.support.store_puts import bodies_of
 from tests.unit.broker.client_by_hand import HandAnswer, HandClientPeer, client_of
 from tests.unit.broker.parts_by_hand import HOST
@@ -42,7 +43,7 @@ def letter(properties: str = BACK, *, topic: str = "orders", queue_id: int = 1) 
 
 
 async def test_a_reply_reaches_who_asked_and_is_kept(tables, replies, asker):
-    result = await replies.reply(letter(), b"yes", HandClientPeer(50_001))
+    result = await run(replies.reply(letter(), b"yes", HandClientPeer(50_001)))
     assert result == ReplyResult(None, 1, encode_message_id(HOST, 0), 0)
     assert bodies_of(tables.store, "orders", 1) == [b"yes"]
     ((code, fields, body),) = asker.asked
@@ -53,7 +54,7 @@ async def test_a_reply_reaches_who_asked_and_is_kept(tables, replies, asker):
 
 
 async def test_a_reply_without_a_queue_counts_as_of_the_first(replies, asker):
-    result = await replies.reply(letter(queue_id=-1), b"yes", HandClientPeer())
+    result = await run(replies.reply(letter(queue_id=-1), b"yes", HandClientPeer()))
     assert (result.fault, result.queue_id) == (None, 0)
 
 
@@ -65,14 +66,14 @@ async def test_a_reply_that_did_not_arrive_has_its_reason_and_is_not_kept(
     tables, replies, asker, answer, words
 ):
     asker.answer = answer
-    result = await replies.reply(letter(), b"yes", HandClientPeer())
+    result = await run(replies.reply(letter(), b"yes", HandClientPeer()))
     assert result.fault == f"push reply message to asker@1 fail: {words}"
     assert tables.store.max_offset == 0
 
 
 async def test_a_reply_to_somebody_who_has_left_is_not_delivered(replies, asker):
     asker.close()
-    result = await replies.reply(letter(), b"yes", HandClientPeer())
+    result = await run(replies.reply(letter(), b"yes", HandClientPeer()))
     assert result.fault == "push reply message fail, channel of <asker@1> not found."
 
 

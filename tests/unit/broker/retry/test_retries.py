@@ -11,6 +11,7 @@ from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.group import GroupConfig
+from tests.support.steps import run
 from tests.support.store_puts import put, read_all
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
@@ -31,13 +32,12 @@ def retries(tables):
         groups=tables.groups,
         inner=tables.inner,
         counters=tables.counters,
-        pool=tables.pool,
         chance=random.Random(1),
     )
 
 
 async def test_a_message_waits_at_the_third_level_for_the_groups_retry_topic(tables, retries):
-    await retries.give_back(SendBackRequest(0, "g", 0), version=NEW, may=_anything)
+    await run(retries.give_back(SendBackRequest(0, "g", 0), version=NEW, may=_anything))
     (waiting,) = read_all(tables.store, SCHEDULE, 2)
     assert (waiting.body, waiting.reconsume_times) == (b"a", 1)
     properties = waiting.properties()
@@ -45,7 +45,7 @@ async def test_a_message_waits_at_the_third_level_for_the_groups_retry_topic(tab
 
 
 async def test_a_message_that_is_given_up_lies_in_the_dead_letters(tables, retries):
-    await retries.give_back(SendBackRequest(0, "g", -1), version=NEW, may=_anything)
+    await run(retries.give_back(SendBackRequest(0, "g", -1), version=NEW, may=_anything))
     (dead,) = read_all(tables.store, "%DLQ%g")
     assert (dead.body, dead.properties()["DELAY"]) == (b"a", "0")
 
@@ -55,13 +55,13 @@ async def test_only_a_newer_client_says_how_many_tries_it_wants(
     tables, retries, version, is_dead
 ):
     request = SendBackRequest(0, "g", 0, max_reconsume_times=0)
-    await retries.give_back(request, version=version, may=_anything)
+    await run(retries.give_back(request, version=version, may=_anything))
     assert bool(read_all(tables.store, "%DLQ%g")) == is_dead
 
 
 async def test_what_a_group_without_retry_queues_gives_back_is_a_dead_letter(tables, retries):
     tables.groups.put(GroupConfig("once", retry_queues=0))
-    await retries.give_back(SendBackRequest(0, "once", 0), version=NEW, may=_anything)
+    await run(retries.give_back(SendBackRequest(0, "once", 0), version=NEW, may=_anything))
     assert [dead.body for dead in read_all(tables.store, "%DLQ%once")] == [b"a"]
 
 
@@ -70,5 +70,5 @@ async def test_what_nobody_can_have_consumed_is_refused(tables, retries):
         SendBackRequest(tables.store.max_offset, "g", 0), version=NEW, may=_anything
     )
     with pytest.raises(RequestError, match="look message by offset failed") as refused:
-        await storing
+        await run(storing)
     assert refused.value.code == ResponseCode.SYSTEM_ERROR

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.broker.loop.steps import Elsewhere
 from cometmq.broker.statistics.queue_entries import QueueEntries
 from cometmq.codec.headers.console import QueueEntriesRequest
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.steps.steps import Elsewhere
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import put, run_jobs
 from tests.unit.broker.parts_by_hand import parts_by_hand

@@ -12,11 +12,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from cometmq.broker.inner.puts import InnerMessage
-from cometmq.broker.loop.runner import KeptMachine
 from cometmq.broker.timer.delivery import LOOK_SECONDS, TimedDelivery
 from cometmq.broker.timer.times import delete_key, timer_topic
 from cometmq.codec.timer_files import TimerCheck, decode_check
 from cometmq.model.topic import TopicConfig
+from cometmq.steps.runner import KeptMachine
 from cometmq.store.timer.files import TimerFiles
 from tests.support.hand_broker import PATH, HandBroker
 from tests.support.hand_clock import HandClock

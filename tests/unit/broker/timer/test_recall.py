@@ -17,6 +17,7 @@ from cometmq.model.errors import RequestError
 from cometmq.model.names import WHEEL_TIMER_TOPIC
 from cometmq.model.topic import TopicConfig
 from tests.support.hand_clock import HandClock
+from tests.support.steps import run
 from tests.support.store_puts import read_all
 from tests.unit.broker.parts_by_hand import HOST, load_tables, parts_by_hand
 
@@ -55,7 +56,7 @@ def handle(parts: Parts, *, broker: str = "broker-a", seconds: float = 5) -> str
 
 async def test_a_recall_is_a_message_for_the_same_second(parts):
     request = RecallRequest("orders", handle(parts), "shop")
-    result = await recall_of(parts).recall(request, HOST)
+    result = await run(recall_of(parts).recall(request, HOST))
     assert result == RecallResult(KEY, "DefaultRegion")
     (message,) = read_all(parts.store, WHEEL_TIMER_TOPIC)
     properties = message.properties()
@@ -80,12 +81,12 @@ async def test_what_cannot_be_taken_back_is_refused_and_nothing_is_stored(
 ):
     parts.topics.put(TopicConfig("other", 1, 1))
     with pytest.raises(RequestError, match=words):
-        recall_of(parts).recall(RecallRequest(topic, handle(parts, **more)), HOST)
+        await run(recall_of(parts).recall(RecallRequest(topic, handle(parts, **more)), HOST))
     assert parts.store.max_offset == 0
 
 
 async def test_recalls_are_off_unless_they_are_wanted(tmp_path):
     async for parts in timed(tmp_path, is_recall_on=False):
         with pytest.raises(RequestError, match="recallMessageEnable") as refused:
-            recall_of(parts).recall(RecallRequest("orders", handle(parts)), HOST)
+            await run(recall_of(parts).recall(RecallRequest("orders", handle(parts)), HOST))
         assert refused.value.code == ResponseCode.NO_PERMISSION

@@ -3,10 +3,8 @@
 Code 54 returned the accounts with their secrets (CVE-2024-23321). RocketMQ 4.9.8 removed it, and it is not supported here.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 import orjson
 
@@ -28,6 +26,7 @@ from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, WithAsker
+from cometmq.steps.steps import Steps, elsewhere
 
 _audit = logging.getLogger("cometmq.audit")
 
@@ -49,7 +48,7 @@ class AccountHandler:
             RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: WithAsker(self.set_white),
         }
 
-    def change(self, command: Command, peer: Peer, asker: Asker) -> Coroutine[Any, Any, Answer]:
+    def change(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
         """Create or change an account (UPDATE_AND_CREATE_ACL_CONFIG 50)."""
         request = decode_fields(UpdateAccount, command.fields)
         change = AccountChange(
@@ -66,16 +65,14 @@ class AccountHandler:
             lambda: self._edits.change(change), _UPDATE_FAILED, "an account", peer, asker
         )
 
-    def delete(self, command: Command, peer: Peer, asker: Asker) -> Coroutine[Any, Any, Answer]:
+    def delete(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
         """Delete an account (DELETE_ACL_CONFIG 51)."""
         access_key = decode_fields(DeleteAccount, command.fields).access_key
         return _done(
             lambda: self._edits.delete(access_key), _DELETE_FAILED, "an account", peer, asker
         )
 
-    def set_white(
-        self, command: Command, peer: Peer, asker: Asker
-    ) -> Coroutine[Any, Any, Answer]:
+    def set_white(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
         """Set the global white addresses (UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53)."""
         request = decode_fields(UpdateWhiteAddresses, command.fields)
         return _done(
@@ -115,11 +112,11 @@ def _version(files: AccountFiles, path: str) -> dict[str, int]:
     return DataVersion(timestamp, counter).to_json()
 
 
-async def _done(
+def _done(
     work: Callable[[], None], code: int, what: str, peer: Peer, asker: Asker
-) -> Answer:
+) -> Steps[Answer]:
     try:
-        await asyncio.to_thread(work)
+        yield from elsewhere(work)
     except SettingsError as error:
         raise RequestError(code, f"{error}; nothing is changed") from None
     except OSError as error:

@@ -1,7 +1,5 @@
 """Requests GET_BROKER_CONFIG 26, UPDATE_BROKER_CONFIG 25 and SET_COMMITLOG_READ_MODE 2004."""
 
-import asyncio
-
 import orjson
 
 from cometmq.broker.admin.configuration import Configuration
@@ -13,6 +11,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.steps.steps import Steps, elsewhere
 
 
 class ConfigurationHandler(Feature):
@@ -36,7 +35,7 @@ class ConfigurationHandler(Feature):
             fields[CHANGED_KEYS] = changed
         return Answer(fields=fields, body=body)
 
-    async def change(self, command: Command, peer: Peer) -> Answer:
+    def change(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Change all of the settings in the request, or none (UPDATE_BROKER_CONFIG 25)."""
         try:
             values = decode_java_properties(command.body)
@@ -45,7 +44,7 @@ class ConfigurationHandler(Feature):
                 ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
             ) from None
         self._configuration.change(values, peer.address)
-        await asyncio.to_thread(self._configuration.keep, values)
+        yield from elsewhere(lambda: self._configuration.keep(values))
         return Answer()
 
     def set_reading(self, command: Command, peer: Peer) -> Answer:

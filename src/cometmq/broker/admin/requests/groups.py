@@ -4,8 +4,6 @@ A change is answered when it is on disk.
 """
 
 from cometmq.broker.admin.groups import GroupAdministration, GroupComparison
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.steps import elsewhere
 from cometmq.broker.tables.groups import Groups
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.group_config import (
@@ -26,6 +24,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.steps.steps import Steps, elsewhere
 
 
 class GroupHandler:
@@ -37,13 +36,11 @@ class GroupHandler:
         comparison: GroupComparison,
         *,
         groups: Groups,
-        machines: Machines,
     ) -> None:
-        """`groups` is the table that is listed; `machines` encode large answers in a thread."""
+        """`groups` is the table that is listed."""
         self._administration = administration
         self._comparison = comparison
         self._groups = groups
-        self._machines = machines
         self.answers: Answers = {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.create,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.create_many,
@@ -55,38 +52,37 @@ class GroupHandler:
             RequestCode.CLONE_GROUP_OFFSET: self.copy,
         }
 
-    async def create(self, command: Command, _peer: Peer) -> Answer:
+    def create(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Create or change a group (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200)."""
-        await self._administration.change([decode_group_config(command.body)])
+        yield from self._administration.change([decode_group_config(command.body)])
         return Answer()
 
-    async def create_many(self, command: Command, _peer: Peer) -> Answer:
+    def create_many(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Create or change groups (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225)."""
-        await self._administration.change(decode_group_configs(command.body))
+        yield from self._administration.change(decode_group_configs(command.body))
         return Answer()
 
-    async def delete(self, command: Command, peer: Peer) -> Answer:
+    def delete(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Delete a group (DELETE_SUBSCRIPTIONGROUP 207)."""
         request = decode_fields(DeleteGroup, command.fields)
-        await self._administration.delete(request, peer.address)
+        yield from self._administration.delete(request, peer.address)
         return Answer()
 
-    async def all(self, _command: Command, _peer: Peer) -> Answer:
+    def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:
         """Return all groups (GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201)."""
         table = self._groups.table()
-        encoded = self._machines.run(elsewhere(lambda: encode_group_table(table)))
-        return Answer(body=await encoded)
+        return Answer(body=(yield from elsewhere(lambda: encode_group_table(table))))
 
     def get(self, command: Command, _peer: Peer) -> Answer:
         """Return a group (GET_SUBSCRIPTIONGROUP_CONFIG 352)."""
         name = decode_fields(GroupRequest, command.fields).group
         return Answer(body=encode_group_config(self._administration.find(name)))
 
-    async def forbid(self, command: Command, _peer: Peer) -> Answer:
+    def forbid(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Permit or forbid a group to read a topic; return whether it may (UPDATE_AND_GET_GROUP_FORBIDDEN 353)."""
         request = decode_fields(ForbiddenRequest, command.fields)
         group, topic = request.group, request.topic
-        is_readable = await self._administration.forbid(
+        is_readable = yield from self._administration.forbid(
             group, topic, is_readable=request.readable
         )
         held = {"group": group, "readable": is_readable, "topic": topic}

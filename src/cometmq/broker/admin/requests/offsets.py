@@ -1,13 +1,10 @@
 """Requests for offsets of groups (14, 15, 43) and of queues (29, 30, 31, 32)."""
 
 from cometmq.broker.admin.offsets import CommittedOffsets, QueueOffsets
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.steps import elsewhere
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.codec.bodies.consumer_offset import encode_offset_table
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.offset import (
-    OffsetResponse,
     QueryConsumerOffset,
     QueueRequest,
     SearchOffset,
@@ -19,6 +16,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.steps.steps import Steps, elsewhere
 
 
 class OffsetHandler:
@@ -30,13 +28,11 @@ class OffsetHandler:
         bounds: QueueOffsets,
         *,
         offsets: Offsets,
-        machines: Machines,
     ) -> None:
-        """`offsets` is the table that is listed; `machines` run the work that must wait."""
+        """`offsets` is the table that is listed."""
         self._committed = committed
         self._bounds = bounds
         self._offsets = offsets
-        self._machines = machines
         self.answers: Answers = {
             RequestCode.QUERY_CONSUMER_OFFSET: self.query,
             RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
@@ -49,10 +45,10 @@ class OffsetHandler:
 
     # --- of consumer groups
 
-    async def query(self, command: Command, _peer: Peer) -> Answer:
+    def query(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return a group's offset in a queue (QUERY_CONSUMER_OFFSET 14)."""
         request = decode_fields(QueryConsumerOffset, command.fields)
-        return _offset(await self._machines.run(self._committed.find(request)))
+        return _offset((yield from self._committed.find(request)))
 
     def update(self, command: Command, _peer: Peer) -> Answer:
         """Commit a group's offset (UPDATE_CONSUMER_OFFSET 15); clients usually send this oneway."""
@@ -60,11 +56,10 @@ class OffsetHandler:
         is_kept = self._committed.commit(request)
         return Answer(remark=None if is_kept else "Offset has been previously reset")
 
-    async def all(self, _command: Command, _peer: Peer) -> Answer:
+    def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:
         """Return all offsets of all groups (GET_ALL_CONSUMER_OFFSET 43)."""
         table = self._offsets.table()
-        encoded = self._machines.run(elsewhere(lambda: encode_offset_table(table)))
-        return Answer(body=await encoded)
+        return Answer(body=(yield from elsewhere(lambda: encode_offset_table(table))))
 
     # --- of queues
 
@@ -76,17 +71,17 @@ class OffsetHandler:
         """Return a queue's first offset (GET_MIN_OFFSET 31)."""
         return _offset(self._bounds.beginning(decode_fields(QueueRequest, command.fields)))
 
-    async def earliest_time(self, command: Command, _peer: Peer) -> Answer:
+    def earliest_time(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return the store time of a queue's first message (GET_EARLIEST_MSG_STORETIME 32)."""
         request = decode_fields(QueueRequest, command.fields)
-        time_ms = await self._machines.run(self._bounds.earliest_ms(request))
+        time_ms = yield from self._bounds.earliest_ms(request)
         return Answer(fields=encode_fields(TimestampResponse(time_ms)))
 
-    async def search(self, command: Command, _peer: Peer) -> Answer:
+    def search(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return a queue's offset at a time (SEARCH_OFFSET_BY_TIMESTAMP 29)."""
         request = decode_fields(SearchOffset, command.fields)
-        return _offset(await self._machines.run(self._bounds.by_time(request)))
+        return _offset((yield from self._bounds.by_time(request)))
 
 
 def _offset(offset: int) -> Answer:
-    return Answer(fields=encode_fields(OffsetResponse(offset)))
+    return Answer(0, None, {"offset": str(offset)})

@@ -1,7 +1,6 @@
 """Request INVOKE_BROKER_TO_RESET_OFFSET 222, and the notification RESET_CONSUMER_CLIENT_OFFSET 220 of group members."""
 
 from cometmq.broker.admin.resets import GroupResets
-from cometmq.broker.loop.on_loop import Machines
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.tables.members import membership, who_may
 from cometmq.codec.bodies.queue_offsets import (
@@ -16,6 +15,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.rights import Action, topic_access
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.steps.steps import Steps
 
 
 class ResetHandler(Feature):
@@ -32,17 +32,12 @@ class ResetHandler(Feature):
             members=parts.members,
             polls=parts.polls,
         )
-        self._machines = Machines(parts.world, "resets")
         self.answers = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
-    async def close(self) -> None:
-        """Wait for resets of offsets that are in progress."""
-        await self._machines.close()
-
-    async def reset(self, command: Command, peer: Peer) -> Answer:
+    def reset(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Reset a group's offsets in a topic (INVOKE_BROKER_TO_RESET_OFFSET 222)."""
         request = decode_fields(ResetOffsetRequest, command.fields)
-        result = await self._machines.run(self._service.reset(request, peer.address))
+        result = yield from self._service.reset(request, peer.address)
         if result.is_for_members:
             is_listed = command.language == Language.CPP
             self._tell_members(request, result.offsets, is_listed=is_listed)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 
 from cometmq.broker.admin.topics import TopicAdministration
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.steps import elsewhere
 from cometmq.broker.replication.copy_mark import LOG_END
 from cometmq.broker.tables.topics import Topics
 from cometmq.codec.bodies.topic_config import (
@@ -20,6 +18,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.steps.steps import Steps, elsewhere
 
 
 class TopicHandler:
@@ -30,17 +29,15 @@ class TopicHandler:
         administration: TopicAdministration,
         *,
         topics: Topics,
-        machines: Machines,
         log_end: Callable[[], int],
     ) -> None:
-        """`topics` is the table that is listed; `machines` encode large answers in a thread.
+        """`topics` is the table that is listed.
 
         `log_end` returns the physical offset of the log's end, which tells a slave up to where its topics are known.
         """
         self._log_end = log_end
         self._administration = administration
         self._topics = topics
-        self._machines = machines
         self.answers: Answers = {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.create_many,
@@ -50,27 +47,27 @@ class TopicHandler:
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
         }
 
-    async def create(self, command: Command, _peer: Peer) -> Answer:
+    def create(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Create or change a topic (UPDATE_AND_CREATE_TOPIC 17)."""
-        await self._administration.change(decode_fields(CreateTopic, command.fields))
+        yield from self._administration.change(decode_fields(CreateTopic, command.fields))
         return Answer()
 
-    async def create_many(self, command: Command, _peer: Peer) -> Answer:
+    def create_many(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Create or change topics (UPDATE_AND_CREATE_TOPIC_LIST 18)."""
-        await self._administration.change_many(decode_topic_configs(command.body))
+        yield from self._administration.change_many(decode_topic_configs(command.body))
         return Answer()
 
-    async def delete(self, command: Command, peer: Peer) -> Answer:
+    def delete(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Delete a topic (DELETE_TOPIC_IN_BROKER 215)."""
         name = decode_fields(TopicRequest, command.fields).topic
-        await self._administration.delete(name, peer.address)
+        yield from self._administration.delete(name, peer.address)
         return Answer()
 
-    async def all(self, _command: Command, _peer: Peer) -> Answer:
+    def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:
         """Return all topics (GET_ALL_TOPIC_CONFIG 21)."""
         table, fields = self._topics.table(), {LOG_END: str(self._log_end())}
-        encoded = self._machines.run(elsewhere(lambda: encode_topic_table(table)))
-        return Answer(fields=fields, body=await encoded)
+        body = yield from elsewhere(lambda: encode_topic_table(table))
+        return Answer(fields=fields, body=body)
 
     def get(self, command: Command, _peer: Peer) -> Answer:
         """Return a topic (GET_TOPIC_CONFIG 351)."""

@@ -4,9 +4,8 @@ The remarks of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, Authe
 AuthorizationMetadataManagerImpl) if it has any.
 """
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
@@ -26,6 +25,7 @@ from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, WithAsker
+from cometmq.steps.steps import Steps, elsewhere
 
 _audit = logging.getLogger("cometmq.audit")
 
@@ -54,21 +54,17 @@ class UserHandler:
             RequestCode.AUTH_LIST_ACL: self.list_policies,
         }
 
-    def create_user(
-        self, command: Command, peer: Peer, asker: Asker
-    ) -> Coroutine[Any, Any, Answer]:
+    def create_user(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
         """Create a user (AUTH_CREATE_USER 3001)."""
         return self._put_user(command, peer, asker, is_new=True)
 
-    def update_user(
-        self, command: Command, peer: Peer, asker: Asker
-    ) -> Coroutine[Any, Any, Answer]:
+    def update_user(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
         """Change a user (AUTH_UPDATE_USER 3002)."""
         return self._put_user(command, peer, asker, is_new=False)
 
     def _put_user(
         self, command: Command, peer: Peer, asker: Asker, *, is_new: bool
-    ) -> Coroutine[Any, Any, Answer]:
+    ) -> Steps[Answer]:
         users, name = self._users, _username(command)
         values = _json(command)
         if values.get("password") == _HIDDEN:
@@ -82,9 +78,7 @@ class UserHandler:
             asker,
         )
 
-    def delete_user(
-        self, command: Command, peer: Peer, asker: Asker
-    ) -> Coroutine[Any, Any, Answer]:
+    def delete_user(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
         """Delete a user (AUTH_DELETE_USER 3003)."""
         users, name = self._users, _username(command)
         return _done(lambda: users.delete_user(name, asker=asker), f"user {name}", peer, asker)
@@ -95,15 +89,13 @@ class UserHandler:
         # As in RocketMQ, the answer is SUCCESS without a body if there is none.
         return Answer(body=b"" if user is None else orjson.dumps(user.to_json()))
 
-    async def list_users(self, command: Command, _peer: Peer) -> Answer:
+    def list_users(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return users whose names contain a filter (AUTH_LIST_USER 3005)."""
         part, known = command.fields.get("filter") or "", self._users.current.users
         found = (user.to_json() for name, user in sorted(known.items()) if part in name)
-        return await asyncio.to_thread(listed, found, "filter")
+        return (yield from elsewhere(lambda: listed(found, "filter")))
 
-    def put_policies(
-        self, command: Command, peer: Peer, asker: Asker
-    ) -> Coroutine[Any, Any, Answer]:
+    def put_policies(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
         """Create or change a user's policies (AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007)."""
         users = self._users
         body = _json(command)
@@ -116,9 +108,7 @@ class UserHandler:
             lambda: users.put_policies(name, policies), f"the policies of {name}", peer, asker
         )
 
-    def delete_policies(
-        self, command: Command, peer: Peer, asker: Asker
-    ) -> Coroutine[Any, Any, Answer]:
+    def delete_policies(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
         """Delete a user's policies (AUTH_DELETE_ACL 3008)."""
         users, name = self._users, _subject(command, {})
         policy = command.fields.get("policyType") or CUSTOM
@@ -137,7 +127,7 @@ class UserHandler:
             raise no_subject()
         return Answer(body=orjson.dumps(_acl(user)) if user.policies.entries else b"")
 
-    async def list_policies(self, command: Command, _peer: Peer) -> Answer:
+    def list_policies(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return the policies of users by filters (AUTH_LIST_ACL 3010)."""
         subject = command.fields.get("subjectFilter") or ""
         resource = command.fields.get("resourceFilter") or ""
@@ -147,7 +137,8 @@ class UserHandler:
             for name, user in sorted(known.items())
             if subject in f"User:{name}" and (policies := user.policies.about(resource)).entries
         )
-        return await asyncio.to_thread(listed, found, "subjectFilter or resourceFilter")
+        narrower = "subjectFilter or resourceFilter"
+        return (yield from elsewhere(lambda: listed(found, narrower)))
 
 
 def _username(command: Command) -> str:
@@ -201,10 +192,12 @@ def _invalid(remark: str) -> RequestError:
     return RequestError(ResponseCode.INVALID_PARAMETER, remark)
 
 
-async def _done(work: Callable[[], bool | None], what: str, peer: Peer, asker: Asker) -> Answer:
+def _done(
+    work: Callable[[], bool | None], what: str, peer: Peer, asker: Asker
+) -> Steps[Answer]:
     """Change users in a thread, and log who did it; `work` returns False if there was nothing to change."""
     try:
-        is_changed = await asyncio.to_thread(work) is not False
+        is_changed = (yield from elsewhere(work)) is not False
     except SettingsError as error:
         raise _invalid(f"{error}; nothing is changed") from None
     except OSError as error:

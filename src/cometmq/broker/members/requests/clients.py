@@ -1,6 +1,6 @@
 """Requests of and about clients: 34, 35, 38, 41, 42, 203, 204 and 328."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from cometmq.broker.members.client_connections import ClientConnections
 from cometmq.broker.members.heartbeats import HeartbeatResult, Heartbeats
@@ -26,14 +26,15 @@ from cometmq.model.codes import RequestCode
 from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers, WithAsker
+from cometmq.net.requests import Answers, Outcome, WithAsker
+from cometmq.steps.steps import Steps
 
 
 class ClientHandler:
     """Handles requests of and about clients."""
 
-    def __init__(self, parts: Parts, *, announce: Callable[[], Awaitable[None]]) -> None:
-        """`announce` registers the broker's topics at the reachable nameservers and returns when they know them."""
+    def __init__(self, parts: Parts, *, announce: Callable[[float], Steps[None]]) -> None:
+        """`announce` registers the broker's topics at the reachable nameservers, and waits some seconds at most for them."""
         self._members, self._clock = parts.members, parts.clock
         self._heartbeats = Heartbeats(
             parts.members, parts.groups, parts.topics, announce=announce
@@ -53,9 +54,7 @@ class ClientHandler:
             RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
         }
 
-    def heartbeat(
-        self, command: Command, peer: Peer, asker: Asker
-    ) -> Answer | Awaitable[Answer]:
+    def heartbeat(self, command: Command, peer: Peer, asker: Asker) -> Outcome:
         """Register a client in its groups (HEART_BEAT 34)."""
         heartbeat = decode_heartbeat(command.body)
         client = Client(
@@ -100,7 +99,7 @@ class ClientHandler:
         """Return the producers of all groups (GET_ALL_PRODUCER_INFO 328)."""
         return Answer(body=encode_all_producers(self._connections.all_producers()))
 
-    def lock(self, command: Command, _peer: Peer, asker: Asker) -> Answer | Awaitable[Answer]:
+    def lock(self, command: Command, _peer: Peer, asker: Asker) -> Outcome:
         """Lock queues for a consumer (LOCK_BATCH_MQ 41)."""
         request = decode_lock_request(command.body)
         self._members.check_owner(request.client_id, asker)
@@ -124,8 +123,8 @@ def _answer_heartbeat(result: HeartbeatResult) -> Answer:
     return Answer(fields={"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": changed})
 
 
-async def _answer_heartbeat_later(result: Awaitable[HeartbeatResult]) -> Answer:
-    return _answer_heartbeat(await result)
+def _answer_heartbeat_later(result: Steps[HeartbeatResult]) -> Steps[Answer]:
+    return _answer_heartbeat((yield from result))
 
 
 def _answer_lock(result: LockResult) -> Answer:
@@ -134,5 +133,5 @@ def _answer_lock(result: LockResult) -> Answer:
     return Answer(remark=remark, body=encode_locked(result.obtained))
 
 
-async def _answer_lock_later(result: Awaitable[LockResult]) -> Answer:
-    return _answer_lock(await result)
+def _answer_lock_later(result: Steps[LockResult]) -> Steps[Answer]:
+    return _answer_lock((yield from result))

@@ -13,8 +13,7 @@ from cometmq.codec.headers.pop import AckRequest
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import plain_acks, take_acks
 from cometmq.model.codes import RequestCode
-from cometmq.net.answer import Answer, answer_head
-from cometmq.net.dispatcher import run_handler
+from cometmq.net.answer import Answer, answer_head, answer_to_error
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Read, refuse_all
 
@@ -37,7 +36,7 @@ class AckBatch:
         for peer, commands in reads:
             try:
                 self._acknowledge(commands, peer)
-            except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: other requests are not lost.
+            except Exception as error:  # noqa: BLE001  As net.dispatcher: other requests are not lost.
                 refuse_all(commands, peer, error)
 
     def take_frames(
@@ -67,10 +66,13 @@ class AckBatch:
         if answers:
             peer.write(answers)
         for command in others:
-            run_handler(self._acknowledge_one, Command(*command), peer)
+            peer.answer(command, self._acknowledge_one(command))
 
-    def _acknowledge_one(self, command: Command, _peer: Peer) -> Answer:
-        self._acks.ack(decode_fields(AckRequest, command.fields))
+    def _acknowledge_one(self, command: RawCommand) -> Answer:
+        try:
+            self._acks.ack(decode_fields(AckRequest, command[6]))
+        except Exception as error:  # noqa: BLE001  As above.
+            return answer_to_error(error, command)
         return Answer()
 
     def written(self) -> None:

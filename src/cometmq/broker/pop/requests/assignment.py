@@ -12,6 +12,7 @@ from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.steps.steps import Steps
 
 
 class AssignmentHandler:
@@ -25,14 +26,14 @@ class AssignmentHandler:
             RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: self.all_modes,
         }
 
-    async def query(self, command: Command, _peer: Peer) -> Answer:
+    def query(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return the queues of a member (QUERY_ASSIGNMENT)."""
         query = decode_assignment_query(command.body)
-        return Answer(body=encode_assignments(await self._service.assign(query)))
+        return Answer(body=encode_assignments((yield from self._service.assign(query))))
 
-    async def set_mode(self, command: Command, _peer: Peer) -> Answer:
+    def set_mode(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Set how a group consumes a topic; answered when it is on disk."""
-        await self._service.set_mode(decode_request_mode(command.body))
+        yield from self._service.set_mode(decode_request_mode(command.body))
         return Answer()
 
     def all_modes(self, _command: Command, _peer: Peer) -> Answer:

@@ -1,9 +1,5 @@
 """The requests of pop except for single acknowledgements (pop.requests.ack_batches): decodes headers, encodes answers."""
 
-from collections.abc import Awaitable
-
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.steps import Steps
 from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.peeking import Peeking
 from cometmq.broker.pop.popping import NoticeResult, Popping, PopResult
@@ -22,19 +18,17 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers
+from cometmq.net.requests import Answers, Outcome
+from cometmq.steps.steps import Steps
 
 
 class PopHandler:
     """Handles pops, peeks, batch acknowledgements and changes of the invisible time."""
 
-    def __init__(
-        self, popping: Popping, peeking: Peeking, acks: Acks, machines: Machines
-    ) -> None:
+    def __init__(self, popping: Popping, peeking: Peeking, acks: Acks) -> None:
         self._popping = popping
         self._peeking = peeking
         self._acks = acks
-        self._machines = machines
         self.answers: Answers = {
             RequestCode.POP_MESSAGE: self.pop,
             RequestCode.NOTIFICATION: self.notification,
@@ -45,15 +39,13 @@ class PopHandler:
             RequestCode.POP_ROLLBACK: self.keep_files,
         }
 
-    def pop(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
+    def pop(self, command: Command, peer: Peer) -> Outcome:
         """Answer a pop, or hold it (POP_MESSAGE 200050)."""
         request = decode_fields(PopRequest, command.fields)
         caller = RequestCaller(command, peer, _encode_pop)
         return caller.answer_of(self._popping.pop(request, caller))
 
-    def notification(
-        self, command: Command, peer: Peer
-    ) -> Answer | Awaitable[Answer | None] | None:
+    def notification(self, command: Command, peer: Peer) -> Outcome:
         """Answer when there is a message to pop, or the time is over (NOTIFICATION 200054)."""
         request = decode_fields(NotificationRequest, command.fields)
         caller = RequestCaller(command, peer, _encode_notice)
@@ -64,12 +56,9 @@ class PopHandler:
         request = decode_fields(PollingInfoRequest, command.fields)
         return Answer(fields={"pollingNum": str(self._popping.polling(request))})
 
-    def peek(self, command: Command, _peer: Peer) -> Awaitable[Answer] | Answer:
+    def peek(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return messages, or PULL_NOT_FOUND (PEEK_MESSAGE 200052)."""
         request = decode_fields(PeekRequest, command.fields)
-        return self._machines.answer(self._answer_peek(request))
-
-    def _answer_peek(self, request: PeekRequest) -> Steps[Answer]:
         result = yield from self._peeking.peek(request)
         fields = {
             "popTime": "0",

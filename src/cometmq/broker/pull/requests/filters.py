@@ -1,7 +1,5 @@
 """Request CHECK_CLIENT_CONFIG 46: decodes a subscription and checks it."""
 
-from collections.abc import Awaitable
-
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.pull.filters import FilterCheck, Filters
 from cometmq.codec.bodies.client_config import decode_client_config
@@ -9,6 +7,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.steps.steps import Steps
 
 
 class FilterHandler(Feature):
@@ -18,13 +17,9 @@ class FilterHandler(Feature):
         self._check = FilterCheck(Filters(parts.settings, parts.members), parts.turns)
         self.answers = {RequestCode.CHECK_CLIENT_CONFIG: self.check}
 
-    def check(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer]:
+    def check(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Check a consumer's subscription (CHECK_CLIENT_CONFIG 46); a request without one passes."""
         asked = decode_client_config(command.body)
-        checking = None if asked is None else self._check.check(asked, peer)
-        return Answer() if checking is None else _answer_checked(checking)
-
-
-async def _answer_checked(checking: Awaitable[None]) -> Answer:
-    await checking
-    return Answer()
+        if asked is not None:
+            yield from self._check.check(asked, peer)
+        return Answer()

@@ -1,7 +1,5 @@
 """Requests PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361: decodes headers and encodes answers."""
 
-from collections.abc import Awaitable
-
 from cometmq.broker.pull.pulls import PullAnswer, Pulls
 from cometmq.broker.request_caller import RequestCaller
 from cometmq.codec.fields import decode_fields
@@ -10,7 +8,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers
+from cometmq.net.requests import Answers, Outcome
 
 
 class PullHandler:
@@ -23,15 +21,13 @@ class PullHandler:
             RequestCode.LITE_PULL_MESSAGE: self.lite_pull,
         }
 
-    def pull(self, command: Command, peer: Peer) -> Answer | Awaitable[Answer | None] | None:
+    def pull(self, command: Command, peer: Peer) -> Outcome:
         """Answer a pull, or hold it."""
         request = decode_fields(PullRequest, command.fields)
         caller = RequestCaller(command, peer, _encode)
         return caller.answer_of(self._service.pull(request, caller))
 
-    def lite_pull(
-        self, command: Command, peer: Peer
-    ) -> Answer | Awaitable[Answer | None] | None:
+    def lite_pull(self, command: Command, peer: Peer) -> Outcome:
         """Answer a pull of a lite pull consumer of RocketMQ 5.x, or hold it."""
         request = decode_fields(PullRequest, command.fields)
         caller = RequestCaller(command, peer, _encode)

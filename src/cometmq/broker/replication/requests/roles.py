@@ -1,6 +1,6 @@
 """Request 1008: the role of this broker changes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.replication import RoleChange, RoleChanged
@@ -9,9 +9,10 @@ from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.steps.steps import Steps
 
 # Changes the role as wished; the second argument names who asks, for the log.
-ChangeRole = Callable[[RoleChange, str], Awaitable[RoleChanged]]
+ChangeRole = Callable[[RoleChange, str], Steps[RoleChanged]]
 
 
 class RoleHandler:
@@ -21,8 +22,8 @@ class RoleHandler:
         self._change = change
         self.answers: Answers = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self.change}
 
-    async def change(self, command: Command, peer: Peer) -> Answer:
+    def change(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Make this broker a master or a slave (NOTIFY_BROKER_ROLE_CHANGED 1008); answer when it is one."""
         wish = decode_fields(RoleChange, command.fields)
-        changed = await self._change(wish, peer.address)
+        changed = yield from self._change(wish, peer.address)
         return Answer(fields=encode_fields(changed))

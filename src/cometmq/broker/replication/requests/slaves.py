@@ -4,7 +4,7 @@ Sends get SERVICE_NOT_AVAILABLE, which every client version retries at another b
 clients of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
 """
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from cometmq.broker.refusals import refusing
 from cometmq.broker.tables.replication_state import SLAVE_REMARK
@@ -13,13 +13,13 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode as Code
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import (
     Answers,
     AnyHandler,
     BatchHandler,
     Handler,
+    Outcome,
     Read,
     WithAsker,
     refuse_all,
@@ -121,7 +121,7 @@ def noting_slaves(answers: Answers, copies: TableCopies) -> Answers:
 
 
 def _noting(handler: Handler, copies: TableCopies) -> Handler:
-    def note(command: Command, peer: Peer) -> Awaitable[Answer | None] | Answer | None:
+    def note(command: Command, peer: Peer) -> Outcome:
         slave = command.fields.get(SLAVE_ID)
         if slave is not None:
             copies.asked(command.code, slave, peer)

@@ -10,6 +10,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.steps.steps import Steps
 
 
 class RelayHandler(Feature):
@@ -22,7 +23,7 @@ class RelayHandler(Feature):
             topics=parts.topics,
             groups=parts.groups,
             members=parts.members,
-            pool=parts.pool,
+            world=parts.world,
         )
         self.answers = {
             RequestCode.GET_CONSUMER_RUNNING_INFO: self.running,
@@ -30,20 +31,20 @@ class RelayHandler(Feature):
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self.statuses,
         }
 
-    async def running(self, command: Command, _peer: Peer) -> Answer:
+    def running(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return a consumer's running info (GET_CONSUMER_RUNNING_INFO 307)."""
         request = decode_fields(RunningRequest, command.fields)
-        return _passed_back(await self._relay.running(request, command.fields))
+        return _passed_back((yield from self._relay.running(request, command.fields)))
 
-    async def consume(self, command: Command, _peer: Peer) -> Answer:
+    def consume(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Let a consumer consume a message (CONSUME_MESSAGE_DIRECTLY 309)."""
         request = decode_fields(DirectRequest, command.fields)
-        return _passed_back(await self._relay.consume(request, command.fields))
+        return _passed_back((yield from self._relay.consume(request, command.fields)))
 
-    async def statuses(self, command: Command, _peer: Peer) -> Answer:
+    def statuses(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return the offsets in memory of a group's members (INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223)."""
         request = decode_fields(ClientStatusRequest, command.fields)
-        tables = await self._relay.statuses(request)
+        tables = yield from self._relay.statuses(request)
         return Answer(body=encode_all_client_offsets(tables))
 
 

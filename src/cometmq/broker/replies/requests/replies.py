@@ -1,9 +1,7 @@
 """Requests SEND_REPLY_MESSAGE 324 and SEND_REPLY_MESSAGE_V2 325."""
 
-from collections.abc import Awaitable
-
 from cometmq.broker.parts import Feature, Parts
-from cometmq.broker.replies.replies import Replies, ReplyResult
+from cometmq.broker.replies.replies import Replies
 from cometmq.broker.send.admission import AnySend
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
@@ -11,6 +9,7 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.steps.steps import Steps
 
 
 class ReplyHandler(Feature):
@@ -32,15 +31,12 @@ class ReplyHandler(Feature):
             RequestCode.SEND_REPLY_MESSAGE_V2: self.reply,
         }
 
-    def reply(self, command: Command, peer: Peer) -> Awaitable[Answer]:
+    def reply(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Deliver a reply; answered when the requester has it."""
         is_long_form = command.code == RequestCode.SEND_REPLY_MESSAGE
         header: type[AnySend] = SendRequest if is_long_form else SendRequestV2
         request: AnySend = decode_fields(header, command.fields)
-        return self._answer(self._replies.reply(request, command.body, peer))
-
-    async def _answer(self, replying: Awaitable[ReplyResult]) -> Answer:
-        result = await replying
+        result = yield from self._replies.reply(request, command.body, peer)
         fields = {
             "MSG_REGION": self._settings.region_id,
             "TRACE_ON": "true" if self._settings.is_trace_on else "false",

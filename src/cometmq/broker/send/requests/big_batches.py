@@ -6,24 +6,23 @@ stored between its pieces. If a piece cannot be stored, the batch is refused alt
 producer this is as if the answer had been lost.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from itertools import islice, pairwise
 
-from cometmq.broker.loop.peer_bounds import PeerBounds
 from cometmq.broker.loop.turns import Turns
 from cometmq.broker.send.admission import Admission, AdmittedSend
 from cometmq.broker.send.requests.answers import PeerAnswers
 from cometmq.broker.send.sends import Sends
 from cometmq.codec.batch import BATCH_ITEM_SIZE_MIN, cut_batch
-from cometmq.codec.remoting import RawCommand
+from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import ids_of
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.flags import ONEWAY
-from cometmq.net.answer import answer_to_error
 from cometmq.net.peer import Peer
+from cometmq.steps.peer_bounds import PeerBounds
+from cometmq.steps.steps import Steps, turn_end
 from cometmq.store.appender import PutResult
 
 PIECE_COUNT_MAX = 1_024  # Messages per piece; one piece takes 5 ms.
@@ -66,32 +65,27 @@ class BigBatches:
         )
 
     def begin(self, command: RawCommand, peer: Peer) -> None:
-        """Start to store a batch in pieces; it is answered at the end.
+        """Start to store a batch in pieces; it is answered at the end."""
+        peer.dispatcher.run(lambda *_: self._store(command, peer), Command(*command), peer)
 
-        Raises:
-            RequestError: SYSTEM_BUSY, because too many large batches are in progress.
-        """
+    def _store(self, command: RawCommand, peer: Peer) -> Steps[None]:
         size = len(command[7])
         if not self._bounds.take(peer, size):
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 "[REJECTREQUEST]system busy: too many bytes of large batches are under way; wait for them",
             )
-        task = peer.tasks.spawn(self._store(command, peer), "batch")
-        task.add_done_callback(lambda _task: self._bounds.give_back(peer, size))
-
-    async def _store(self, command: RawCommand, peer: Peer) -> None:
         try:
-            await self._store_pieces(command, peer)
-        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler.
-            peer.answer(command, answer_to_error(error, command))
+            yield from self._store_pieces(command, peer)
+        finally:
+            self._bounds.give_back(peer, size)
 
-    async def _store_pieces(self, command: RawCommand, peer: Peer) -> None:
+    def _store_pieces(self, command: RawCommand, peer: Peer) -> Steps[None]:
         body, found = command[7], cut_batch(command[7], PIECE_COUNT_MAX)
         cuts = [0]
         try:
             while cuts[-1] < len(body):
-                await self._in_turn(peer, lambda: cuts.extend(islice(found, _LOOK_PIECES)))
+                yield from self._in_turn(peer, lambda: cuts.extend(islice(found, _LOOK_PIECES)))
         except CodecError as error:
             raise RequestError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
         ids: list[str] = []
@@ -103,7 +97,7 @@ class BigBatches:
             stored.append((self._sends.put_piece(admitted), admitted))
 
         for start, end in pairwise(cuts):
-            await self._in_turn(peer, partial(store, start, end))
+            yield from self._in_turn(peer, partial(store, start, end))
             results, _ = stored[-1]
             ids.append(ids_of(results[: None if end < len(body) else -1], self._sends.host))
             del stored[1:-1]  # The answer needs only the first and the last piece.
@@ -116,9 +110,6 @@ class BigBatches:
         answers = PeerAnswers(peer, self._sends.host)
         self._sends.finish(admitted, one, [(first[0][0], *last[-1][1:])], answers)
 
-    async def _in_turn(self, peer: Peer, work: Callable[[], None]) -> None:
-        waits = self._turns.run(peer, work, 0)
-        if isinstance(waits, Awaitable):
-            await waits
-        else:
-            await asyncio.sleep(0)
+    def _in_turn(self, peer: Peer, work: Callable[[], None]) -> Steps[None]:
+        yield from self._turns.run(peer, work, 0)
+        yield from turn_end()

@@ -55,7 +55,7 @@ class SendHandler(BatchHandler):
                 self._big_batches.begin(command, peer)
                 return
             admitted = admit(self._sends.admission, command, peer)
-        except Exception as error:  # noqa: BLE001  As net.dispatcher.run_handler: other requests are not lost.
+        except Exception as error:  # noqa: BLE001  As net.dispatcher: other requests are not lost.
             peer.answer(command, answer_to_error(error, command))
             return
         start = None if command[1] & ONEWAY else admitted.answer_start

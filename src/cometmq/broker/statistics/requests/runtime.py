@@ -8,9 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from json import dumps
 
 from cometmq.broker.admin.unread_queues import UnreadQueues
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.shared import SharedSteps
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.record import decode_record
@@ -21,6 +18,8 @@ from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
 from cometmq.process.descriptors import in_use, limit
+from cometmq.steps.shared import SharedSteps
+from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.disk import Space
 from cometmq.store.message_store import MessageStore
 
@@ -38,12 +37,11 @@ class RuntimeHandler:
         self,
         parts: Parts,
         *,
-        machines: Machines,
         facts: Sequence[Callable[[], Mapping[str, str]]] = (),
     ) -> None:
         """`facts` return the numbers of the broker's features."""
         self._facts = facts
-        self._body = SharedSteps(machines, self._make)
+        self._body = SharedSteps(parts.world, self._make)
         self._settings, self._store = parts.settings, parts.store
         self._counters, self._clock = parts.counters, parts.clock
         self._started_ms = parts.clock.now_ms()
@@ -54,9 +52,9 @@ class RuntimeHandler:
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
         }
 
-    async def runtime(self, _command: Command, _peer: Peer) -> Answer:
+    def runtime(self, _command: Command, _peer: Peer) -> Steps[Answer]:
         """Return the runtime numbers (GET_BROKER_RUNTIME_INFO 28)."""
-        return Answer(body=await self._body.result())
+        return Answer(body=(yield from self._body.result()))
 
     def _make(self) -> Steps[bytes]:
         earliest = yield from earliest_time(self._store)

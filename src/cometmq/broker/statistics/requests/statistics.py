@@ -1,8 +1,5 @@
 """Requests for the progress of topics and groups: 202, 208, 300, 303, 315, 317, 321, 343, 345."""
 
-from cometmq.broker.loop.on_loop import Machines
-from cometmq.broker.loop.runner import NEVER
-from cometmq.broker.loop.steps import Steps, elsewhere
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.statistics.broker_stats import BrokerStats
 from cometmq.broker.statistics.queue_entries import QueueEntries
@@ -34,6 +31,9 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.steps.on_loop import Machines
+from cometmq.steps.runner import NEVER
+from cometmq.steps.steps import Steps, elsewhere
 
 
 class StatisticsHandler(Feature):
@@ -88,7 +88,7 @@ class StatisticsHandler(Feature):
         self._counters.on_work.append(growth.wake)
 
     async def close(self) -> None:
-        """Stop sampling, and wait for requests in progress."""
+        """Stop sampling."""
         await self._machines.close()
 
     def _sample_rates(self) -> float:
@@ -100,10 +100,10 @@ class StatisticsHandler(Feature):
         is_over = self._counters.is_quiet and not self._counters.fresh
         return NEVER if is_over else SAMPLE_SECONDS
 
-    async def topic(self, command: Command, _peer: Peer) -> Answer:
+    def topic(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return the bounds of a topic's queues (GET_TOPIC_STATS_INFO 202)."""
         name = decode_fields(TopicRequest, command.fields).topic
-        stats = await self._machines.run(self._statistics.of_topic(name))
+        stats = yield from self._statistics.of_topic(name)
         return Answer(body=encode_topic_stats(stats))
 
     def groups_of_topic(self, command: Command, _peer: Peer) -> Answer:
@@ -112,22 +112,20 @@ class StatisticsHandler(Feature):
         groups = {*self._offsets.groups_of(topic), *self._members.groups_of(topic)}
         return Answer(body=encode_group_list(groups))
 
-    async def group(self, command: Command, _peer: Peer) -> Answer:
+    def group(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return the progress of a group (GET_CONSUME_STATS 208)."""
         request = decode_fields(ConsumeStatsRequest, command.fields)
         listed = [name for name in (request.topic_list or "").split(";") if name]
         named = listed or ([request.topic] if request.topic else None)
-        stats = await self._machines.run(
-            self._statistics.of_group(request.consumer_group, named)
-        )
+        stats = yield from self._statistics.of_group(request.consumer_group, named)
         queues = {queue: progress for each in stats for queue, progress in each.queues.items()}
         total = ConsumeStats(queues, sum(each.rate for each in stats))
         return Answer(body=encode_consume_stats(total))
 
-    async def all_groups(self, command: Command, _peer: Peer) -> Answer:
+    def all_groups(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return the progress of all groups (GET_BROKER_CONSUME_STATS 317)."""
         only_ordered = decode_fields(AllConsumeStatsRequest, command.fields).is_order
-        body = await self._machines.run(self._progress_of_all(only_ordered=only_ordered))
+        body = yield from self._progress_of_all(only_ordered=only_ordered)
         return Answer(body=body)
 
     def _progress_of_all(self, *, only_ordered: bool) -> Steps[bytes]:
@@ -136,12 +134,10 @@ class StatisticsHandler(Feature):
         groups = yield from self._statistics.of_groups(names, only_ordered=only_ordered)
         return (yield from elsewhere(lambda: encode_all_consume_stats(self._address, groups)))
 
-    async def time_spans(self, command: Command, _peer: Peer) -> Answer:
+    def time_spans(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return the time spans of a topic's queues (QUERY_CONSUME_TIME_SPAN 303)."""
         request = decode_fields(TopicGroupRequest, command.fields)
-        spans = await self._machines.run(
-            self._statistics.time_spans(request.topic, request.group)
-        )
+        spans = yield from self._statistics.time_spans(request.topic, request.group)
         return Answer(body=encode_time_spans(spans))
 
     def broker_stats(self, command: Command, _peer: Peer) -> Answer:
@@ -150,10 +146,10 @@ class StatisticsHandler(Feature):
         minute, hour, day = self._broker_stats.windows(request)
         return Answer(body=encode_stats_windows(minute=minute, hour=hour, day=day))
 
-    async def entries(self, command: Command, _peer: Peer) -> Answer:
+    def entries(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Return entries of a queue (QUERY_CONSUME_QUEUE 321); if there are none at the index, a remark says so."""
         request = decode_fields(QueueEntriesRequest, command.fields)
-        look = await self._machines.run(self._entries.look(request))
+        look = yield from self._entries.look(request)
         is_there = look.min_offset <= request.index < look.max_offset
         name = f"{request.queue_id}@{request.topic}"
         remark = None if is_there else f"Index {request.index} of {name} is not exist!"

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from cometmq.broker.loop.runner import NEVER, KeptMachine
-from cometmq.broker.loop.steps import elsewhere, on_device, turn_end
 from cometmq.model.errors import StoreError
+from cometmq.steps.runner import NEVER, KeptMachine
+from cometmq.steps.steps import elsewhere, on_device, turn_end
 from tests.support.hand_world import HandWorld
 
 

@@ -1,24 +1,27 @@
 """Runs background jobs (machines): timers, wake-ups, work in threads, and recovery from errors.
 
-It is itself free of I/O: it uses a `World`. The broker's is asyncio's loop (`loop.on_loop`); a test's is a clock that the test
+It is itself free of I/O: it uses a `World`. The broker's is asyncio's loop (`steps.on_loop`); a test's is a clock that the test
 controls (tests/support/hand_world).
 """
 
 import logging
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from cometmq.broker.loop.steps import (
+from cometmq.model.errors import CometError
+from cometmq.steps.steps import (
     CallBack,
     Confirmed,
+    Done,
     Elsewhere,
     OnDevice,
     Steps,
     TurnEnd,
     Wait,
+    called_back,
 )
-from cometmq.model.errors import CometError
 from cometmq.store.positions import Durability
 
 _log = logging.getLogger(__name__)
@@ -66,6 +69,8 @@ class World(Timers, Protocol):
 class StepsRun(Generic[T]):
     """A run of a generator of steps, to its end."""
 
+    __slots__ = ("_ended", "_is_over", "_steps", "_stopped", "_waits_for", "_world")
+
     def __init__(
         self,
         world: World,
@@ -101,7 +106,7 @@ class StepsRun(Generic[T]):
         except Exception as raised:  # noqa: BLE001  The caller handles it.
             self._tell_end(None, raised)
         else:
-            self._begin(wait)
+            self.begin(wait)
 
     def _tell_end(self, result: T | None, error: BaseException | None) -> None:
         self._is_over = True
@@ -109,7 +114,8 @@ class StepsRun(Generic[T]):
         del self._ended  # It refers to the waiter.
         ended(result, error)
 
-    def _begin(self, wait: Wait) -> None:
+    def begin(self, wait: Wait) -> None:
+        """Begin to wait; called from outside only for the first wait of steps that were advanced to it."""
         self._waits_for = wait
         match wait:
             case Elsewhere(work):
@@ -120,8 +126,14 @@ class StepsRun(Generic[T]):
                 self._world.confirmed(end_offset, self.go_on)
             case TurnEnd():
                 self._world.call_soon(self.go_on)
-            case CallBack(begin):
-                begin(self.go_on)
+            case CallBack(begin, seconds):
+                done: Done = self.go_on
+                if seconds is not None:
+                    done = _Limited(self._world, seconds, done).done
+                try:
+                    begin(done)
+                except Exception as error:  # noqa: BLE001  The steps handle it.
+                    done(None, error)
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """Stop at the current wait; `stopped` is called when nothing of it is running any more.
@@ -138,6 +150,54 @@ class StepsRun(Generic[T]):
     def _end(self) -> None:
         self._is_over = True
         self._steps.close()
+
+
+class _Limited:
+    """A wait for an operation with a time limit; whatever comes second is dropped."""
+
+    __slots__ = ("_cancel", "_go_on")
+
+    def __init__(self, world: World, seconds: float, go_on: Done) -> None:
+        self._go_on: Done | None = go_on
+        self._cancel = world.call_later(seconds, self._late)
+
+    def done(self, result: Any, error: BaseException | None) -> None:
+        """Go on with the result or the error, unless the time is over."""
+        go_on, self._go_on = self._go_on, None
+        if go_on is not None:
+            self._cancel()
+            go_on(result, error)
+
+    def _late(self) -> None:
+        self.done(None, TimeoutError())
+
+
+def together(world: World, several: Sequence[Steps[T]]) -> Steps[list[T]]:
+    """Run several steps at the same time; return their results in order when all have ended.
+
+    Raises:
+        Exception: The first error of any; the others run to their end all the same.
+    """
+    results: list[Any] = [None] * len(several)
+    errors: list[BaseException] = []
+    left = len(several)
+
+    def begin(done: Done) -> None:
+        def ended(number: int, result: Any, error: BaseException | None) -> None:
+            nonlocal left
+            left -= 1
+            results[number] = result
+            if error is not None:
+                errors.append(error)
+            if not left:
+                done(None, errors[0] if errors else None)
+
+        for number, steps in enumerate(several):
+            StepsRun(world, steps, partial(ended, number)).go_on()
+
+    if several:
+        yield from called_back(begin)
+    return results
 
 
 class KeptMachine:

@@ -26,9 +26,23 @@ class PeerBounds:
             or self._size + size > self._size_max
         ):
             return False
+        self.add(peer, size)
+        return True
+
+    def is_full(self, peer: Hashable) -> bool:
+        """Return whether a connection, or all of them together, have reached a limit."""
+        count, total = self._of.get(peer, (0, 0))
+        return (
+            count >= self._peer_count_max
+            or total >= self._peer_size_max
+            or self._size >= self._size_max
+        )
+
+    def add(self, peer: Hashable, size: int) -> None:
+        """Count one more request of a connection, whatever the limits."""
+        count, total = self._of.get(peer, (0, 0))
         self._of[peer] = (count + 1, total + size)
         self._size += size
-        return True
 
     def give_back(self, peer: Hashable, size: int) -> None:
         """Count one request of a connection less."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Protocol, TypeVar
 
-from cometmq.broker.loop.runner import REST_SECONDS, KeptMachine, StepsRun, Timers, World
-from cometmq.broker.loop.steps import Steps
+from cometmq.steps.runner import REST_SECONDS, KeptMachine, StepsRun, Timers, World
+from cometmq.steps.steps import Steps
 from cometmq.store.position_waiters import OnDone
 from cometmq.store.positions import Durability
 
@@ -43,12 +43,16 @@ class _LoopTimers:
 
 
 class LoopWorld:
-    """The `World` of a running broker: its loop and its pool of reader threads."""
+    """The `World` of a running server: its loop and its pool of threads."""
 
     def __init__(
-        self, pool: Executor | None, store: WaitedLog, *, timers: Timers | None = None
+        self,
+        pool: Executor | None = None,
+        store: WaitedLog | None = None,
+        *,
+        timers: Timers | None = None,
     ) -> None:
-        """`pool` and `timers` may be None: those of the running loop."""
+        """`pool` and `timers` may be None: those of the running loop. Without a `store`, nothing can wait for one."""
         self._loop = asyncio.get_running_loop()
         self._pool = pool
         self._store = store
@@ -79,6 +83,7 @@ class LoopWorld:
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
         """Call `done` with True when the log is flushed up to an offset (None: its end), with False if that fails or is late."""
+        assert self._store is not None
         end = self._store.max_offset if end_offset is None else end_offset
         self._store.wait_flushed(
             end, lambda durability: self._later(done, durability is Durability.OK)
@@ -86,6 +91,7 @@ class LoopWorld:
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
         """Call `done` with OK when messages up to an offset may be acknowledged, or with what was late or missing."""
+        assert self._store is not None
         self._store.wait_confirmed(end_offset, lambda durability: self._later(done, durability))
 
     def _later(self, done: Callable[[Any], None], outcome: object) -> None:
@@ -133,7 +139,7 @@ class Machines:
         return machine
 
     def run(self, steps: Steps[T]) -> "asyncio.Future[T]":
-        """Run steps to their end, even if nobody waits for it any more."""
+        """Run steps to their end, even if nobody waits for it any more; for a coroutine that starts or closes a part."""
         ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # A separate future, because a waiter may cancel the one that is returned.
         under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -151,24 +157,6 @@ class Machines:
 
         StepsRun(self._world, steps, end).go_on()
         return ended
-
-    def answer(self, steps: Steps[T]) -> "T | asyncio.Future[T]":
-        """Run steps to their end; return their result directly if they wait for nothing, otherwise a future.
-
-        Raises:
-            Exception: Any error of the steps before their first wait.
-        """
-        future = self.run(steps)
-        if not future.done():
-            return future
-        error = future.exception()
-        if error is None:
-            return future.result()
-        try:
-            raise error
-        finally:
-            # The error refers to this frame; a reference back would be a cycle that only the garbage collector frees.
-            del error, future
 
     async def close(self) -> None:
         """Stop the background jobs, and wait for running steps."""

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cometmq.broker.loop.on_loop import LoopWorld, Machines
-from cometmq.broker.loop.steps import confirmed, elsewhere, on_device, turn_end
+from cometmq.steps.on_loop import LoopWorld, Machines
+from cometmq.steps.steps import confirmed, elsewhere, on_device, turn_end
 from cometmq.store.positions import Durability
 
 pytestmark = pytest.mark.threads

@@ -13,6 +13,9 @@ from cometmq.store.positions import Durability
 
 T = TypeVar("T")
 
+# Gets the result of an operation, or None and its error.
+Done = Callable[[Any, BaseException | None], None]
+
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
@@ -45,12 +48,14 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class CallBack:
-    """An operation that calls back with its result, or None and its error; never within `begin`.
+    """An operation that calls back with its result, or None and its error, seldom within `begin`.
 
-    Steps that are stopped meanwhile end at once, and a later result is dropped.
+    Steps that are stopped meanwhile end at once, and a later result is dropped. With a limit of `seconds`, the steps get a
+    TimeoutError when the operation has not called back until then.
     """
 
-    begin: Callable[[Callable[[Any, BaseException | None], None]], None]
+    begin: Callable[[Done], None]
+    seconds: float | None = None
 
 
 Wait = Elsewhere | OnDevice | Confirmed | TurnEnd | CallBack
@@ -76,11 +81,13 @@ def confirmed(end_offset: int) -> Steps[Durability]:
     return durability
 
 
-def called_back(
-    begin: Callable[[Callable[[Any, BaseException | None], None]], None],
-) -> Steps[Any]:
-    """Begin an operation and wait until it calls back; return its result or raise its error."""
-    return (yield CallBack(begin))
+def called_back(begin: Callable[[Done], None], seconds: float | None = None) -> Steps[Any]:
+    """Begin an operation and wait until it calls back; return its result or raise its error.
+
+    Raises:
+        TimeoutError: It has not called back within `seconds`.
+    """
+    return (yield CallBack(begin, seconds))
 
 
 def turn_end() -> Steps[None]:

@@ -1,0 +1,1 @@
+"""Steps: how background jobs and requests wait, and the runner that executes them."""
