@@ -9,12 +9,19 @@ from typing import Any
 import orjson
 
 from cometmq.kernel import rows
-from cometmq.model.codes import Language
+from cometmq.model.codes import VERSION, Language
 from cometmq.model.errors import CodecError
+from cometmq.model.flags import RESPONSE
 
 LANGUAGES = {language.name: int(language) for language in Language}
 _LANGUAGE_NAMES = {int(language): language.name for language in Language}
 _OTHER = int(Language.OTHER)
+
+# An answer's header, with places for code, fields, opaque and remark.
+_ANSWER = (
+    b'{"code":%%d%%b,"flag":%d,"language":"PYTHON","opaque":%%d%%b,"serializeTypeCurrentRPC":"JSON","version":%d}'
+    % (RESPONSE, VERSION)
+)
 
 JSON = 0  # Number of this coding in a frame.
 
@@ -71,17 +78,33 @@ def _decode_carefully(header: bytes) -> Header:
     return code, flag, opaque, language, version, remark, fields
 
 
+def encode_answer_header(
+    code: int, opaque: int, remark: str | None, fields: dict[str, str]
+) -> bytes:
+    """Encode the JSON header of an answer as `encode_json_header` does, in half the time."""
+    return _ANSWER % (
+        code,
+        b',"extFields":' + orjson.dumps(fields) if fields else b"",
+        opaque,
+        b"" if remark is None else b',"remark":' + orjson.dumps(remark),
+    )
+
+
 def encode_json_header(header: Header) -> bytes:
     """Encode a JSON header from (code, flag, opaque, language, version, remark, fields) with sorted keys."""
     code, flag, opaque, language, version, remark, fields = header
-    values: dict[str, Any] = {"code": code}
-    if fields:
-        values["extFields"] = fields
-    values["flag"] = flag
-    values["language"] = _LANGUAGE_NAMES.get(language, "OTHER")
-    values["opaque"] = opaque
-    if remark is not None:
-        values["remark"] = remark
-    values["serializeTypeCurrentRPC"] = "JSON"
-    values["version"] = version
+    values: dict[str, Any] = {
+        "code": code,
+        "extFields": fields,
+        "flag": flag,
+        "language": _LANGUAGE_NAMES.get(language, "OTHER"),
+        "opaque": opaque,
+        "remark": remark,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": version,
+    }
+    if not fields:
+        del values["extFields"]
+    if remark is None:
+        del values["remark"]
     return orjson.dumps(values)

@@ -27,7 +27,7 @@ ROCKETMQ = 1
 # RocketMQ closes a connection above this size (frameMaxLength), in bytes of the frame with its length field.
 FRAME_SIZE_MAX = 16_777_216
 
-_PREFIX = layouts.FRAME_HEAD.struct
+_pack = layouts.FRAME_HEAD.struct.pack
 
 RawCommand = header_json.RawCommand
 
@@ -83,16 +83,17 @@ def decode_command(kind: int, header: bytes, body: bytes) -> RawCommand:
 def encode_command(command: Command | RawCommand) -> bytes:
     """Encode a command as a frame, in the header coding that it names."""
     body = command[7]
-    return encode_frame_head(command, len(body)) + body
-
-
-def encode_frame_head(command: Command | RawCommand, body_size: int) -> bytes:
-    """Encode length prefix and header of a frame whose body of `body_size` bytes is written separately."""
     encode = encode_json_header if command[8] == JSON else encode_binary_header
-    header = encode(command[:7])
+    return with_prefix(encode(command[:7]), command[8], len(body)) + body
+
+
+def with_prefix(header: bytes, kind: int, body_size: int) -> bytes:
+    """Return length prefix and header of a frame whose body of `body_size` bytes is written separately."""
     size = len(header)
-    check_frame_size(8 + size + body_size)
-    return _PREFIX.pack(4 + size + body_size, command[8] << 24 | size) + header
+    rest = 4 + size + body_size
+    if rest > FRAME_SIZE_MAX - 4:
+        check_frame_size(4 + rest)
+    return _pack(rest, kind << 24 | size) + header
 
 
 def check_frame_size(size: int) -> None:

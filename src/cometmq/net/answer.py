@@ -4,13 +4,12 @@ import logging
 import uuid
 from typing import NamedTuple
 
-from cometmq.codec.remoting import Command, RawCommand, encode_frame_head
-from cometmq.model.codes import VERSION, Language, ResponseCode, request_name
+from cometmq.codec.header_json import encode_answer_header
+from cometmq.codec.remoting import JSON, Command, RawCommand, with_prefix
+from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, RequestError, StoreError
-from cometmq.model.flags import RESPONSE
 
 _log = logging.getLogger(__name__)
-_PYTHON = int(Language.PYTHON)
 
 
 class Answer(NamedTuple):
@@ -31,11 +30,9 @@ class Answer(NamedTuple):
 
 def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -> bytes:
     """Return the length prefix and the JSON header of an answer's frame, as a Java server sends by default."""
-    values = (
-        int(answer.code), RESPONSE, command[2], _PYTHON, VERSION,
-        answer.remark, answer.fields, b"", 0,
-    )  # fmt: skip
-    return encode_frame_head(values, body_size)
+    code, remark, fields, _ = answer
+    header = encode_answer_header(code, command[2], remark, fields)
+    return with_prefix(header, JSON, body_size)
 
 
 def instead_of(error: Exception, command: Command | RawCommand) -> Answer:

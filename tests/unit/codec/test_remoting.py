@@ -3,6 +3,7 @@
 import pytest
 
 from cometmq.codec.header_binary import decode_binary_header
+from cometmq.codec.header_json import encode_answer_header, encode_json_header
 from cometmq.codec.remoting import (
     FRAME_SIZE_MAX,
     JSON,
@@ -12,8 +13,9 @@ from cometmq.codec.remoting import (
     encode_command,
 )
 from cometmq.kernel import split_frames
-from cometmq.model.codes import Language
+from cometmq.model.codes import VERSION, Language, ResponseCode
 from cometmq.model.errors import CodecError
+from cometmq.model.flags import RESPONSE
 
 # Vectors written by the classes of RocketMQ 5.3.3 (docs/format/remoting.md).
 ROUTE_REQUEST_JSON = bytes.fromhex(
@@ -131,6 +133,14 @@ def test_every_cut_of_a_binary_header_is_a_codec_error():
     for size in range(len(header)):
         with pytest.raises(CodecError):
             decode_binary_header(header[:size])
+
+
+@pytest.mark.parametrize("remark", [None, "", 'say "no"\n\u20ac'])
+@pytest.mark.parametrize("fields", [{}, {"offset": "7", "a\\b": "\u00e4"}])
+@pytest.mark.parametrize("code", [0, ResponseCode.SYSTEM_BUSY, -1])
+def test_the_header_of_an_answer_is_that_of_any_command(code, fields, remark):
+    header = (int(code), RESPONSE, -5, int(Language.PYTHON), VERSION, remark, fields)
+    assert encode_answer_header(code, -5, remark, fields) == encode_json_header(header)
 
 
 def test_a_frame_beyond_the_limit_is_not_made():
