@@ -7,6 +7,7 @@ from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_request
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError, SubscriptionError
 from cometmq.model.frozen import dataclass
 from cometmq.model.subscription import SQL92, TAG, Subscription, parse_subscription
@@ -77,6 +78,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
     )
 
 
+@keep_short(1024, length_max=1024)  # A client sends the same every 30 s.
 def decode_heartbeat(content: bytes | str) -> Heartbeat:
     """Decode the body of HEART_BEAT.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object, load_request
+from cometmq.model.bounded_cache import keep_short
 from cometmq.model.frozen import dataclass
 from cometmq.model.queue import MessageQueue
 
@@ -34,6 +35,7 @@ def encode_lock_request(request: LockRequest) -> bytes:
     )
 
 
+@keep_short(1024, length_max=1024)  # A client sends the same every 20 s.
 def decode_lock_request(content: bytes | str) -> LockRequest:
     """Decode the body of LOCK_BATCH_MQ 41 or UNLOCK_BATCH_MQ 42.
 
