@@ -222,7 +222,7 @@ def taken_files(folder: Path, secs: int) -> Measured:
 
 def taken_times(broker: Program) -> int:
     """How often a broker has said that it took other accounts."""
-    return broker.log.read_text().count("in force now")
+    return broker.log.read_text().count("Accounts are reloaded")
 
 
 def has_taken(broker: Program, before: int) -> bool:

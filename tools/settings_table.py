@@ -23,31 +23,31 @@ HEAD = """\
 
 <!-- made by tools/settings_table.py: change src/cometmq/broker/settings/broker_settings.py and store_keys.py instead -->
 
-A `broker.conf` that was written for RocketMQ is read as it is: the same keys, the same defaults but for those
-marked "differs". Flags beat `COMETMQ_*` variables, these beat the file, that beats `NAMESRV_ADDR`:
-`flushDiskType` is also `--flush-disk-type` and `COMETMQ_FLUSH_DISK_TYPE`. A key that nobody knows is a
-warning at the start, with the nearest known one; RocketMQ's other keys are named in one warning, as keys without effect here. What "changes while it runs" is changed by `mqadmin updateBrokerConfig`
-at once and for the next starts: it is kept beside the file, in `broker.conf.overlay`. The nameserver's settings: [nameserver](../nameserver.md).
+The broker reads a `broker.conf` for RocketMQ without changes: it has the same settings and, except for those
+marked "differs", the same defaults. Flags override `COMETMQ_*` variables, these override the file, and the file overrides `NAMESRV_ADDR`:
+`flushDiskType` is also `--flush-disk-type` and `COMETMQ_FLUSH_DISK_TYPE`. An unknown setting causes a
+warning at the start, with the nearest known name; settings of RocketMQ that have no effect here are listed in one warning. `mqadmin updateBrokerConfig` changes a setting that "changes while it runs"
+at once and for later starts: the change is stored next to the file, in `broker.conf.overlay`. For the settings of the nameserver, see [nameserver](../nameserver.md).
 
 | key | default | meaning |
 | --- | --- | --- |
 """
 
 MISSED = """
-## Keys that ask for what is not there
+## Settings for unsupported features
 
-RocketMQ's, too ([compatibility](../compatibility.md)). Where such a key asks for something, the broker does not start, or warns, here
-and with `-p`.
+These are also settings of RocketMQ ([compatibility](../compatibility.md)). If one of them asks for its feature, the broker does not
+start, or it warns, also with `-p`.
 
 | key | then | why, and what to do |
 | --- | --- | --- |
 """
 
 REST = """
-## Keys without effect
+## Settings without effect
 
-These are RocketMQ's, too, and are read without a warning, for many files have them. They belong to thread pools, which this broker
-has not, or to parts that nobody would miss without their keys above.
+These are also settings of RocketMQ. They are accepted without a warning, because many files have them. They belong to thread pools,
+which this broker does not have, or to features whose main settings are listed above.
 
 """
 

@@ -158,7 +158,7 @@ def test_damaged_derived_files_are_put_aside_and_built_again(tmp_path, damage):
             f"consumequeue_{TOPIC}_0_{'0' * 20}",
             f"index_{index.name}",
         } <= kept
-        assert said.count("it is kept as") == 2
+        assert said.count("it was moved to") == 2
 
 
 def test_an_empty_index_file_is_built_again(tmp_path):

@@ -116,7 +116,7 @@ def damaged(tmp_path_factory, access):
 
 
 def said(program: Program, topic: str) -> int:
-    return program.log.read_text().count(f"<ConsumeQueue {topic}/0 ")
+    return program.log.read_text().count(f"queue 0 of topic {topic} ")
 
 
 def test_an_entry_that_leads_beyond_the_log_stops_no_consumer(damaged):

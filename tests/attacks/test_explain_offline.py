@@ -25,8 +25,8 @@ def test_a_message_of_an_offline_group_is_found(nameserver, broker):
         return " ".join(done.stdout.decode().split())
 
     told = explained(sent.message_id)
-    assert f"it lies in {sent.queue} at {sent.queue_offset}" in told
-    assert "no members of 'offline' are there" in told
+    assert f"it is in {sent.queue} at offset {sent.queue_offset}" in told
+    assert "group 'offline' has no connected members" in told
     # One that is nowhere: it says where it has looked, and what to do.
     told = explained("7F" * 16)
     assert TOPIC in told

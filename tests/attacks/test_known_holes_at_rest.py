@@ -114,7 +114,7 @@ def test_s5_rights_without_login_are_refused_at_the_start(tmp_path, what):
     )  # fmt: skip
     assert started.returncode != 0
     assert (
-        "authorizationEnabled=true without authenticationEnabled=true"
+        "authorizationEnabled=true needs authenticationEnabled=true"
         in started.stdout + started.stderr
     )
 
@@ -140,7 +140,7 @@ def test_s9_who_guesses_a_name_and_not_its_secret_sends_no_large_frames_for_long
         remarks = [remark(frame) for _ in range(FAILURES_MAX)]
         # Its header is enough to be refused now: the rest is not waited for.
         last = remark(frame[:4_000])
-    assert all("no known user has signed this" in each for each in remarks), remarks
+    assert all("not that of a known user" in each for each in remarks), remarks
     assert "a frame of more than 65536 bytes" in last
 
 

@@ -106,12 +106,12 @@ def test_without_a_descriptor_left_sends_are_refused_until_there_is_one(
         processes.wait_until(
             lambda: sender.send()[0] == OK,
             seconds=CURED_SECONDS + BUSY_SECONDS,
-            what="sends are taken again",
+            what="messages are accepted again",
         )
         for _ in range(60):
             code, remark = sender.send()
             assert code == OK, remark
-        assert "no file descriptor is left" in refused
+        assert "file descriptors left" in refused
         assert "restart" not in refused
         broker.kill()
     with broker.start(), Stranger(broker.address) as stranger:
@@ -154,7 +154,9 @@ def test_with_too_few_descriptors_a_start_is_refused_by_number_and_works_with_en
     # Too few for the interpreter's imports, its loop, its store, its connections.
     for few in (8, 12, 16, 20, LEAST - 1):
         said = refused(with_descriptors(processes.broker(tmp_path, ""), few))
-        assert f"may have {few} file descriptors (ulimit -n), and needs {LEAST}" in said
+        assert (
+            f"may open {few} file descriptors (ulimit -n), but needs at least {LEAST}" in said
+        )
         assert len(said.splitlines()) == 1
     enough = with_descriptors(processes.broker(tmp_path, ""), LEAST)
     with enough, Stranger(enough.address) as stranger:
@@ -163,7 +165,7 @@ def test_with_too_few_descriptors_a_start_is_refused_by_number_and_works_with_en
 
 def test_a_nameserver_with_too_few_descriptors_is_refused_by_number(tmp_path):
     said = refused(with_descriptors(processes.nameserver(tmp_path), 12))
-    assert f"may have 12 file descriptors (ulimit -n), and needs {LEAST}" in said
+    assert f"may open 12 file descriptors (ulimit -n), but needs at least {LEAST}" in said
 
 
 def fill_inodes(folder: Path) -> list[Path]:
@@ -198,7 +200,7 @@ def test_without_an_inode_left_a_start_is_refused_by_name_and_works_when_there_i
             processes.wait_until(
                 lambda: sender.send()[0] == OK,
                 seconds=CURED_SECONDS + BUSY_SECONDS,
-                what="sends are taken again",
+                what="messages are accepted again",
             )
             sender.check(stranger)
             taken = fill_inodes(disk.root / "fillers")

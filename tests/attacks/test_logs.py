@@ -61,11 +61,11 @@ def test_a_name_with_a_line_break_forges_no_line_of_the_nameserver(nameserver):
 def test_lines_that_repeat_are_counted(broker):
     disagree(broker.address, ("a", "b"), [f"g{number}" for number in range(100)])
     told = wait_until(
-        lambda: [line for line in lines(broker) if "more of these" in line],
+        lambda: [line for line in lines(broker) if "more like this" in line],
         seconds=10,
         what="how many lines were left out",
     )
-    assert " 90 more of these" in told[0]
+    assert " 90 more like this" in told[0]
     assert len([line for line in lines(broker) if "members want different things" in line]) < 20
 
 

@@ -125,7 +125,7 @@ def test_a_pool_that_cannot_start_consumes_nothing_and_says_why(tmp_path, namese
     assert dead_letters(nameserver.address) == 0
     assert done.returncode == 1
     assert (
-        b"it must be a function of a module, and a program begin behind if __name__ =="
+        b"it must be a function of a module, and the program must start its work below if __name__ =="
         in done.stderr
     )
     with pytest.raises(SettingsError, match="it must be a function of a module"):

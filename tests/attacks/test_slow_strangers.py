@@ -95,7 +95,7 @@ def test_before_somebody_has_signed_no_large_frame_is_kept(guarded, at):
             for fields in ({}, {"AccessKey": "nobody-who-is-known", "Signature": "x"}):
                 refused = peer.ask(REGISTER, fields, large)
                 assert refused.code == SYSTEM_ERROR
-                assert "nobody who is known has signed" in refused.remark
+                assert "only accepted after a known user has signed" in refused.remark
             # The connection goes on, and what is small is answered as ever.
             assert peer.ask((REGISTER, RUNTIME)[at]).code == NO_PERMISSION
     watch.check(growth_max=16 * MIB)

@@ -191,12 +191,12 @@ def test_a_group_knows_the_last_batch_when_the_stream_has_ended(spark, cluster):
             '{"orders": {"broker-a": {"99": 23}}}',
             "no queue 99 .*queues 0 to 3",
         ),
-        ("startingTimestamp", "1700000000", "are these seconds.*1700000000000"),
-        ("endingTimestamp", "1700000000", "are these seconds.*1700000000000"),
-        ("endingOffsetsByTimestamp", '{"orders": 1700000000}', "are these seconds"),
+        ("startingTimestamp", "1700000000", "is it in seconds.*1700000000000"),
+        ("endingTimestamp", "1700000000", "is it in seconds.*1700000000000"),
+        ("endingOffsetsByTimestamp", '{"orders": 1700000000}', "is it in seconds"),
         ("startingTimestamp", "1700000000000000", "microseconds"),
-        ("endingOffsets", '{"orders": -2}', "-2 is no end"),
-        ("assign", '{"orders": []}', "no list of queue numbers"),
+        ("endingOffsets", '{"orders": -2}', "-2 is not an end"),
+        ("assign", '{"orders": []}', "not a list of queue numbers"),
         ("startingOfsets", "latest", "did you mean 'startingOffsets'"),
     ],
 )
@@ -213,7 +213,9 @@ def test_spark_shows_what_is_wrong_with_a_place(spark, cluster, tmp_path):
     ):
         batch(spark, cluster, startingOffsets='{"orders": {"0": 23}}')
     places = '{"orders": {"broker-a": {"99": 1}}}'
-    with pytest.raises(Exception, match=r"'orders' has no queue 99 to be read at 'broker-a'"):
+    with pytest.raises(
+        Exception, match=r"topic 'orders' has no readable queue 99 at broker 'broker-a'"
+    ):
         available_now(spark, cluster, tmp_path / "places", startingOffsets=places)
 
 
@@ -269,7 +271,7 @@ def test_where_the_nameserver_remembers_nobody_checkpoint_and_option_tell(spark,
     assert planned(cluster, **other) == ROWS // 2
     with pytest.raises(CometError, match=r"4 queues are missing.*'brokers' names it"):
         planned(cluster, **other, brokers="broker-a,broker-b")
-    with pytest.raises(Exception, match=r"4 queues are missing.*the checkpoint knows it"):
+    with pytest.raises(Exception, match=r"4 queues are missing.*the checkpoint has it"):
         available_now(spark, cluster, cluster.checkpoint, **other)
 
 

@@ -82,7 +82,7 @@ def test_a_queue_file_that_cannot_be_synced_ends_checkpoints_and_sends():
     disk.fail("fdatasync")
     job.run()
     store.checkpointed(job)
-    assert "queue files cannot be brought to the device" in str(store.refusal)
+    assert "queue files cannot be flushed to the device" in str(store.refusal)
     with pytest.raises(StoreFull):
         put(store, b"2")
     clock.turn(60)

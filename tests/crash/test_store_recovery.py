@@ -90,7 +90,7 @@ def test_damage_in_front_of_what_was_on_disk_is_named_and_nothing_is_cut():
     store = open_store(disk=disk, clock=clock)
     assert f"damaged at byte {end}" in str(store.refusal)
     assert FIRST in str(store.refusal)
-    with pytest.raises(StoreReadOnly, match="takes no message until it is repaired"):
+    with pytest.raises(StoreReadOnly, match="accepts no messages until"):
         put(store, b"refused")
     assert bodies_of(store) == [b"before"]
     clock.turn(60)
@@ -212,7 +212,7 @@ def test_a_kill_right_after_a_recovery_builds_nothing_again(caplog):
     for _ in range(3):
         store = open_store(disk=disk, clock=clock)
         disk = disk.kill()
-    assert "built again" not in caplog.text
+    assert "is rebuilt" not in caplog.text
     assert store.refusal is None
 
 

@@ -242,7 +242,7 @@ def test_a_log_in_two_directories_is_found_by_its_settings():
     name = max(disk.list_names("/disk2/log"))
     content = disk.names[f"/disk2/log/{name}"].content
     content[decode_record(content).store_size + 88] ^= 1  # The body of its second record.
-    with pytest.raises(StoreDamaged, match="is no store"):
+    with pytest.raises(StoreDamaged, match="is not a store"):
         find_store("/store", None, disk)
     plan = repair("/store", settings, clock=clock, disk=disk)
     assert [one.path for one in plan.damages] == [f"/disk2/log/{name}"]

@@ -100,7 +100,7 @@ def test_a_log_that_ends_before_what_was_on_the_device_is_not_taken_for_whole():
     content = disk.names[FIRST].content
     content[end:] = bytes(len(content) - end)
     store = open_store(disk=disk, clock=clock)
-    assert f"ends at physical offset {end}, but it was on the device up to" in str(
+    assert f"ends at physical offset {end}, but it was flushed to the device up to" in str(
         store.refusal
     )
     store.close()

@@ -18,7 +18,7 @@ def cluster(nameserver):
 
 def test_a_topic_comes_changes_and_goes(admin, cluster):
     said = admin.post("/topics/create", name="made-here", write="3", read="4", perm="6")
-    assert "The topic made-here is there." in text_of(said)
+    assert "The topic made-here is created." in text_of(said)
     (config,) = cluster.topic_configs("made-here").values()
     assert (config.write_queues, config.read_queues, config.perm) == (3, 4, 6)
     seen = seen_in(admin, "made-here")
@@ -30,7 +30,7 @@ def test_a_topic_comes_changes_and_goes(admin, cluster):
     assert (config.write_queues, config.read_queues, config.perm) == (5, 5, 4)
     said = admin.post("/topic/delete", name="made-here", sure="made-her")
     assert said.status_code == 400
-    assert "was not deleted: write its name" in text_of(said)
+    assert "was not deleted: enter its name" in text_of(said)
     assert "made-here" in cluster.topics()
     said = admin.post("/topic/delete", name="made-here", sure="made-here")
     assert "is deleted, with its messages" in text_of(said)
@@ -51,7 +51,7 @@ def test_two_windows_do_not_change_one_topic_unseen(admin, cluster):
         "/topic/change", name="two-windows", write="3", read="3", perm="6", seen=seen
     )
     assert said.status_code == 400
-    assert "was changed meanwhile" in text_of(said)
+    assert "was changed in the meantime" in text_of(said)
     assert 'name="write" value="6"' in said.text
     (config,) = cluster.topic_configs("two-windows").values()
     assert config.write_queues == 6
@@ -60,26 +60,26 @@ def test_two_windows_do_not_change_one_topic_unseen(admin, cluster):
 @pytest.mark.parametrize(
     ("path", "fields", "sentence"),
     [
-        ("/topics/create", {"name": ""}, "No topic was named"),
+        ("/topics/create", {"name": ""}, "The topic is missing"),
         ("/topics/create", {"name": "a/b"}, "a/b"),
         ("/topics/create", {"name": "../../x"}, "../../x"),
         ("/topics/create", {"name": "x" * 200}, "127"),
-        ("/topics/create", {"name": ORDERS}, "is there already"),
-        ("/topics/create", {"name": "t", "write": "0"}, "is no whole number from 1"),
-        ("/topics/create", {"name": "t", "read": "1e3"}, "is no whole number"),
-        ("/topics/create", {"name": "t", "perm": "5"}, "5 is no permission"),
+        ("/topics/create", {"name": ORDERS}, "exists; change it"),
+        ("/topics/create", {"name": "t", "write": "0"}, "is not a whole number from 1"),
+        ("/topics/create", {"name": "t", "read": "1e3"}, "is not a whole number"),
+        ("/topics/create", {"name": "t", "perm": "5"}, "5 is not a permission"),
         ("/groups/create", {"name": "g g"}, "g g"),
-        ("/groups/create", {"name": "g", "retry_max": "-2"}, "is no whole number"),
+        ("/groups/create", {"name": "g", "retry_max": "-2"}, "is not a whole number"),
         ("/group/delete", {"name": "billing", "sure": ""}, "was not deleted"),
         ("/group/change", {"name": "never-made"}, "No broker"),
         ("/topic/send", {"name": ORDERS, "body": ""}, "The body is empty"),
-        ("/topic/send", {"name": ORDERS, "body": "zz", "hex": "1"}, "is no hexadecimal"),
+        ("/topic/send", {"name": ORDERS, "body": "zz", "hex": "1"}, "is not hexadecimal"),
         ("/topic/send", {"name": ORDERS, "body": "x", "properties": "no-equals"}, "write name=value"),
-        ("/topic/send", {"name": ORDERS, "body": "x", "properties": "TAGS=x"}, "used by the system"),
+        ("/topic/send", {"name": ORDERS, "body": "x", "properties": "TAGS=x"}, "is reserved; choose another"),
         ("/topic/send", {"name": "no/topic", "body": "x"}, "no/topic"),
         ("/group/reset", {"name": "never-made", "topic": ORDERS}, "never-made"),
-        ("/group/reset", {"name": "billing", "topic": ORDERS, "to": "time", "time": "soon"}, "is no time"),
-        ("/message/resend", {"topic": ORDERS, "broker": "broker-a", "queue": "0", "offset": "x"}, "is no whole number"),
+        ("/group/reset", {"name": "billing", "topic": ORDERS, "to": "time", "time": "soon"}, "is not a time"),
+        ("/message/resend", {"topic": ORDERS, "broker": "broker-a", "queue": "0", "offset": "x"}, "is not a whole number"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_said_and_what_was_written_stays(admin, path, fields, sentence):
@@ -109,7 +109,7 @@ def test_a_message_is_sent_and_sent_once_more(admin, nameserver):
     assert "one\ntwo" in message.text
     fields = dict(part.split("=") for part in place.partition("?")[2].split("&"))
     said = admin.post("/message/resend", **fields)
-    assert "Sent once more: this is the new one" in text_of(said)
+    assert "Sent again: this is the new message" in text_of(said)
     assert "2 messages" in text_of(
         admin.get("/messages", by="key", topic="topic-000", key="by-hand-2")
     )
@@ -127,7 +127,7 @@ def test_a_form_that_is_sent_twice_is_done_once(admin):
     fields = {**carried, "name": "topic-002", "body": "once", "keys": "once-only"}
     first, second = (admin.http.post("/topic/send", data=fields) for _ in range(2))
     assert (first.status_code, second.status_code) == (303, 303)
-    assert "This form was sent already; nothing was done twice." in text_of(
+    assert "This form was sent before; it was not applied again." in text_of(
         admin.get("/topics")
     )
     assert "1 message" in text_of(
@@ -139,7 +139,7 @@ def test_a_group_comes_changes_and_goes(admin, cluster):
     said = admin.post(
         "/groups/create", name="made-group", consume="1", retry_max="3", retry_queues="2"
     )
-    assert "The group made-group is there." in text_of(said)
+    assert "The group made-group is created." in text_of(said)
     config = cluster.groups()["made-group"]
     assert (config.retry_max_times, config.retry_queues) == (3, 2)
     admin.post(
@@ -159,10 +159,13 @@ def test_a_reset_moves_as_its_preview_said(admin, cluster, nameserver):
         for queue in queues:
             consumer.commit(queue, 5)
     preview = text_of(admin.get("/group/preview", name="moved", topic="small", to="latest"))
-    assert preview.count("are passed over") == len(queues)
+    assert preview.count("skipped") == len(queues)
     assert set(cluster.group_offsets("moved", "small").values()) == {5}
     said = admin.post("/group/reset", name="moved", topic="small", to="latest")
-    assert f"moved goes on at the end in {len(queues)} queues of small." in text_of(said)
+    assert (
+        f"The group moved continues at the end in {len(queues)} queues of topic small."
+        in text_of(said)
+    )
     assert sum(cluster.lag("moved", "small").values()) == 0
 
 
@@ -171,6 +174,6 @@ def test_the_audit_knows_who_did_what_and_how_it_ended(admin, reader):
     reader.post("/topic/delete", name="orders", sure="orders")
     text = text_of(admin.get("/audit"))
     assert "admin 127.0.0.1 create topic audited/1" in text
-    assert "reader 127.0.0.1 delete topic refused: reads only" in text
+    assert "reader 127.0.0.1 delete topic refused: may only read" in text
     lines = (admin.served.folder / "data" / "audit.jsonl").read_text().splitlines()
     assert any('"action": "create topic", "of": "audited/1"' in line for line in lines)

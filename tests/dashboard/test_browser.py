@@ -212,7 +212,7 @@ def test_the_keyboard_is_enough(tab, served):
     page.keyboard.type("by-keyboard")
     press("Enter")
     page.wait_for_url("**/topic?name=by-keyboard")
-    assert "The topic by-keyboard is there." in page.inner_text("main")
+    assert "The topic by-keyboard is created." in page.inner_text("main")
     walk_to(page, "Delete this topic")
     press("Enter")
     walk_to(page, "sure")

@@ -25,7 +25,7 @@ def test_a_user_of_the_cluster_sees_it_with_his_own_rights(guarded):
     said = visitor.http.post("/login", data=fields)
     assert said.status_code == 303
     assert "TBW102" in wait_for(visitor, "/topics", "TBW102", all="1")
-    assert "reads only · cluster" in text_of(visitor.get("/topics"))
+    assert "read only · cluster" in text_of(visitor.get("/topics"))
     assert ROOT.secret_key not in guarded.program.log.read_text()
     visitor.close()
 

@@ -71,7 +71,7 @@ def test_a_dashboard_starts_without_a_nameserver_and_says_so(tmp_path):
     with Served(tmp_path, f"127.0.0.1:{port}") as served:
         visitor = Visitor(served).log_in()
         text = wait_for(visitor, "/", "The nameserver has not answered since")
-        assert "No broker is there" in text
+        assert "There are no brokers" in text
         visitor.close()
 
 
@@ -81,15 +81,15 @@ def test_a_port_that_is_taken_is_said(tmp_path, served):
     command[command.index("--port") + 1] = str(served.port)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
-    assert "cannot be listened on" in done.stderr
+    assert "cannot listen on" in done.stderr
     assert "--port" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--host", "0.0.0.0"], "passwords would go over the network in the clear"),
-        (["--tls-cert", "/dev/null"], "a certificate and its key go together"),
+        (["--host", "0.0.0.0"], "passwords would go over the network in cleartext"),
+        (["--tls-cert", "/dev/null"], "--tls-cert and --tls-key belong together"),
     ],
 )
 def test_a_start_that_is_not_safe_is_refused(tmp_path, options, sentence):

@@ -18,14 +18,14 @@ ACTIONS = [page for page in PAGES if page.does]
 def test_a_form_without_its_token_does_nothing(admin, page):
     said = admin.http.post(page.path, data={"name": "x", "sure": "x", "once": "1"})
     assert said.status_code == 403
-    assert "not of your session" in text_of(said)
+    assert "belongs to another session" in text_of(said)
 
 
 @pytest.mark.parametrize("page", ACTIONS, ids=lambda page: page.path)
 def test_a_reader_changes_nothing(reader, page):
     said = reader.post(page.path, name="orders", sure="orders", topic="orders")
     assert said.status_code == 403
-    assert "Reader only reads; nothing was done" in text_of(said)
+    assert "User reader may only read; nothing was changed" in text_of(said)
 
 
 def test_the_audit_is_shown_to_admins_alone(admin, reader):

@@ -71,7 +71,7 @@ def test_all_of_a_body_comes_as_a_file_and_never_as_a_page(admin, nameserver, ke
 def test_of_a_long_body_the_beginning_is_shown(admin, nameserver):
     place = place_of(nameserver, "big")
     text = text_of(admin.get("/message", **place))
-    assert "Only its beginning is shown" in text
+    assert "Only the beginning of the body is shown" in text
     assert f"{BIG / 1048576:.1f} MiB" in text
 
 
@@ -127,7 +127,7 @@ def test_what_a_form_holds_stands_in_it_again_and_what_cannot_be_seen_is_told(
     assert said.status_code == 400
     assert is_quiet(said)
     assert f"a{RIGHT_TO_LEFT}" in text_of_escaped(said)
-    assert field == "body" or "It holds what cannot be seen: a" in text_of(said)
+    assert field == "body" or "The value has invisible characters: a" in text_of(said)
     assert field == "body" or "U+202E" in said.text
 
 

@@ -57,7 +57,7 @@ def test_runs_are_shown_as_their_manifests_say(visitor, output):
     found = text_of(visitor.get("/jobs", find="MIRR"))
     assert "1 run" in found
     assert "kafka-3" not in found
-    assert "No job has that" in text_of(visitor.get("/jobs", find="nothing"))
+    assert "No name or id of a job matches" in text_of(visitor.get("/jobs", find="nothing"))
     assert visitor.get("/jobs", page="x").status_code == 400
     assert 'hx-get="/part/jobs' in visitor.get("/part/jobs").text
 
@@ -69,14 +69,14 @@ def test_a_dashboard_without_folders_says_how_to_name_them(reader):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no manifest"),
-        (b"\xff\xfe", "no manifest"),
-        (b"[1]", "no manifest"),
-        (b"[" * 100_000, "no manifest"),
+        (b"", "not the manifest"),
+        (b"\xff\xfe", "not the manifest"),
+        (b"[1]", "not the manifest"),
+        (b"[" * 100_000, "not the manifest"),
         (b'{"status": "asleep", "counts": {}, "job": "x"}', "its status is 'asleep'"),
-        (b'{"status": "done", "counts": {"rows": "many"}, "job": "x"}', "no manifest"),
-        (b'{"status": "done", "counts": [], "job": "x"}', "no manifest"),
-        (b'{"status": "done", "counts": {"rows": Infinity}, "job": "x"}', "no manifest"),
+        (b'{"status": "done", "counts": {"rows": "many"}, "job": "x"}', "not the manifest"),
+        (b'{"status": "done", "counts": [], "job": "x"}', "not the manifest"),
+        (b'{"status": "done", "counts": {"rows": Infinity}, "job": "x"}', "not the manifest"),
         (b" " * (SIZE_MAX + 1), "more than"),
     ],
 )

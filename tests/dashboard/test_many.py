@@ -70,7 +70,7 @@ def test_the_first_page_has_the_lag_of_all_groups_and_those_furthest_behind(visi
     assert f"{last} {GROUPS}" in page
     assert "many-000" not in page
     curve = wait_for(visitor, "/group", f"Lag {GROUPS} msg", name=last)
-    assert "Nobody is here" in curve
+    assert "The group has no members" in curve
 
 
 def test_the_list_of_groups_has_pages_and_a_field_that_finds(visitor):
@@ -83,7 +83,7 @@ def test_the_list_of_groups_has_pages_and_a_field_that_finds(visitor):
     assert "10 groups" in found
     assert "many-239" not in found
     assert "many-150" in text_of(visitor.get("/groups", find="-15", page=1))
-    assert "No group has that in its name" in text_of(visitor.get("/groups", find="many-999"))
+    assert "No group name matches" in text_of(visitor.get("/groups", find="many-999"))
 
 
 def test_the_list_of_topics_has_pages_and_a_field_that_finds(visitor):

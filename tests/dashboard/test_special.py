@@ -33,7 +33,7 @@ def test_dead_letters_are_replayed_once(admin, nameserver, special):
     assert len(places) == len(LETTERS)
     before = count(nameserver)
     said = admin.post("/dead/replay", name=GROUP, **dict(places[:2]))
-    assert "2 dead letters are on their way again" in text_of(said)
+    assert "2 dead letters were sent again" in text_of(said)
     assert count(nameserver) == before + 2
     said = admin.post("/dead/replay", name=GROUP, **dict(places))
     assert said.status_code == 400
@@ -57,7 +57,7 @@ def count(nameserver):
     ("fields", "sentence"),
     [
         ({}, "Choose 1 to 20"),
-        ({"pick01": "x"}, "is no place of a message"),
+        ({"pick01": "x"}, "is not the position of a message"),
         ({"pick01": "broker-a:0:999999"}, "There is no message at offset 999999"),
         ({f"pick{number}": "broker-a:0:0" for number in range(21)}, "Choose 1 to 20"),
     ],
@@ -91,7 +91,7 @@ def test_what_waits_is_shown_with_its_time(reader, special):
     due = time.strftime("%Y-%m-%d", time.localtime(time.time() + 3500))
     assert due in text
     assert "half of it" in wait_for(reader, "/waiting", "half of it", kind="half")
-    assert "No half message was given up" in text_of(reader.get("/waiting", kind="discarded"))
+    assert "No half message was discarded" in text_of(reader.get("/waiting", kind="discarded"))
     assert reader.get("/waiting", kind="tea").status_code == 400
 
 
@@ -104,6 +104,6 @@ def test_a_trace_is_a_graph(reader, special):
     assert f"through {TOPIC}" in text
     page = reader.get("/trace", id=special.traced).text
     assert page.count("<rect ") == 3
-    assert "Nobody traced this message" in text_of(reader.get("/trace", id="0" * 32))
-    assert "Which message?" in text_of(reader.get("/trace"))
+    assert "This message has no trace" in text_of(reader.get("/trace", id="0" * 32))
+    assert "No message yet" in text_of(reader.get("/trace"))
     assert reader.get("/trace", id="x", trace_topic="never-made").status_code == 404

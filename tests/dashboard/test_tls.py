@@ -72,7 +72,7 @@ def test_pages_and_actions_over_tls_from_end_to_end(secure, ca):
     visitor.log_in()
     assert "broker-t" in wait_for(visitor, "/brokers", "broker-t")
     made = visitor.post("/topics/create", name="over-tls", write="2", read="2")
-    assert "The topic over-tls is there." in text_of(made)
+    assert "The topic over-tls is created." in text_of(made)
     wait_for(visitor, "/topic", "Send a message", name="over-tls")
     sent = visitor.post("/topic/send", name="over-tls", body="nobody reads along", keys="tls")
     assert "Stored in queue" in text_of(sent)

@@ -67,13 +67,13 @@ def refusal_of(nameserver: str, name: str, secret: str = SECRET) -> str:
 
 
 def test_a_user_is_allowed_denied_and_neither(chief, users_nameserver):
-    assert "The user alice is there, at every broker." in create(chief, "alice")
+    assert "The user alice is created at every broker." in create(chief, "alice")
     assert "No policy has an entry for this user" in text_of(chief.get("/user", name="alice"))
     assert "no right Create" in refusal_of(users_nameserver, "alice")
 
     allowed = {"resource": "Topic:of-*", "decision": "Allow", "do_Create": "1", "do_Get": "1"}
     said = text_of(chief.post("/user/policy", name="alice", **allowed))
-    assert "What alice may do to Topic:of-* is changed." in said
+    assert "User alice has new permissions for Topic:of-*." in said
     assert "Topic:of-* Allow Get, Create anywhere Custom broker-a:0" in said
     assert refusal_of(users_nameserver, "alice") == ""
 
@@ -82,9 +82,9 @@ def test_a_user_is_allowed_denied_and_neither(chief, users_nameserver):
     assert "no right Create" in refusal_of(users_nameserver, "alice")
     unsure = chief.post("/user/policy/delete", name="alice", resource="Topic:of-alice")
     assert unsure.status_code == 400
-    assert "tick that you are sure" in text_of(unsure)
+    assert "tick the box to confirm" in text_of(unsure)
     said = chief.post("/user/policy/delete", name="alice", resource="Topic:of-alice", sure="1")
-    assert "is out of the policy of alice" in text_of(said)
+    assert "is removed from the policy of user alice" in text_of(said)
     assert refusal_of(users_nameserver, "alice") == ""
     actions = text_of(chief.get("/audit"))
     assert "create user alice done" in actions
@@ -99,24 +99,26 @@ def test_a_user_comes_changes_and_goes(chief, users_nameserver):
     seen = user_seen(chief, "albert")
     fields = {"kind": "Super", "state": "disable", "password": "", "again": ""}
     said = text_of(chief.post("/user/change", name="albert", seen=seen, **fields))
-    assert "The user albert is changed, at every broker." in said
+    assert "The user albert is changed at every broker." in said
     assert "disable" in said
-    assert "no known user" in refusal_of(users_nameserver, "albert")
+    assert "not that of a known user" in refusal_of(users_nameserver, "albert")
     again = chief.post("/user/change", name="albert", seen=seen, **fields)
     assert again.status_code == 400
-    assert "was changed meanwhile" in text_of(again)
+    assert "was changed in the meantime" in text_of(again)
     fields |= {"state": "enable", "password": "another-secret", "again": "another-secret"}
     chief.post("/user/change", name="albert", seen=user_seen(chief, "albert"), **fields)
-    assert "no known user" in refusal_of(users_nameserver, "albert")
+    assert "not that of a known user" in refusal_of(users_nameserver, "albert")
     assert refusal_of(users_nameserver, "albert", "another-secret") == ""
 
     wrong = chief.post("/user/delete", name="albert", sure="alber")
     assert wrong.status_code == 400
-    assert "was not deleted: write his name" in text_of(wrong)
-    assert "is deleted, with his policies" in text_of(
+    assert "was not deleted: enter the name" in text_of(wrong)
+    assert "is deleted, with the policies" in text_of(
         chief.post("/user/delete", name="albert", sure="albert")
     )
-    assert "no known user" in refusal_of(users_nameserver, "albert", "another-secret")
+    assert "not that of a known user" in refusal_of(
+        users_nameserver, "albert", "another-secret"
+    )
     actions = text_of(chief.get("/audit"))
     assert "change user albert done" in actions
     assert "delete user albert done" in actions
@@ -125,22 +127,22 @@ def test_a_user_comes_changes_and_goes(chief, users_nameserver):
 @pytest.mark.parametrize(
     ("path", "fields", "status", "sentence"),
     [
-        ("/users/create", {"name": "", "password": "x", "again": "x"}, 400, "No user was named"),
-        ("/users/create", {"name": "bob"}, 400, "No password was written"),
-        ("/users/create", {"name": "bob", "password": "first", "again": "other"}, 400, "not written twice alike"),
-        ("/users/create", {"name": "bob", "password": "x" * 257, "again": "x" * 257}, 400, "256 is the most"),
-        ("/users/create", {"name": "root", "password": SECRET, "again": SECRET}, 400, "is there already"),
-        ("/users/create", {"name": "bob", "password": SECRET, "again": SECRET, "kind": "King"}, 400, "none of Normal, Super"),
-        ("/user/change", {"name": "nobody", "seen": ""}, 404, "No broker knows a user"),
-        ("/user/change", {"name": "root", "seen": "old"}, 400, "was changed meanwhile"),
-        ("/user/delete", {"name": "nobody", "sure": "nobody"}, 404, "No broker knows a user"),
-        ("/user/policy", {"name": "root", "resource": ""}, 400, "No resource was named"),
+        ("/users/create", {"name": "", "password": "x", "again": "x"}, 400, "The user is missing"),
+        ("/users/create", {"name": "bob"}, 400, "The password is missing"),
+        ("/users/create", {"name": "bob", "password": "first", "again": "other"}, 400, "The passwords differ"),
+        ("/users/create", {"name": "bob", "password": "x" * 257, "again": "x" * 257}, 400, "at most 256 are allowed"),
+        ("/users/create", {"name": "root", "password": SECRET, "again": SECRET}, 400, "exists; change it"),
+        ("/users/create", {"name": "bob", "password": SECRET, "again": SECRET, "kind": "King"}, 400, "not one of Normal, Super"),
+        ("/user/change", {"name": "nobody", "seen": ""}, 404, "No broker has a user"),
+        ("/user/change", {"name": "root", "seen": "old"}, 400, "was changed in the meantime"),
+        ("/user/delete", {"name": "nobody", "sure": "nobody"}, 404, "No broker has a user"),
+        ("/user/policy", {"name": "root", "resource": ""}, 400, "The resource is missing"),
         ("/user/policy", {"name": "root", "resource": "Topic:x"}, 400, "No action was chosen"),
-        ("/user/policy", {"name": "root", "resource": "Planet:x", "do_Get": "1"}, 400, "it has to be Topic:NAME"),
-        ("/user/policy", {"name": "root", "resource": "Topic:x", "do_Get": "1", "sources": "mars"}, 400, "each has to be an IP address"),
-        ("/user/policy", {"name": "root", "resource": "Topic:x", "do_Get": "1", "decision": "Maybe"}, 400, "none of Allow, Deny"),
-        ("/user/policy", {"name": "nobody", "resource": "Topic:x", "do_Get": "1"}, 404, "No broker knows a user"),
-        ("/user/policy/delete", {"name": "root", "resource": "Topic:none", "sure": "1"}, 404, "says anything of"),
+        ("/user/policy", {"name": "root", "resource": "Planet:x", "do_Get": "1"}, 400, "it must be Topic:NAME"),
+        ("/user/policy", {"name": "root", "resource": "Topic:x", "do_Get": "1", "sources": "mars"}, 400, "each must be an IP address"),
+        ("/user/policy", {"name": "root", "resource": "Topic:x", "do_Get": "1", "decision": "Maybe"}, 400, "not one of Allow, Deny"),
+        ("/user/policy", {"name": "nobody", "resource": "Topic:x", "do_Get": "1"}, 404, "No broker has a user"),
+        ("/user/policy/delete", {"name": "root", "resource": "Topic:none", "sure": "1"}, 404, "has an entry for"),
     ],
 )  # fmt: skip
 def test_what_is_written_wrong_changes_nothing_and_is_said(
@@ -169,7 +171,7 @@ def test_a_reader_of_the_dashboard_is_not_told(trusted, path):
     reader = Visitor(trusted).log_in(READER, READER_PASSWORD)
     said = reader.get(path)
     assert said.status_code == 403
-    assert "is shown to admins" in text_of(said)
+    assert "are shown to admins" in text_of(said)
     reader.close()
 
 
@@ -186,7 +188,7 @@ def test_a_user_of_the_cluster_sees_what_brokers_tell_him_and_changes_nothing(tr
 
 def test_a_cluster_without_users_says_what_that_means(admin):
     said = text_of(admin.get("/users"))
-    assert "No broker tells of users." in said
+    assert "No broker lists users." in said
     assert "Auth 2.0 is off" in said
     missing = admin.get("/user", name="anybody")
     assert missing.status_code == 502

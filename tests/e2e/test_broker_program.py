@@ -112,7 +112,7 @@ def test_a_second_broker_on_the_same_store_or_port_says_so(broker, tmp_path):
         (["--broker-ip2", "[fd00::1]:10912"], 2, "write brokerIP2=fd00::1"),
         (["--broker-ip2", "tcp://a"], 2, "brokerIP2=tcp://a: it is an IP address"),
         (["--bind-address", "no..name"], 2, "bindAddress=no..name: no address has this name"),
-        (["--broker-role", "SLAVE"], 2, "0 is the master's id"),
+        (["--broker-role", "SLAVE"], 2, "0 is the id of the master"),
         (["--message-delay-level", "1 year"], 2, "messageDelayLevel"),
         (["--ha-secret-file", "/nowhere/secret"], 2, "haSecretFile=/nowhere/secret"),
         (["--acl-enable", "true", "--acl-folder", "/nowhere"], 2, "/nowhere"),

@@ -81,7 +81,7 @@ def test_by_time(cluster, sent):
 def test_nothing_found_is_status_1(cluster, sent, how):
     done = run("message", "find", sent[0], *how, nameserver=cluster.nameserver)
     assert done.returncode == 1
-    assert b"No such message" in done.stderr
+    assert b"No message matches" in done.stderr
 
 
 @pytest.mark.parametrize("how", [(), ("--key", "a", "--offset", "1"), ("--time", "soon")])

@@ -47,7 +47,7 @@ def test_who_is_not_there_is_not_moved(mq):
 
 def test_a_group_that_is_not_there_has_no_lag_of_0(mq):
     with Admin(mq.nameserver) as admin:
-        with pytest.raises(GroupNotFound, match="no broker knows the consumer group 'bilings'"):
+        with pytest.raises(GroupNotFound, match="no broker has the consumer group 'bilings'"):
             admin.lag("bilings")
         admin.create_group(GroupConfig("new"))
         assert admin.lag("new") == {}

@@ -112,7 +112,7 @@ def test_the_table_has_every_client_class():
 @each_class
 async def test_one_life_of_an_asyncio_client(names, name):
     one = make(name, names)
-    before = f"<Async{name} .*is not running; use it inside `async with`, or call start"
+    before = f"the Async{name} .*is not running; use it inside `async with`, or call start"
     with pytest.raises(ClientClosed, match=before):
         await use(one, name)
     await one.close()  # Nothing was started.
@@ -123,7 +123,7 @@ async def test_one_life_of_an_asyncio_client(names, name):
         await asyncio.gather(one.close(), one.close())
         await one.close()
     assert await left_of(one) == []
-    after = f"<Async{name} .*was closed.*; make a new Async{name}$"
+    after = f"the Async{name} .*was closed.*; create a new Async{name}$"
     for call in (one.start, lambda: use(one, name)):
         with pytest.raises(ClientClosed, match=after):
             await call()
@@ -134,14 +134,18 @@ async def test_one_life_of_an_asyncio_client(names, name):
 def test_one_life_of_a_blocking_client_has_its_own_name(names, name):
     one = make(name, names, prefix="")
     call = CLASSES[name][1]
-    with pytest.raises(ClientClosed, match=f"<{name} .*is not running; use it inside `with`"):
+    with pytest.raises(
+        ClientClosed, match=f"the {name} .*is not running; use it inside `with`"
+    ):
         call(one)
     with one:
         one.start()
         call(one)
     one.close()
     for again in (one.start, lambda: call(one)):
-        with pytest.raises(ClientClosed, match=f"<{name} .*was closed.*; make a new {name}$"):
+        with pytest.raises(
+            ClientClosed, match=f"the {name} .*was closed.*; create a new {name}$"
+        ):
             again()
 
 

@@ -128,9 +128,9 @@ def test_settings_are_those_of_a_broker_conf() -> None:
     ("settings", "said"),
     [
         ({"flushDiskType": "SOMETIMES"}, "flushDiskType=SOMETIMES must be one of"),
-        ({"aclEnable": True}, "name the folder of plain_acl.yml in aclFolder"),
-        ({"authorizationEnabled": True}, "without authenticationEnabled=true"),
-        ({"listenPort": 1}, "listenPort: set by the arguments of Embedded"),
+        ({"aclEnable": True}, "set aclFolder to the folder of plain_acl.yml"),
+        ({"authorizationEnabled": True}, "needs authenticationEnabled=true"),
+        ({"listenPort": 1}, "listenPort cannot be set here, because Embedded sets it"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_said_at_once(

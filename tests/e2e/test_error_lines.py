@@ -99,22 +99,22 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
     ),
     "a topic that there is not": (
         lambda names: send(names, "ordres"),
-        TopicNotFound, r"no route of the topic 'ordres'; create it \(cometmq topic create\)",
+        TopicNotFound, r"no route of topic 'ordres'; create it \(cometmq topic create\)",
     ),
     "reading a topic that there is not": (
-        lambda names: pull(names, "ordres", "g"), TopicNotFound, "the topic 'ordres'; create it",
+        lambda names: pull(names, "ordres", "g"), TopicNotFound, "topic 'ordres'; create it",
     ),
     "the topic of traces, which brokers make": (
         lambda names: pull(names, "RMQ_SYS_TRACE_TOPIC", "g"),
-        TopicNotFound, r"'RMQ_SYS_TRACE_TOPIC'; brokers make it with traceTopicEnable=true",
+        TopicNotFound, r"'RMQ_SYS_TRACE_TOPIC'; brokers create it with traceTopicEnable=true",
     ),
     "changing a group that there is not": (
         lambda names: change_group(names, "nobody"),
-        GroupNotFound, r"no broker has settings of the group 'nobody'; cometmq group create, or Admin.create_group, makes them",
+        GroupNotFound, r"no broker has the settings of group 'nobody'; create it with cometmq group create or Admin.create_group",
     ),
     "changing a topic that there is not": (
         lambda names: change_topic(names, "nothing"),
-        TopicNotFound, r"no broker has the topic 'nothing'; cometmq topic create, or Admin.create_topic, makes it",
+        TopicNotFound, r"no broker has the topic 'nothing'; create it with cometmq topic create or Admin.create_topic",
     ),
     "a topic's name that cannot be": (
         lambda _: Message("or ders", b"x"), MessageError, "'or ders' contains illegal characters, allowing only",
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
     ),
     "too large for the client": (
         lambda names: send(names, body=bytes(5_000_000)),
-        MessageError, r"a body of 5000000 bytes for 'orders'; at most 4194304 are allowed \(body_size_max",
+        MessageError, r"the body for topic 'orders' has 5000000 bytes; at most 4194304 are allowed \(body_size_max",
     ),
     "too large for the broker": (
         lambda names: send(names, body=bytes(2_000)),
@@ -189,10 +189,10 @@ def test_whoever_lacks_a_right_is_told_which(tmp_path):
     ):
         for credentials, says in [
             (alice, r"alice-the-reader.*orders|orders.*alice-the-reader"),
-            (None, "names no access key: give the client credentials"),
+            (None, "has no access key: give the client credentials"),
             (
                 Credentials("alice-the-reader", "wrong"),
-                "no known user has signed this: see that the access key is known",
+                "not that of a known user: check that the access key exists",
             ),
         ]:
             settings = ProducerSettings(credentials=credentials, retries=0)

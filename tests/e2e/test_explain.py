@@ -120,14 +120,14 @@ def test_nobody_there_a_tag_that_is_not_wanted_and_a_topic_that_nobody_wants(
     sent = producer.send(Message(topic, b"x", tag="red"))
     with Admin(cluster.nameserver) as admin:
         admin.create_group(GroupConfig(group))
-    answer_to(inspector, sent.message_id, group, topic, "no members")
+    answer_to(inspector, sent.message_id, group, topic, "no connected members")
     with pytest.raises(MessageError, match="name the topic"):
         inspector.explain("7F" * 16 + "00", group)
     with consumer(cluster, group, topic, expression=Tag("blue || green")):
-        answer_to(inspector, sent.message_id, group, topic, "wants 'blue || green'")
+        answer_to(inspector, sent.message_id, group, topic, "subscribes to 'blue || green'")
     producer.send(Message("Elsewhere", b"x"))
     with consumer(cluster, group, "Elsewhere"):
-        answer_to(inspector, sent.message_id, group, topic, "no member says that it wants")
+        answer_to(inspector, sent.message_id, group, topic, "no member subscribes to")
 
 
 def test_a_topic_that_may_not_be_read_and_a_group_that_may_not_consume(
@@ -145,7 +145,9 @@ def test_a_topic_that_may_not_be_read_and_a_group_that_may_not_consume(
 def test_a_refused_message_waits_for_its_next_try(cluster, producer, inspector, topic, group):
     sent = producer.send(Message(topic, b"bad"))
     with consumer(cluster, group, topic, lambda message: message.body != b"bad"):
-        answer_to(inspector, sent.message_id, group, topic, "its try 2 waits at delay level 3")
+        answer_to(
+            inspector, sent.message_id, group, topic, "its attempt 2 waits at delay level 3"
+        )
 
 
 def test_what_waits_before_its_topic_is_found(cluster, producer, inspector, topic, group):
@@ -168,7 +170,10 @@ def test_a_slow_owner_and_a_lock_of_somebody_else_are_told(
             )
 
         # The lock comes first, and a moment later the queue is the member's own.
-        told = (f"{one.client_id} has the queue", f"{one.client_id} holds the queue's lock")
+        told = (
+            f"{one.client_id} has the queue",
+            f"{one.client_id} holds the lock of the queue",
+        )
         wait_until(
             lambda: all(each in owner() for each in told), seconds=15, what="owner and lock"
         )
@@ -176,7 +181,7 @@ def test_a_slow_owner_and_a_lock_of_somebody_else_are_told(
         status, printed = looked(cluster, "explain", sent.message_id, "--group", group)
         ended.set()
         assert status == 0, printed
-        assert b"nothing stands in its way" in printed
+        assert b"nothing blocks it" in printed
 
 
 def looked(cluster, *arguments: str) -> tuple[int, bytes]:
@@ -190,14 +195,14 @@ def test_the_command_prints_the_checks_and_the_answer(cluster, producer, topic, 
     arguments = ("explain", sent.message_id, "--group", group)
     with consumer(cluster, group, topic, expression=Tag("blue")):
         wait_until(
-            lambda: b"wants 'blue'" in looked(cluster, *arguments)[1],
+            lambda: b"subscribes to 'blue'" in looked(cluster, *arguments)[1],
             seconds=20,
             what="the answer",
         )
         status, printed = looked(cluster, *arguments, "--json")
         told = orjson.loads(printed)
     assert status == 1, "something is in its way"
-    assert "wants 'blue'" in told["answer"]
+    assert "subscribes to 'blue'" in told["answer"]
     assert told["message"]["tag"] == "red"
     assert [each["check"] for each in told["findings"]][:3] == ["message", "route", "group"]
 

@@ -97,20 +97,20 @@ def check_without_a_broker(world: LagWorld, folder: Path) -> None:
         ("topic", "stats", TOPIC),
     ):
         _, said = printed(world, *arguments, status=1)
-        assert "without broker-b left at" in said
+        assert "incomplete: broker-b left the nameserver at" in said
     table = run("group", "list", nameserver=world.names).stdout.decode()
     for group in ("stuck-first", "stuck-later", "ordered", "offline", "popping"):
         lag, unknown = world.listed()[group]
         assert 0 < lag < KNOWN[group]
         assert of_table(table, group) == f"at least {lag}"
-        assert any("broker-b left at" in each for each in unknown)
+        assert any("broker-b left the nameserver at" in each for each in unknown)
     assert of_table(table, "healthy") == "unknown"
     lines, _ = printed(world, "offset", "show", "stuck-later", status=1)
     lost = [each for each in lines if each["broker"] == "broker-b" and each["topic"] == TOPIC]
     assert [(each["queue"], each["lag"]) for each in lost] == [(0, None), (1, None)]
     (topic,) = printed(world, "topic", "list", status=1)[0]
     assert (topic["messages"], topic["brokers"]) == (20, ["broker-a", "broker-b"])
-    assert "broker-b left at" in topic["messages_unknown"][0]
+    assert "broker-b left the nameserver at" in topic["messages_unknown"][0]
     check_a_dashboard_that_starts_now(world, folder)
 
 
@@ -120,8 +120,8 @@ def check_a_dashboard_that_starts_now(world: LagWorld, folder: Path) -> None:
         wait_for(visitor, "/", "Brokers up 2 of 3")
         wait_for(visitor, "/", "Lag of all groups at least")
         assert "broker-b (0) has not answered since" in text_of(visitor.get("/"))
-        assert "Without broker-b left at" in text_of(visitor.get("/groups"))
-        assert "Without broker-b left at" in text_of(visitor.get("/topics"))
+        assert "Incomplete: broker-b left the nameserver at" in text_of(visitor.get("/groups"))
+        assert "Incomplete: broker-b left the nameserver at" in text_of(visitor.get("/topics"))
         visitor.close()
 
 

@@ -263,10 +263,10 @@ def test_a_peer_from_beyond_this_machine_reads_but_changes_nothing(tmp_path):
         value = {"namespace": "n", "key": "k", "value": "v"}
         header, _ = other.call(lambda: ask(address, PUT_KV, value))
         assert header["code"] == 16
-        assert "there is no access control" in header["remark"]
+        assert "access control is off" in header["remark"]
         for code in (DELETE_KV, WIPE, ADD_WRITE, DELETE_TOPIC, CHANGE_SETTINGS):
             assert other.call(partial(ask, address, code))[0]["code"] == 16
-        assert "listening on 0.0.0.0" in program.last_lines()
+        assert "Listening on 0.0.0.0" in program.last_lines()
 
 
 def test_it_says_where_it_listens_and_ends_in_order(tmp_path):
@@ -325,4 +325,4 @@ def test_metrics_are_served_where_a_port_is_named(tmp_path):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
             assert b'rocketmq_nameserver_topics{node_type="nameserver"} 0' in page.read()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60) as page:
-            assert page.read() == b"alive: 0 brokers are here\n"
+            assert page.read() == b"alive: 0 brokers are registered\n"

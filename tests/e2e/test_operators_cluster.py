@@ -79,7 +79,7 @@ def test_a_drained_broker_is_not_in_the_routes_of_producers(cluster: Embedded) -
         assert len(admin.route("drained").write_queues("drained")) == 2
     unknown = run("cluster", "drain", "nowhere", nameserver=cluster.nameserver)
     assert unknown.returncode == 3
-    assert b"no broker 'nowhere' is registered; there are: broker-a" in unknown.stderr
+    assert b"no broker 'nowhere' is registered; registered are: broker-a" in unknown.stderr
 
 
 def test_a_member_that_is_away_is_told_and_is_status_1(tmp_path) -> None:

@@ -93,8 +93,12 @@ def test_a_policy_for_a_cluster_applies_at_a_nameserver_of_that_cluster(cluster)
             for code in (106, 319):
                 command = Command(code)
                 assert asked.ask(code, Signer(who).signed(command).fields).code == expected
-    [said] = [line for line in names.log.read_text().splitlines() if "policies name" in line]
-    assert "Cluster:Another, and never apply here" in said
+    [said] = [
+        line
+        for line in names.log.read_text().splitlines()
+        if "Policies with the resources" in line
+    ]
+    assert "Cluster:Another have no effect at this nameserver" in said
     assert "set clusterName" in said
 
 
@@ -126,7 +130,7 @@ def test_users_and_policies_are_made_asked_for_and_in_force(ask):
     )
     assert ask(ALICE, 30, topic="orders", queueId="0").code == NO
     assert ask(ROOT, 3002, {"userStatus": "disable"}, username="alice").code == OK
-    assert "no known user" in ask(ALICE, 34).remark
+    assert "not that of a known user" in ask(ALICE, 34).remark
     assert ask(ROOT, 3003, username="alice").code == OK
     gone = ask(ROOT, 3004, username="alice")
     assert (gone.code, gone.body) == (OK, b"")

@@ -100,7 +100,7 @@ def test_no_code_is_answered_to_strangers_by_real_servers(cluster):
                 fields = dict.fromkeys(fits[rule.code][0], "x")
                 answer = stranger.ask(rule.code, fields)
                 assert answer.code == ResponseCode.NO_PERMISSION, request_name(rule.code)
-                assert "names no access key" in answer.remark
+                assert "has no access key" in answer.remark
                 assert CANARY not in answer.remark
                 wrong = Signer(Credentials(ADMIN.access_key, "wrong-secret"))
                 signed = wrong.signed(Command(int(rule.code), fields=fields)).fields
@@ -219,7 +219,7 @@ def test_a_broker_that_does_not_sign_is_in_no_route(cluster, tmp_path):
     with stranger, Admin(names.address, settings=ClientSettings(credentials=ADMIN)) as admin:
         assert "stranger" not in str(admin.cluster())
         wait_until(
-            lambda: "names no access key" in stranger.log.read_text(), seconds=10, what="why"
+            lambda: "has no access key" in stranger.log.read_text(), seconds=10, what="why"
         )
 
 

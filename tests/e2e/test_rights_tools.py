@@ -51,9 +51,9 @@ def test_a_file_or_the_environment_signs(names, tmp_path):
 def test_what_does_not_sign_is_told_why(names):
     refused = run("topic", "list", "-n", names)
     assert refused.returncode == 3
-    assert "names no access key" in refused.stderr.replace("\n", " ")
+    assert "has no access key" in refused.stderr.replace("\n", " ")
     refused = run("topic", "list", "-n", names, COMETMQ_ACCESS_KEY="alone")
-    assert "go together" in refused.stderr.replace("\n", " ")
+    assert "belong together" in refused.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_does_not_sign_is_told_why(names):
         (f"accessKey: a\nsecretKey: {CANARY}\n", 0o644, "chmod 600"),
         (f"secretKey: {CANARY}\n", 0o600, "has no accessKey"),
         (f"accessKey: a\nsecretKey: [{CANARY}]\n", 0o600, "line 2"),
-        (f"accessKey: '{CANARY}\n", 0o600, "no YAML"),
+        (f"accessKey: '{CANARY}\n", 0o600, "not valid YAML"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_without_its_secret(

@@ -217,8 +217,8 @@ def test_tail_goes_on_at_the_slave_and_when_the_master_is_back(tmp_path, names, 
             what="the message at the slave",
         )
         master.kill()
-        tail.wait_for("broker-a is lost", path=tail.err)
-        tail.wait_for("broker-a is read again", path=tail.err)
+        tail.wait_for("Broker broker-a cannot be read", path=tail.err)
+        tail.wait_for("Broker broker-a can be read again", path=tail.err)
         with processes.broker(tmp_path / "master", names, port=master.port):
             with Producer(names) as producer:
                 producer.send(Message(TOPIC, b"after"))
@@ -238,7 +238,7 @@ def test_tail_waits_where_the_slave_must_not_be_read(tmp_path, names, master):
         with Running(tmp_path, "tail", TOPIC, nameserver=names) as tail:
             tail.wait_for("Ctrl-C", path=tail.err)
             master.kill()
-            tail.wait_for("broker-a is lost", path=tail.err)
+            tail.wait_for("Broker broker-a cannot be read", path=tail.err)
             wait_until(
                 lambda: not processes.is_known_to(names, master.address),
                 seconds=20,

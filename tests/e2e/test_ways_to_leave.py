@@ -115,7 +115,7 @@ producer.send(Message(topic, b"5"))
     done = run(program, names, *place)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "ClientClosed the interpreter is exiting, and the clients were cut off; close them before",
+        "ClientClosed the interpreter is exiting and has cut the clients off; close them before the program ends",
         "closed",
     ]
 

@@ -128,6 +128,6 @@ def test_an_error_says_the_parameter_the_value_and_what_it_must_be(names: str):
         Producer(5)  # type: ignore[arg-type]
     with (
         Producer(names) as producer,
-        pytest.raises(MessageError, match="'orders' is no Message"),
+        pytest.raises(MessageError, match="'orders' is not a Message"),
     ):
         producer.send("orders")  # type: ignore[arg-type]

@@ -237,7 +237,7 @@ def test_a_slot_that_leads_astray_is_found(directory):
     path = min((directory / "index").iterdir())
     change(path, slot_position(500) + 3)
     [finding] = verdict_of(directory).findings
-    assert "slots do not lead" in finding.what
+    assert "slots do not point" in finding.what
 
 
 def test_keys_that_have_no_entry_are_found(directory):
@@ -261,7 +261,7 @@ def test_a_tail_is_an_error_after_a_clean_stop_alone(directory):
     path = directory / "commitlog" / f"{end // 262_144 * 262_144:020d}"
     change(path, end % 262_144, b"\x7f" * 50)
     [finding] = verdict_of(directory).findings
-    assert finding.what == "50 bytes stand behind the log's end"
+    assert finding.what == "50 bytes follow the end of the log"
     assert finding.is_error == (not (directory / "abort").exists())
 
 

@@ -195,5 +195,5 @@ def test_every_other_page_is_there(world):
 def test_a_cluster_without_users_says_so(world):
     said = world.visitor.get("/users")
     assert said.status_code == 200
-    assert "No broker tells of users." in text_of(said)
+    assert "No broker lists users." in text_of(said)
     assert "broker-a:0" in text_of(said)

@@ -72,7 +72,7 @@ def test_who_was_made_on_a_page_is_listed_by_mqadmin_may_what_it_says_and_goes(w
     chief = world.chief
     fields = {"password": SECRET, "again": SECRET, "kind": "Normal"}
     made = text_of(chief.post("/users/create", name=CLERK, **fields))
-    assert f"The user {CLERK} is there, at every broker." in made
+    assert f"The user {CLERK} is created at every broker." in made
     assert row_of(world.mqadmin("listUser"), CLERK)[2:] == ["Normal", "enable"]
     assert not may_make_topic(world)
 
@@ -84,13 +84,13 @@ def test_who_was_made_on_a_page_is_listed_by_mqadmin_may_what_it_says_and_goes(w
     assert "Allow" in listed
     assert may_make_topic(world)
     gone = chief.post("/user/policy/delete", name=CLERK, resource="Topic:made-*", sure="1")
-    assert "is out of the policy" in text_of(gone)
+    assert "is removed from the policy" in text_of(gone)
     assert "Topic:made-*" not in world.mqadmin("getAcl", "-s", f"User:{CLERK}")
 
     seen = seen_in(chief, CLERK, "/user")
     off = {"kind": "Normal", "state": "disable", "password": "", "again": ""}
     said = text_of(chief.post("/user/change", name=CLERK, seen=seen, **off))
-    assert f"The user {CLERK} is changed, at every broker." in said
+    assert f"The user {CLERK} is changed at every broker." in said
     assert row_of(world.mqadmin("listUser"), CLERK)[3] == "disable"
     assert not may_make_topic(world)
     assert "is deleted" in text_of(chief.post("/user/delete", name=CLERK, sure=CLERK))
@@ -111,6 +111,6 @@ def test_who_was_made_by_mqadmin_is_on_the_page_and_may_log_in(world):
     for secret, status in (("wrong-secret", 403), ("guest-secret", 303)):
         said = visitor.http.post("/login", data={"name": "guest", "password": secret})
         assert said.status_code == status, text_of(said)
-    assert "reads only · cluster" in text_of(visitor.get("/brokers"))
+    assert "read only · cluster" in text_of(visitor.get("/brokers"))
     assert "no permission" in text_of(visitor.get("/users"))
     visitor.close()

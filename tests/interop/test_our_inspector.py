@@ -38,8 +38,8 @@ def test_a_message_that_is_consumed_refused_and_not_wanted_is_explained(
 
         box.wait(2)
         answers(good.message_id, "it was consumed")
-        answers(bad.message_id, "its try 2 waits at delay level 3")
-        answers(other.message_id, "the group wants 'a'; the tag is 'b'")
+        answers(bad.message_id, "its attempt 2 waits at delay level 3")
+        answers(other.message_id, "the group subscribes to 'a'; the tag of the message is 'b'")
         found = inspector.explain(good.offset_message_id, group, topic=topic)
         checks = {finding.check: finding.is_fine for finding in found.findings}
         assert found.message is not None

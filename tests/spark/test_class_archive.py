@@ -89,7 +89,9 @@ def test_a_job_that_does_not_end_is_ended_with_its_java_and_said_in_a_line(
         pipeline.application("pipeline")(args=["warm"], prog_name="cometmq pipeline")
     assert ended.value.code == ExitStatus.FAILED
     said = capsys.readouterr().err
-    assert " ".join(said.split()).startswith("error: no archive was made: a small job of Spark")
+    assert " ".join(said.split()).startswith(
+        "error: the class archive was not created: a small Spark job"
+    )
     assert "Traceback" not in said
     assert list((cache / "cometmq").iterdir()) == []
     wait_until(

@@ -138,7 +138,7 @@ def test_each_job_of_micro_batches_refuses_at_once_in_one_line(told):
     assert set(told["refusals"]) == REFUSED
     for job, line in told["refusals"].items():
         assert line.startswith(job)
-        assert "does not run over Spark Connect" in line
+        assert "cannot run over Spark Connect" in line
         assert f"cometmq pipeline {job}" in line
         assert "\n" not in line
 
@@ -166,6 +166,8 @@ def test_the_command_refuses_the_servers_address_in_one_line(tmp_path):
         timeout=60,
     )
     assert done.returncode == ExitStatus.WRONG_USE, done.stderr
-    assert "--master sc://127.0.0.1:1: a command has a driver" in " ".join(done.stderr.split())
+    assert "--master sc://127.0.0.1:1: a command cannot use Spark Connect" in " ".join(
+        done.stderr.split()
+    )
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "t").exists()

@@ -186,7 +186,8 @@ def test_a_place_has_a_table_of_one_form(spark, cluster, topic, tmp_path):
     for each in (parquet, delta):
         cdc.run(spark, each)
     with pytest.raises(
-        SettingsError, match=r"holds cometmq_version=\S+ and no Delta table: name another"
+        SettingsError,
+        match=r"has cometmq_version=\S+ and no Delta table: name another",
     ):
         cdc.run(spark, replace(parquet, table_format="delta"))
     to = delta.to
@@ -197,12 +198,12 @@ def test_a_place_has_a_table_of_one_form(spark, cluster, topic, tmp_path):
         (compact, compact.CompactOptions(to=to, **place(cluster, topic))),
     ):
         with pytest.raises(
-            SettingsError, match="holds a Delta table: --table-format delta, or"
+            SettingsError, match="is a Delta table: add --table-format delta, or"
         ):
             job.run(spark, options)
     with pytest.raises(
-        SettingsError, match="the table has id bigint, the schema has no such col"
+        SettingsError, match="the table has the column id bigint, the schema has no such col"
     ):
         table.run(spark, replace(rows, schema="other INT", table_format="delta"))
-    with pytest.raises(SettingsError, match="is no Delta table that can be used: "):
+    with pytest.raises(SettingsError, match="is not a usable Delta table: "):
         read_delta(spark, parquet.to)

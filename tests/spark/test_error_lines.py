@@ -28,17 +28,17 @@ LINES = {
     "missing topic": (
         "stats --topic nowhere -n {ns}",
         FAILED,
-        r"the nameserver {ns} has no route of the topic 'nowhere'; create it \(cometmq topic create\)",
+        r"the nameserver {ns} has no route of topic 'nowhere'; create it \(cometmq topic create\)",
     ),
     "missing topic of a stream": (
         "table --topic nowhere -n {ns} --schema {schema} --to {folder}/t1",
         FAILED,
-        r"the nameserver {ns} has no route of the topic 'nowhere'; create it \(cometmq topic create\)",
+        r"the nameserver {ns} has no route of topic 'nowhere'; create it \(cometmq topic create\)",
     ),
     "unknown group's dead letters": (
         "dlq replay nobody -n {ns} --state {folder}/state",
         FAILED,
-        r"the group 'nobody' has no dead letters in this cluster; `cometmq dlq list` says which groups have",
+        r"group 'nobody' has no dead letters in this cluster; `cometmq dlq list` shows the groups that have",
     ),
     "dead nameserver": (
         "stats --topic there -n {dead}",
@@ -48,32 +48,32 @@ LINES = {
     "no schema": (
         "table --topic there -n {ns} --schema n --to {folder}/t2",
         USE,
-        r"--schema 'n' is neither a file nor columns like 'id BIGINT, name STRING'",
+        r"--schema 'n' is neither an existing file nor columns such as 'id BIGINT, name STRING'",
     ),
     "place not writable": (
         "stats --topic there -n {ns} --to {folder}/file",
         USE,
-        r"{folder}/file cannot be written to: .*; name a folder that this user may write to",
+        r"{folder}/file cannot be written to: .*; name a folder in which this user may write",
     ),
     "place unknown": (
         "stats --topic there -n {ns} --to ftp://host/x",
         USE,
-        r"'ftp://host/x' is no folder that can be opened: .*; give a path, or a URI such as",
+        r"'ftp://host/x' is not a folder that can be opened: .*; name a path, or a URI such as",
     ),
     "no archive": (
         "stats --archive {folder}/none",
         USE,
-        r"--archive {folder}/none: no archive of messages is there; name the place that `pipeline archive --to` wrote",
+        r"--archive {folder}/none: this folder has no archive of messages; name the folder that `pipeline archive --to` wrote",
     ),
     "no store": (
         "verify --store {folder}/none",
         FAILED,
-        r"no log file below {folder}/none/commitlog: {folder}/none is no store; name storePathRootDir",
+        r"{folder}/none/commitlog has no log file, so {folder}/none is not a store; name storePathRootDir",
     ),
     "damaged store": (
         "stats --store {store}",
         FAILED,
-        r"{store}/commitlog/0+ at byte \d+ .*FAILFAST: PERMISSIVE reads on",
+        r"{store}/commitlog/0+ at byte \d+ .*FAILFAST: PERMISSIVE continues",
     ),
     "column that is not there": (
         "stats --topic there -n {ns} --where nn=1",
@@ -93,7 +93,7 @@ LINES = {
     "key that is no column": (
         "cdc --topic there -n {ns} --schema {schema} --key x --to {folder}/cdc",
         USE,
-        r"--key: there is no column 'x'; known are n",
+        r"--key: the schema has no column 'x'; known names are n",
     ),
     "wrong setting of Spark": (
         "stats --topic there -n {ns} --conf spark.sql.shuffle.partitions=x",
@@ -103,27 +103,27 @@ LINES = {
     "no Avro schema": (
         "table --topic there -n {ns} --format avro --schema {folder}/none.avsc --to {folder}/t",
         USE,
-        r"--schema is neither a file nor an Avro schema: ",
+        r"--schema is neither an existing file nor a valid Avro schema: ",
     ),
     "files where a Delta table would be": (
         "table --topic there -n {ns} --schema {schema} --to {folder}/files --table-format delta",
         USE,
-        r"{folder}/files holds part-0.parquet and no Delta table: name another folder",
+        r"{folder}/files has part-0.parquet and no Delta table: name another folder",
     ),
     "a Delta table where files would be": (
         "cdc --topic there -n {ns} --schema {schema} --key n --to {folder}/delta",
         USE,
-        r"{folder}/delta holds a Delta table: --table-format delta, or take another folder",
+        r"{folder}/delta is a Delta table: add --table-format delta, or use another folder",
     ),
     "mirror of a topic that nobody may read": (
         "mirror --source {ns} --target {other} --topics unread --state {folder}/mirror",
         USE,
-        r"--source {ns}: 'unread' has no queue there that can be read; give it read queues and the right to read \(`comet",
+        r"--source {ns}: topic 'unread' has no readable queue there; give it read queues and the read permission \(`comet",
     ),
     "mirror to a topic that nobody may write": (
         "mirror --source {ns} --target {other} --topics there --state {folder}/mirror",
         USE,
-        r"--target {other}: 'there' has no queue there that can be written and read; give it queues and both rights",
+        r"--target {other}: topic 'there' has no queue there that is writable and readable; give it queues and both permissions",
     ),
     "empty state": (
         "replay --topic there -n {ns} --to-topic t --state=",
@@ -138,22 +138,22 @@ LINES = {
     "a file in the way of the manifest": (
         "stats --topic there -n {ns} --to {folder}/taken",
         USE,
-        r"{folder}/taken cannot be written to: .*; name a folder that this user may write to",
+        r"{folder}/taken cannot be written to: .*; name a folder in which this user may write",
     ),
     "a file for a store": (
         "stats --store {folder}/file",
         FAILED,
-        r"no log file below {folder}/file/commitlog: {folder}/file is no store; name storePathRootDir",
+        r"{folder}/file/commitlog has no log file, so {folder}/file is not a store; name storePathRootDir",
     ),
     "an archive without files": (
         "stats --archive {folder}/bare",
         USE,
-        r"--archive {folder}/bare: there is no file in its folders",
+        r"--archive {folder}/bare: the archive has no files",
     ),
     "an archive's file that is none": (
         "stats --archive {folder}/garbage",
         FAILED,
-        r"{folder}/garbage/topic=x/a.parquet is no Parquet file \(.*\): archive again to another place, or take it away",
+        r"{folder}/garbage/topic=x/a.parquet is not a Parquet file \(.*\): archive again into another folder, or remove this file",
     ),
     "an archive's file that is none, read by Spark": (
         "replay --archive {folder}/garbage -n {ns} --to-topic t --state {folder}/garbage-state",
@@ -163,22 +163,22 @@ LINES = {
     "a broker that is not there": (
         "verify --topic there --against there -n {ns} --broker nobody",
         USE,
-        r"--broker nobody: no queue of there is there, but at broker-a",
+        r"--broker nobody: this broker has no queue of there; broker-a has",
     ),
     "a store in the way of new queues": (
         "rebuild-index --store {store} --out {store}",
         USE,
-        r"--out {store} holds a store, whose queues would be removed: name a new directory",
+        r"--out {store} is a store, whose queue files would be removed: name a new directory",
     ),
     "no separator": (
         "table --topic there -n {ns} --format csv --separator= --schema {schema} --to {folder}/t9",
         USE,
-        r"--separator '': say what stands between the values, such as , or ;",
+        r"--separator '': it must be the separator of the values, such as , or ;",
     ),
     "a time beyond Python's": (
         "sql SELECT(timestamp_seconds(253402300800*9))FROM(messages) --topic there -n {ns}",
         USE,
-        r"the answer has a time that Python cannot hold \(.*\): make it text, as with CAST\(… AS STRING\)",
+        r"the result has a time outside Python's range \(.*\): convert it to text with CAST\(… AS STRING\)",
     ),
     "SQL that fails on a row": (
         "sql SELECT(raise_error('no'))FROM(messages) --topic there -n {ns}",
@@ -265,7 +265,7 @@ def test_an_error_of_a_job_is_one_line(case, made, told):
         ({"startingOffsets": '{"TOPIC": {"0": 1}}'}, r"startingOffsets.*TOPIC"),
         ({"startingOffsets": "[1]"}, r"startingOffsets"),
         ({"startingOffsets": '{"TOPIC": {"embedded": {"99": 1}}}'}, r"startingOffsets|99"),
-        ({"subscribe": "nowhere"}, r"no route of the topic 'nowhere'; create it"),
+        ({"subscribe": "nowhere"}, r"no route of topic 'nowhere'; create it"),
     ],
 )
 def test_a_read_that_cannot_be_says_so_in_one_line(spark, cluster, topic, send, options, line):

@@ -202,16 +202,16 @@ def tables(
     wide = replace(given, **form.options(wide=True))
     yield table.run, wide, to, check
     for other in (replace(wide, where="queueId >= 0"), replace(wide, since="2020-01-01T00:00")):
-        refused(world, table.run, other, "would be there twice")
+        refused(world, table.run, other, "would be in it twice")
     refused(world, table.run, given, "columns can only be added")
 
 
 def refuses_names(world: World, given: table.TableOptions, names: list[str]) -> None:
-    """A column's name that is there twice, or that is ours, is refused by name."""
+    """A column's name that appears twice, or that is ours, is refused by name."""
     twice = [name.swapcase() for name in names if name.swapcase().lower() == name.lower()]
     for name in twice[:1]:
         schema = f"{given.schema}, {quoted(name)} INT"
-        refused(world, table.run, replace(given, schema=schema), "is there twice")
+        refused(world, table.run, replace(given, schema=schema), "appears twice")
     refused(world, table.run, replace(given, schema=f"{given.schema}, _MSGID INT"), "_MSGID")
 
 
@@ -249,7 +249,7 @@ def changes(world: World, form: TableFormat) -> Iterator[Step]:
         to=world.folder("[]^|\\" if form == "delta" else ""), **world.place,
     )  # fmt: skip
     if "," in key or key != key.strip():
-        refused(world, cdc.run, given, "--key: there is no column")
+        refused(world, cdc.run, given, "--key: the schema has no column")
         return
     before = 0
 

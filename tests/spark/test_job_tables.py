@@ -199,8 +199,8 @@ def test_cdc_is_what_the_changes_say_and_outlives_its_topic(
     for other, says in (
         (replace(wider, schema=narrow), "columns can only be added"),
         (replace(wider, schema=f"{narrow}, {quoted(more)} INT"), "columns can only be added"),
-        (replace(wider, key=value), "was made with --key"),
-        (replace(wider, ts="other"), "was made with --ts"),
+        (replace(wider, key=value), "was created with --key"),
+        (replace(wider, ts="other"), "was created with --ts"),
     ):
         with pytest.raises(SettingsError, match=says):
             cdc.run(spark, other)
@@ -291,12 +291,12 @@ def test_compact_is_what_the_topic_says_and_outlives_it(
 @pytest.mark.parametrize(
     ("job", "schema", "says"),
     [
-        (table, "id INT, batch INT", "'batch' is read as the name of the table's folders"),
+        (table, "id INT, batch INT", "'batch' is reserved for the table's folders"),
         (table, "id INT, _TOPIC INT", "'_TOPIC' is a column of the message"),
-        (table, "id INT, ID INT", "'ID' is there twice"),
+        (table, "id INT, ID INT", "column 'ID' appears twice"),
         (cdc, "id INT, _ts INT", "'_ts' is the time of a row's last change"),
-        (cdc, "id INT, _is_gone INT", "'_is_gone' is a column of ours"),
-        (cdc, "id INT, cometmq_version INT", "'cometmq_version' is a column of ours"),
+        (cdc, "id INT, _is_gone INT", "'_is_gone' is reserved by this job"),
+        (cdc, "id INT, cometmq_version INT", "'cometmq_version' is reserved by this job"),
     ],
 )
 def test_a_column_with_a_name_of_ours_is_refused_by_name(spark, tmp_path, job, schema, says):

@@ -40,7 +40,7 @@ def test_stats_count_by_tag_and_a_second_run_gives_the_same_answer(
     save(rows, cluster, topic)
     again = stats.run(spark, given)
     assert again.counts == report.counts
-    assert "done already" in again.notes[0]
+    assert "already complete" in again.notes[0]
 
 
 def test_a_dry_run_says_ranges_and_rows_and_writes_nothing(
@@ -87,8 +87,8 @@ def test_a_table_has_typed_rows_and_keeps_what_does_not_fit_with_the_reason(
     assert (row.name, row["at"].x, row._topic) == ("n7", 1.5, topic)
     bad = spark.read.parquet(f"{to}/_bad").groupBy("reason").count().collect()
     reasons = {row.reason: row["count"] for row in bad}
-    assert reasons.pop("no JSON") == 10
-    assert reasons == {f"id: x{n} is no bigint": 1 for n in range(4, 100, 10)}
+    assert reasons.pop("not JSON") == 10
+    assert reasons == {f"id: x{n} cannot be read as bigint": 1 for n in range(4, 100, 10)}
 
     # A finished range is not touched; what comes later is added.
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
@@ -100,7 +100,9 @@ def test_a_table_has_typed_rows_and_keeps_what_does_not_fit_with_the_reason(
     assert table.run(spark, wider).counts["rows"] == 101
     rows = spark.read.option("mergeSchema", "true").parquet(to).where("more").collect()
     assert [row.id for row in rows] == [1000]
-    with pytest.raises(SettingsError, match="the table has id bigint, the schema has string"):
+    with pytest.raises(
+        SettingsError, match="the table has the column id bigint, the schema has string"
+    ):
         table.run(spark, replace(given, schema="id STRING"))
 
 
@@ -130,4 +132,4 @@ def test_a_table_of_binary_bodies_has_its_columns_and_keeps_what_does_not_fit(
         assert read.where("id = 7").select("name", "note").collect() == [("n", None)]
     (bad,) = spark.read.parquet(f"{to}/_bad").collect()
     assert bytes(bad.body) == bodies[10]
-    assert bad.reason.startswith(f"no {form} of the schema (")
+    assert bad.reason.startswith(f"not {form} of this schema (")

@@ -67,7 +67,7 @@ def test_messages_that_an_earlier_run_put_into_the_table_are_refused_by_the_opti
         {"until": "2030-01-01T00:00"},
     ]
     for other in others:
-        with pytest.raises(SettingsError, match=r"has rows of a run with --.* there twice"):
+        with pytest.raises(SettingsError, match=r"has rows of a run with --.* in it twice"):
             table.run(spark, replace(given, **other))
     assert {path: path.stat().st_mtime_ns for path in files} == files
     # What cannot be the same message may come in.
@@ -86,7 +86,7 @@ def test_messages_that_an_earlier_run_put_into_the_table_are_refused_by_the_opti
 
 def test_counts_that_spark_does_not_deliver_are_an_error_and_no_wait_without_an_end(spark):
     _, seen = counted(spark.range(3))
-    with pytest.raises(CountsLost, match=r"did not say within 0\.5 s how many rows"):
+    with pytest.raises(CountsLost, match=r"did not report its number of rows within 0\.5 s"):
         seen.get(0.5)
     whole, seen = counted(spark.range(3))
     whole.collect()

@@ -66,7 +66,7 @@ def test_a_topic_is_archived_once_and_compared_with_its_store_and_its_archive(
     )  # fmt: skip
     same = verify.run(spark, with_archive)
     assert (same.status, same.counts["messages of B"]) == (ExitStatus.WELL, COUNT)
-    assert any("5 messages of A are not compared" in note for note in same.notes)
+    assert any("5 messages of A were not compared" in note for note in same.notes)
     with_store = replace(with_archive, against=str(place / "store"), to="")
     found = verify.run(spark, with_store)
     assert (found.status, found.counts["messages of B"]) == (ExitStatus.WELL, COUNT + 5)
@@ -145,5 +145,5 @@ def test_archives_of_stores_and_of_topics_do_not_share_a_place(
         archive.archive(spark, other)
     with pytest.raises(SettingsError, match="--store or --topic"):
         archive.archive(spark, archive.ArchiveOptions(to=to))
-    with pytest.raises(SettingsError, match="it needs --store"):
+    with pytest.raises(SettingsError, match="needs --store"):
         archive.archive(spark, replace(other, raw=True))

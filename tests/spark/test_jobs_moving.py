@@ -229,7 +229,7 @@ def test_cdc_has_the_newest_of_each_row_and_keeps_what_does_not_fit(
     rows = spark.read.parquet(str(next(tmp_path.glob("cometmq_version=*-1")))).collect()
     assert [(row.id, row.name) for row in rows] == [(1, "a2")]
     bad = spark.read.parquet(str(tmp_path / "_bad")).collect()
-    assert [row.reason for row in bad] == ["a change without its key"]
+    assert [row.reason for row in bad] == ["the change has no value for a key column"]
 
 
 def test_sql_asks_over_topics_by_their_names(spark, cluster, topic, send):

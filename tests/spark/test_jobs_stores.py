@@ -71,7 +71,7 @@ def test_rebuilt_queues_are_those_that_the_broker_wrote(spark, store):
     assert rebuild.run(spark, checking).findings == []
     name, content = next(each for each in before.items() if "/t1/" in each[0])
     (store / name).write_bytes(b"\x01" + content[1:])
-    assert rebuild.run(spark, checking).findings == [f"{name}: is not what the log says"]
+    assert rebuild.run(spark, checking).findings == [f"{name}: differs from the log"]
     report = rebuild.run(spark, given)
     assert report.counts["queue entries"] >= MESSAGES
     assert report.counts["keys"] >= 2 * MESSAGES
@@ -100,7 +100,9 @@ def test_damage_of_a_log_is_a_finding_and_a_log_without_a_record_is_refused(
         assert f"{log} at byte 0 (physical offset 0): " in report.findings[0]
     log.write_bytes(b"\x5a" * len(content))
     for run in jobs("unreadable"):
-        with pytest.raises(StoreDamaged, match=f"{log} at byte 0 .* No record is in any file"):
+        with pytest.raises(
+            StoreDamaged, match=f"{log} at byte 0 .* The files of this log have no record"
+        ):
             run()
 
 
@@ -136,7 +138,7 @@ def test_an_archive_becomes_the_same_store_again(spark, store, tmp_path):
     assert f"mappedFileSizeCommitLog={log_size(store)}" in restored.notes[0]
     for log in store.glob("commitlog/*"):
         assert (to / "commitlog" / log.name).read_bytes() == log.read_bytes()
-    assert "done already" in archive.restore(spark, back).notes[0]
+    assert "already complete" in archive.restore(spark, back).notes[0]
     with pytest.raises(SettingsError, match="is not empty"):
         archive.restore(spark, archive.RestoreOptions(archive=archived, to=str(store)))
 

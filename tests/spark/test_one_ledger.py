@@ -88,7 +88,7 @@ def test_what_one_way_sent_no_other_sends(spark, cluster, topic, letters, visito
     assert said.status_code == 400
     assert f"{letters['k0'].message_id}: replayed before" in text_of(said)
     said = visitor.post("/dead/replay", name=topic, pick01=both["pick02"])
-    assert "1 dead letter is on its way again" in text_of(said)
+    assert "1 dead letter was sent again" in text_of(said)
 
     some = options(cluster, topic, tmp_path, where="keys < 'k4'")
     assert dlq.replay_dead(spark, some).counts["rows"] == 2, "k2 and k3"

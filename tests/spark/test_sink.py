@@ -53,9 +53,9 @@ def test_rows_of_an_id_have_one_message_id_whichever_task_sends_them(spark, clus
 @pytest.mark.parametrize(
     ("columns", "options", "says"),
     [
-        ("body, id", {}, "no column 'id'"),
-        ("id AS body", {}, "'body' is bigint"),
-        ("body", {"idColumn": "id"}, "'idColumn' means nothing"),
+        ("body, id", {}, "does not know the column 'id'"),
+        ("id AS body", {}, "'body' has type bigint"),
+        ("body", {"idColumn": "id"}, "'idColumn' has no effect"),
         ("body", {"delivery": "transactional"}, "'ledgerDir' is required"),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_start_can_be_named_and_files_deleted_under_a_stream_are_an_error(tmp_
     end = reader.latestOffset(start, ReadAllAvailable())
     assert batch(reader, start, end) == list(range(1, 9))
     (tmp_path / "commitlog" / f"{0:020d}").unlink()  # As retention does.
-    with pytest.raises(StoreDamaged, match="stands at 1: the files between are deleted"):
+    with pytest.raises(StoreDamaged, match="is at 1: the files in between are deleted"):
         reader.partitions(start, end)
     first = stream_of(tmp_path)
     begin = first.initialOffset()
@@ -122,21 +122,24 @@ def test_a_place_that_the_log_has_not_is_an_error_and_no_empty_read(tmp_path):
     grown(store, clock, b"one")
     store.close()
     far = stream_of(tmp_path, startingPhysicalOffset="9999999999")
-    with pytest.raises(StoreDamaged, match="stands at 9999999999: this is another store"):
+    with pytest.raises(
+        StoreDamaged,
+        match="before the position 9999999999 of the stream: this is another store",
+    ):
         far.latestOffset(far.initialOffset(), ReadAllAvailable())
     for options, says in [
-        ({"startingPhysicalOffset": "9999999999"}, "lies behind the log"),
+        ({"startingPhysicalOffset": "9999999999"}, "is beyond the log"),
         (
             {"startingPhysicalOffset": "2", "endingPhysicalOffset": "1"},
-            "lies behind 'endingPhys",
+            "is after option 'endingPhys",
         ),
         (
             {"startingTimestamp": "1700000000002", "endingTimestamp": "1700000000001"},
-            "1700000000002 lies behind",
+            "(1700000000002) is after",
         ),
         (
             {"commitLogPath": f"{tmp_path}/commitlog,{tmp_path}/gone"},
-            "gone is no folder; is it",
+            "gone is not a folder; is its",
         ),
     ]:
         with pytest.raises(SettingsError, match=says):
@@ -150,9 +153,9 @@ def planned(place, **options) -> int:
 
 def test_only_messages_stream_and_a_stream_has_no_end():
     for options, says in [
-        ({"view": "index"}, "is no stream"),
-        ({"endingPhysicalOffset": "5"}, "means nothing for a stream"),
-        ({"startingTimestamp": "1700000000"}, "are these seconds"),
+        ({"view": "index"}, "cannot be read as a stream"),
+        ({"endingPhysicalOffset": "5"}, "has no effect for a stream"),
+        ({"startingTimestamp": "1700000000"}, "is it in seconds"),
     ]:
         source = RocketMQStoreSource({"path": "x", **options})
         with pytest.raises(SettingsError, match=says):

@@ -28,7 +28,7 @@ def test_windows_say_what_is_wrong_with_them():
     for window in ("soon", "0s"):
         with pytest.raises(SettingsError, match="--window"):
             WindowOptions(window=window).window_ms  # noqa: B018
-    with pytest.raises(SettingsError, match="say --window 5m and --to"):
+    with pytest.raises(SettingsError, match="add --window, like 5m, and --to"):
         check_follow(WindowOptions(follow=True, window="5m"), to="")
 
 

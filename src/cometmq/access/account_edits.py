@@ -105,7 +105,7 @@ class AccountEdits:
         """
         path = self._path_of(access_key)
         if path is None:
-            raise SettingsError("there is no account of this accessKey")
+            raise SettingsError("no account has this accessKey")
 
         def edit(content: dict[str, Any]) -> None:
             found = _find(content[ACCOUNTS], access_key)
@@ -122,9 +122,7 @@ class AccountEdits:
         """
         path = path or self._files.default_path
         if path != self._files.default_path and path not in self._files.texts:
-            raise SettingsError(
-                "aclFileFullPath is none of the files of accounts of this broker"
-            )
+            raise SettingsError("aclFileFullPath is not an account file of this broker")
 
         def edit(content: dict[str, Any]) -> None:
             content[GLOBAL_WHITE] = _several(addresses)
@@ -154,10 +152,12 @@ class AccountEdits:
             texts = {**self._files.texts, path: read_accounts(written, path)}
             after = self._files.joined(texts)
             if not len(after):
-                raise SettingsError("no account would be left, and nobody could ask any more")
+                raise SettingsError(
+                    "the last account cannot be removed: no client could send requests any more"
+                )
             if _has_admin(self._files.current) and not _has_admin(after):
                 raise SettingsError(
-                    "the last account with admin: true stays one: nobody could change accounts any more"
+                    "the last account must keep admin: true, because otherwise no user could change accounts"
                 )
             write_whole_file(path, written)
             self._files.take(texts)
@@ -191,9 +191,9 @@ def _load(path: str) -> dict[str, Any]:
     except FileNotFoundError:
         content = None
     except yaml.YAMLError:
-        raise SettingsError(f"{Path(path).name} is no YAML now; mend it first") from None
+        raise SettingsError(f"{Path(path).name} is not valid YAML; fix it first") from None
     if content is not None and not isinstance(content, dict):
-        raise SettingsError(f"{Path(path).name} is no table of keys and values; mend it first")
+        raise SettingsError(f"{Path(path).name} is not a YAML mapping; fix it first")
     return content or {}
 
 

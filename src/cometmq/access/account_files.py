@@ -63,14 +63,14 @@ class AccountFiles:
         self._looks = self._look()
         if not self._looks:
             raise SettingsError(
-                f"aclEnable=true, and there is neither {PLAIN_ACL} nor {ACL_FOLDER}/*.yml in {folder}: write one, "
-                "or name the folder in aclFolder"
+                f"aclEnable=true, but {folder} has neither {PLAIN_ACL} nor {ACL_FOLDER}/*.yml: create one, "
+                "or set aclFolder to its folder"
             )
         self.texts: Mapping[str, AccountText] = {look.path: _read(look) for look in self._looks}
         self.current = self.joined(self.texts)
         if not len(self.current):
             raise SettingsError(
-                f"aclEnable=true, and {folder} has no account: nobody could ask"
+                f"aclEnable=true, but the files in {folder} have no account, so no client could send requests: add one"
             )
 
     @property
@@ -88,9 +88,7 @@ class AccountFiles:
         for text in texts.values():
             for place, account in text.accounts:
                 if account.name in accounts:
-                    raise place.wrong(
-                        "the accessKey of this account stands in another one, too"
-                    )
+                    raise place.wrong("another account has the same accessKey")
                 accounts[account.name] = account
         white = [pattern for text in texts.values() for pattern in text.white]
         return FolderAccounts(accounts, white=white, is_white_unsigned=self._is_white_unsigned)
@@ -104,7 +102,7 @@ class AccountFiles:
         try:
             looks = self._look()
         except (OSError, SettingsError) as error:
-            _log.warning("the accounts stay as they are: %s", error)
+            _log.warning("The accounts cannot be reloaded and stay unchanged: %s", error)
             return False
         if looks == self._looks:
             return False
@@ -114,10 +112,10 @@ class AccountFiles:
                 texts = {look.path: _read(look) for look in looks}
                 current = self.joined(texts)
             except SettingsError as error:
-                _log.error("the accounts stay as they are: %s", error)
+                _log.error("The accounts cannot be reloaded and stay unchanged: %s", error)
                 return False
             self.texts, self.current = texts, current
-        _log.info("in force now: %d %s in %d %s", len(current), plural(len(current), "account"),
+        _log.info("Accounts are reloaded: %d %s in %d %s", len(current), plural(len(current), "account"),
             len(looks), plural(len(looks), "file"),
         )  # fmt: skip
         return True
@@ -145,7 +143,9 @@ class AccountFiles:
                 )
             )
             if len(found) > FILES_MAX:
-                raise SettingsError(f"{self.folder}: more than {FILES_MAX} files of accounts")
+                raise SettingsError(
+                    f"{self.folder} has more than {FILES_MAX} account files; remove some"
+                )
         return found
 
 
@@ -161,7 +161,8 @@ def _paths(folder: Path) -> Iterator[Path]:
 def _read(look: _Look) -> AccountText:
     if look.mode & _MODE_REFUSED:
         raise SettingsError(
-            f"{look.path}: its mode is {look.mode & 0o777:04o}, so others may read or write it: chmod 600"
+            f"{look.path} has the mode {look.mode & 0o777:04o}, so other users may read or write it; run chmod 600 "
+            f"{look.path}"
         )
     try:
         check_owner(look.path)
@@ -170,5 +171,5 @@ def _read(look: _Look) -> AccountText:
     except OSError as error:
         raise SettingsError(f"{look.path}: {error.strerror or error}") from None
     if len(content) > SIZE_MAX:
-        raise SettingsError(f"{look.path}: more than {SIZE_MAX} bytes")
+        raise SettingsError(f"{look.path} has more than {SIZE_MAX} bytes, the maximum")
     return read_accounts(content, look.path)

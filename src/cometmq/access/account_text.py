@@ -84,7 +84,7 @@ def _version(node: YamlNode) -> tuple[int, int] | None:
     for name in ("counter", "timestamp"):
         text = values[name].text(name) if name in values else "0"
         if not text.isdecimal():
-            raise values[name].wrong(f"{name} is no number")
+            raise values[name].wrong(f"{name} is not a number")
         numbers.append(int(text))
     return numbers[0], numbers[1]
 
@@ -103,7 +103,7 @@ def _permission(node: YamlNode, of: str) -> Permission:
 def _permission_of(text: str, node: YamlNode, of: str) -> Permission:
     permission = PERMISSIONS.get(text.strip() or "DENY")  # Java also denies if it is empty.
     if permission is None:
-        raise node.wrong(f"{of} has to be one of {', '.join(PERMISSIONS)}")
+        raise node.wrong(f"{of} must be one of {', '.join(PERMISSIONS)}")
     return permission
 
 
@@ -114,7 +114,7 @@ def _permissions(node: YamlNode, of: str) -> dict[str, Permission]:
         name = name.strip()
         if not equals or not name:
             raise item.wrong(
-                f"{of}: an entry is a name, =, and one of {', '.join(PERMISSIONS)}"
+                f"{of}: an entry must be NAME= and one of {', '.join(PERMISSIONS)}"
             )
         found[name.removeprefix(RETRY_PREFIX)] = _permission_of(text, item, f"{of} of {name}")
     return found
@@ -142,11 +142,13 @@ def _account(node: YamlNode) -> Account:
         values[attribute] = read(value, name)
     for needed in ("accessKey", "secretKey"):
         if _READERS[needed][0] not in values:
-            raise node.wrong(f"an account without {needed}")
+            raise node.wrong(f"an account has no {needed}; add it")
     return Account(**values)
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> str:
     nearest = get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"; did you mean {nearest[0]}?" if nearest else f"; known are {', '.join(known)}"
-    return f"nobody knows the key {name}{hint}"
+    hint = (
+        f"; did you mean {nearest[0]}?" if nearest else f"; known keys are {', '.join(known)}"
+    )
+    return f"unknown key {name}{hint}"

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from cometmq.model.address import without_brackets
+from cometmq.model.text import in_quotes
 
 _ALL = ("*", "*.*.*.*", "*:*:*:*:*:*:*:*")
 _FORMS = (
@@ -57,7 +58,7 @@ class AddressPattern:
                 self._single.add(str(ip_address(without_brackets(text))))
         except ValueError:
             raise ValueError(
-                f"{text!r} is no address, nor a range of them: write {_FORMS}"
+                f"{in_quotes(text)} is not an address or a range of addresses: write {_FORMS}"
             ) from None
 
     def holds(self, ip: str) -> bool:

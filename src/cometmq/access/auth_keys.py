@@ -64,8 +64,8 @@ class AuthKeys(TlsKeys):
         """
         if self.is_authorization_enabled and not self.is_authentication_enabled:
             raise SettingsError(
-                "authorizationEnabled=true without authenticationEnabled=true: whoever wants rights would only have to name "
-                "who has them; set both"
+                "authorizationEnabled=true needs authenticationEnabled=true: otherwise a client could claim to be "
+                "any user without a signature; set both"
             )
         given = (
             self.authentication_provider, self.authentication_metadata_provider, self.authorization_provider,
@@ -74,7 +74,7 @@ class AuthKeys(TlsKeys):
         for (key, name), text in zip(_PROVIDERS.items(), given, strict=True):
             if text and text.rpartition(".")[2] != name:
                 raise SettingsError(
-                    f"{key}={text}: a class of Java; take the key out, or write {name}"
+                    f"{key}={text} is a Java class that is not supported; remove the setting, or use {name}"
                 )
         self.open_codes()
         self.spared_codes()
@@ -111,5 +111,5 @@ class AuthKeys(TlsKeys):
 def _codes(text: str, key: str) -> frozenset[int]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isdecimal() for part in parts):
-        raise SettingsError(f"{key}={text}: codes of requests are wanted, with commas between")
+        raise SettingsError(f"{key}={text}: it must be request codes separated by commas")
     return frozenset(map(int, parts))

@@ -26,6 +26,7 @@ from cometmq.model.errors import RequestError, SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.names import NAME_BYTES_MAX
 from cometmq.model.rights import EVERYBODY, Access, Asker, Resource, Right
+from cometmq.model.text import as_given
 
 _log = logging.getLogger(__name__)
 
@@ -169,23 +170,27 @@ class AuthFile:
             return {}
         if status.st_mode & 0o077:
             raise SettingsError(
-                f"{self.path} holds passwords, and others may read it: chmod 600"
+                f"{self.path} contains passwords, but other users may read it; run chmod 600 {self.path}"
             )
         check_owner(self.path)
         if status.st_size > _SIZE_MAX:
-            raise SettingsError(f"{self.path}: more than {_SIZE_MAX} bytes")
+            raise SettingsError(f"{self.path} has more than {_SIZE_MAX} bytes, the maximum")
         try:
             with open(self.path, "rb") as file:  # noqa: PTH123
                 content = json.load(file)
             return self._users_of(content)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise SettingsError(f"{self.path} is no file of users and policies") from None
+            raise SettingsError(
+                f"{self.path} is not a file of users and policies; restore it from a copy"
+            ) from None
         except SettingsError as error:
             raise SettingsError(f"{self.path}: {error}") from None
 
     def _users_of(self, content: Any) -> dict[str, AuthUser]:
         if content["version"] != _VERSION:
-            raise SettingsError(f"version {content['version']!r} is not {_VERSION}")
+            raise SettingsError(
+                f"its version is {as_given(content['version'])}, but this CometMQ reads version {_VERSION}"
+            )
         users = {}
         for each in content["users"]:
             user = self._changed_by(None, each["username"], each)
@@ -215,7 +220,7 @@ class AuthFile:
             if not is_new and before is None:
                 raise RequestError(ResponseCode.NO_PERMISSION, "The user is not exist")
             if is_new and len(users) >= USERS_MAX:
-                raise SettingsError(f"there are {USERS_MAX} users, which is the most")
+                raise SettingsError(f"there are {USERS_MAX} users, the maximum; delete one")
             after = users[name] = self._changed_by(before, name, values)
             _check_super(before, after, asker)
 
@@ -321,11 +326,9 @@ class AuthFile:
 
     def _changed_by(self, before: AuthUser | None, name: Any, values: Any) -> AuthUser:
         if not isinstance(values, dict):
-            raise SettingsError("a user has to be an object")
+            raise SettingsError("a user must be a JSON object")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise SettingsError(
-                "username: 1 to 128 letters, digits and . @ % | : / + - _ are wanted"
-            )
+            raise SettingsError("username: use 1 to 128 letters, digits and . @ % | : / + - _")
         password, kind, status = (
             values.get(key) for key in ("password", "userType", "userStatus")
         )
@@ -333,10 +336,10 @@ class AuthFile:
         if password not in (None, ""):
             if not isinstance(password, str) or len(password) > _PASSWORD_MAX:
                 raise SettingsError(
-                    f"password: a text of at most {_PASSWORD_MAX} characters is wanted"
+                    f"password: it must be a text of at most {_PASSWORD_MAX} characters"
                 )
             if not password.isprintable():
-                raise SettingsError("password: printable characters are wanted")
+                raise SettingsError("password: it must have only printable characters")
             user = replace(user, secret=password.encode())
         if not user.secret:
             raise SettingsError("password: it is missing")
@@ -355,7 +358,7 @@ class AuthFile:
             if _has_super(before) and not _has_super(users):
                 raise RequestError(
                     ResponseCode.INVALID_PARAMETER,
-                    "the last Super user stays Super and enabled: nobody could make users any more",
+                    "the last Super user must stay Super and enabled, because otherwise no user could create users",
                 )
             write_whole_file(self.path, _encoded(users.values()))
             self.current = self.current.changed(users)
@@ -408,7 +411,7 @@ def name_of(subject: Any) -> str:
     """
     kind, _, name = subject.partition(":") if isinstance(subject, str) else ("", "", "")
     if kind.lower() != "user" or not name:
-        raise SettingsError("subject: User:NAME is wanted")
+        raise SettingsError("subject: it must be User:NAME")
     return name
 
 
@@ -416,4 +419,4 @@ def _one_of(value: Any, known: tuple[str, ...], of: str) -> str:
     for word in known:
         if isinstance(value, str) and value.lower() == word.lower():
             return word
-    raise SettingsError(f"{of}: {' or '.join(known)} is wanted")
+    raise SettingsError(f"{of}: it must be {' or '.join(known)}")

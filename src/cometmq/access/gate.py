@@ -47,18 +47,18 @@ _CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
 # Maximum characters of a name in remarks and audit lines.
 _NAME_MAX = 128
 
-_UNSIGNED = "this server asks who sends, and the request names no access key: give the client credentials (mqadmin: tools.yml)"
+_UNSIGNED = "this server requires signed requests, but the request has no access key: give the client credentials (mqadmin: tools.yml)"
 _STRANGER = (
-    "no known user has signed this: see that the access key is known and enabled here, and that both sides "
-    "have the same secret key"
+    "the signature is not that of a known user: check that the access key exists and is enabled here, and that both "
+    "sides have the same secret key"
 )
 _TOO_MANY = (
-    f"{FAILURES_MAX} signatures of this access key, or {ADDRESS_FAILURES_MAX} of any, were wrong from this address; "
-    "others are not looked at for a minute"
+    f"{FAILURES_MAX} signatures of this access key, or {ADDRESS_FAILURES_MAX} of any key, from this address were "
+    "wrong; its requests are refused for one minute"
 )
 _IN_THE_CLEAR = (
-    "what an administrator changes from another machine is taken over TLS only, since who hears a signature can use it "
-    "again; use TLS, or set adminWithoutTls=true"
+    "changes by an administrator on another machine are only accepted over TLS, because whoever records a signature "
+    "can use it again; use TLS, or set adminWithoutTls=true"
 )
 
 
@@ -199,7 +199,10 @@ class AccessGate:
         if not is_free:
             if not (touched or rule.is_asked_again or rule.right is Right.ANYBODY):
                 raise _refused(
-                    rule, peer, user, "the request names nothing that a right could be for"
+                    rule,
+                    peer,
+                    user,
+                    "the request names no resource that a right could be granted for",
                 )
             for access in touched:
                 if not user.may(access, rule.right, peer.ip):
@@ -207,7 +210,7 @@ class AccessGate:
                         rule,
                         peer,
                         user,
-                        f"no right {_said(access)}; grant it, or ask as another user",
+                        f"no right {_said(access)}; grant it, or use another user",
                     )
         if (
             is_admins
@@ -270,7 +273,7 @@ class AccessGate:
         is_known = user is not None and user.is_enabled and not is_guessed
         if is_known or table.is_unasked(peer.ip):
             return None
-        return f"a frame of more than {LARGE_FRAME_SIZE} bytes, and nobody who is known has signed on this connection"
+        return f"a frame of more than {LARGE_FRAME_SIZE} bytes is only accepted after a known user has signed a request on this connection"
 
     def _is_guessed(self, peer: Peer, name: str) -> bool:
         """Return whether a name had too many wrong signatures; never true for the last valid signer of the connection."""
@@ -346,7 +349,7 @@ def _shown(name: str) -> str:
 
 def _refused(rule: RequestRule, peer: Peer, user: User | None, why: str) -> RequestError:
     code = request_name(rule.code)
-    who = "nobody who is known" if user is None else _shown(user.name)
+    who = "an unauthenticated user" if user is None else _shown(user.name)
     _audit.warning("refused %s of %s from %s: %s", code, who, peer.address, why)
     said = f"{code} of user {who} from {peer.ip}" if user is not None else code
     return RequestError(ResponseCode.NO_PERMISSION, f"{said}: {why}")

@@ -60,7 +60,8 @@ class AccessKeys(AuthKeys):
         """
         if not self.acl_folder:
             raise SettingsError(
-                f"accounts are wanted, and there is no configuration file that they could be beside: name the folder of plain_acl.yml in {ACL_FOLDER}"
+                "aclEnable=true needs account files, but there is no configuration file with a folder for them: "
+                f"set {ACL_FOLDER} to the folder of plain_acl.yml"
             )
         return self.acl_folder
 
@@ -76,7 +77,8 @@ class AccessKeys(AuthKeys):
         self.check_auth()
         if self.is_acl_enabled and self.is_authentication_enabled:
             raise SettingsError(
-                "aclEnable=true and authenticationEnabled=true: one of them; migrateAuthFromV1Enabled=true makes users of accounts"
+                "aclEnable=true and authenticationEnabled=true exclude each other: set one of them; "
+                "migrateAuthFromV1Enabled=true converts accounts to users"
             )
         if self.is_acl_enabled or (self.is_authentication_enabled and self.is_migrated):
             self.account_folder()
@@ -139,5 +141,5 @@ def check_secret_files(kind: type, layers: Sequence[Layer]) -> None:
         # Layers without a path come from the environment or the program.
         if held and layer.origin.startswith("/") and os.stat(layer.origin).st_mode & 0o007:  # noqa: PTH116
             raise SettingsError(
-                f"{layer.origin} holds {', '.join(held)}, and others may read it: chmod 600"
+                f"{layer.origin} contains {', '.join(held)}, but other users may read it; run chmod 600"
             )

@@ -32,7 +32,7 @@ def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthF
     """
     if folder is None:
         raise SettingsError(
-            "authenticationEnabled=true: name the folder of users and policies in authConfigPath"
+            "authenticationEnabled=true needs authConfigPath: set it to the folder of users and policies"
         )
     Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     users = AuthFile(
@@ -52,8 +52,8 @@ def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthF
         users.add_all({name: user_of(users, account) for name, account in accounts.items()})
     if not any(user.is_super and user.is_enabled for user in users.current.users.values()):
         raise SettingsError(
-            f"authenticationEnabled=true, and {users.path} has no Super user: nobody could make users; name one in "
-            "initAuthenticationUser"
+            f"authenticationEnabled=true, but {users.path} has no Super user, so no user could create users: set one "
+            "in initAuthenticationUser"
         )
     return users
 

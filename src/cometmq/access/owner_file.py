@@ -21,14 +21,15 @@ def check_owner(path: str) -> None:
     trusted = (0, os.geteuid())
     if os.stat(path).st_uid not in trusted:  # noqa: PTH116
         raise SettingsError(
-            f"{path} belongs to another user: chown it to the one who runs the server"
+            f"{path} belongs to another user: chown it to the user who runs the server"
         )
     for folder in {Path(path).parent, Path(os.path.realpath(path)).parent}:
         status = folder.stat()
         is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
         if is_open or status.st_uid not in trusted:
             raise SettingsError(
-                f"{folder} holds users, and others may write to it: chmod 700, and chown it to the user who runs the server"
+                f"{folder} contains users, but other users may write to it: chmod 700 it, and chown it to the user "
+                "who runs the server"
             )
 
 

@@ -146,7 +146,7 @@ class UserPolicies:
         """
         kept = tuple(each for each in self.entries.get(policy, ()) if each.resource != resource)
         if len(kept) == len(self.entries.get(policy, ())):
-            raise SettingsError("there is no entry of this resource in the policy")
+            raise SettingsError("the policy has no entry for this resource")
         return UserPolicies({**self.entries, policy: kept}).trimmed()
 
     def trimmed(self) -> "UserPolicies":
@@ -170,7 +170,7 @@ class UserPolicies:
         """
         count = sum(map(len, self.entries.values()))
         if count > ENTRIES_MAX:
-            raise SettingsError(f"{count} entries of one user; {ENTRIES_MAX} is the most")
+            raise SettingsError(f"a user has {count} entries; the limit is {ENTRIES_MAX}")
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the policies as RocketMQ's JSON values."""
@@ -190,7 +190,7 @@ def read_policies(value: Any) -> UserPolicies:
     found: dict[str, tuple[PolicyEntry, ...]] = {}
     for policy in _list_of(value, "policies"):
         if not isinstance(policy, dict):
-            raise SettingsError("policies: each has to be an object")
+            raise SettingsError("policies: each must be a JSON object")
         name = _word(policy.get("policyType") or CUSTOM, (CUSTOM, DEFAULT), "policyType")
         entries = [_entry(each) for each in _list_of(policy.get("entries"), "entries")]
         by_resource = {each.resource: each for each in (*found.get(name, ()), *entries)}
@@ -202,11 +202,11 @@ def read_policies(value: Any) -> UserPolicies:
 
 def _entry(value: Any) -> PolicyEntry:
     if not isinstance(value, dict):
-        raise SettingsError("entries: each has to be an object")
+        raise SettingsError("entries: each must be a JSON object")
     resource = value.get("resource")
     if not isinstance(resource, str) or not 0 < len(resource) <= _RESOURCE_MAX:
         raise SettingsError(
-            "resource: it has to be Topic:NAME, Group:NAME, Cluster:NAME, with a * at the end of NAME for all that begin so, or *"
+            "resource: it must be Topic:NAME, Group:NAME, Cluster:NAME, with a * at the end of NAME for a prefix, or *"
         )
     kind, name, level = _resource(resource)
     actions = [
@@ -214,10 +214,12 @@ def _entry(value: Any) -> PolicyEntry:
         for each in _list_of(value.get("actions"), "actions")
     ]
     if not actions:
-        raise SettingsError("actions: none is named; name some, or All")
+        raise SettingsError("actions: the list is empty; name actions, or All")
     addresses = _list_of(value.get("sourceIps") or [], "sourceIps")
     if len(addresses) > ADDRESSES_MAX:
-        raise SettingsError(f"sourceIps: {len(addresses)}; {ADDRESSES_MAX} is the most")
+        raise SettingsError(
+            f"sourceIps: the list has {len(addresses)} addresses; at most {ADDRESSES_MAX} are allowed"
+        )
     return PolicyEntry(
         resource=resource,
         kind=kind,
@@ -238,7 +240,7 @@ def _resource(text: str) -> tuple[Resource | None, str, int]:
     kind = _KINDS.get(kind_text.lower())
     if kind is None or not colon or not name or "*" in name[:-1]:
         raise SettingsError(
-            "resource: it has to be Topic:NAME, Group:NAME, Cluster:NAME, with a * at the end of NAME for all that begin so, or *"
+            "resource: it must be Topic:NAME, Group:NAME, Cluster:NAME, with a * at the end of NAME for a prefix, or *"
         )
     if name == "*":
         return kind, "", 1
@@ -252,7 +254,7 @@ def _network(text: Any) -> IPv4Network | IPv6Network:
         return ip_network(str(text), strict=False)
     except ValueError:
         raise SettingsError(
-            "sourceIps: each has to be an IP address, or one with /BITS"
+            "sourceIps: each must be an IP address, or a network such as 10.0.0.0/8"
         ) from None
 
 
@@ -260,11 +262,11 @@ def _word(value: Any, known: Iterable[str], of: str) -> str:
     words = {word.lower(): word for word in known}
     word = words.get(value.strip().lower()) if isinstance(value, str) else None
     if word is None:
-        raise SettingsError(f"{of}: it has to be one of {', '.join(words.values())}")
+        raise SettingsError(f"{of}: it must be one of {', '.join(words.values())}")
     return word
 
 
 def _list_of(value: Any, of: str) -> list[Any]:
     if not isinstance(value, list):
-        raise SettingsError(f"{of}: it has to be a list")
+        raise SettingsError(f"{of}: it must be a list")
     return value

@@ -47,7 +47,7 @@ class YamlNode:
     def text(self, of: str) -> str:
         """Return the stripped text of a scalar; empty for null."""
         if not isinstance(self._node, yaml.ScalarNode):
-            raise self.wrong(f"{of} is no plain value")
+            raise self.wrong(f"{of} is not a single value")
         is_none = self._node.tag == "tag:yaml.org,2002:null"
         value: str = self._node.value
         return "" if is_none else value.strip()
@@ -65,18 +65,18 @@ class YamlNode:
             return [YamlNode(item, self._path) for item in self._node.value]
         if isinstance(self._node, yaml.ScalarNode) and not self.text(of):
             return []
-        raise self.wrong(f"{of} is no list")
+        raise self.wrong(f"{of} is not a list")
 
     def pairs(self, of: str) -> "Iterator[tuple[YamlNode, str, YamlNode]]":
         """Yield the keys of a table with their places and values; duplicate keys are an error."""
         if not isinstance(self._node, yaml.MappingNode):
-            raise self.wrong(f"{of} is no table of keys and values")
+            raise self.wrong(f"{of} is not a YAML mapping")
         seen = set()
         for key, value in self._node.value:
             at = YamlNode(key, self._path)
             name = at.text(f"a key of {of}")
             if name in seen:
-                raise at.wrong(f"{name} stands twice in {of}")
+                raise at.wrong(f"{name} appears twice in {of}")
             seen.add(name)
             yield at, name, YamlNode(value, self._path)
 
@@ -100,7 +100,7 @@ def read_yaml(content: bytes, path: str) -> YamlNode | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f", line {mark.line + 1}" if mark is not None else ""
-        raise SettingsError(f"{path}{where}: no YAML can be read here") from None
+        raise SettingsError(f"{path}{where}: this is not valid YAML") from None
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise SettingsError(f"{path}: it is no YAML, or no UTF-8") from None
+        raise SettingsError(f"{path} is not valid YAML in UTF-8") from None
     return None if node is None else YamlNode(node, path)

@@ -93,15 +93,15 @@ def _said(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, RequestTimeout):
-        return f"{error}; who is only busy answers later: cometmq --timeout SECONDS ... waits longer"
+        return f"{error}; if the server is only busy, wait longer with cometmq --timeout SECONDS ..."
     return str(error)
 
 
 app = typer.Typer(
     name="cometmq",
     cls=Commands,
-    help="Apache RocketMQ as Python software: run it, send, and see what is there.",
-    epilog="Begin with `cometmq up`. Every command explains itself with --help.",
+    help="Apache RocketMQ as Python software: run servers, send and consume messages, administer clusters.",
+    epilog="Start with `cometmq up`. Every command has --help.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -131,7 +131,7 @@ def options(
         typer.Option(
             envvar="COMETMQ_CREDENTIALS",
             metavar="FILE",
-            help="Sign requests with the accessKey and secretKey of this file, as mqadmin with its tools.yml; else with "
+            help="File with the accessKey and secretKey that sign requests, like mqadmin's tools.yml. Default: "
             "COMETMQ_ACCESS_KEY and COMETMQ_SECRET_KEY.",
         ),
     ] = None,
@@ -142,7 +142,7 @@ def options(
             min=0.1,
             max=SECONDS_MAX,
             metavar="SECONDS",
-            help="How long each answer of a server may take.",
+            help="Timeout for each answer of a server.",
         ),
     ] = SECONDS_DEFAULT,
 ) -> None:

@@ -19,6 +19,7 @@ from cometmq.client.admin.account_lines import (
 )
 from cometmq.model.errors import CometError, SettingsError
 from cometmq.model.exit_status import ExitStatus
+from cometmq.model.text import in_quotes
 
 if TYPE_CHECKING:
     from cometmq.client.api.users import UserApi, UserReport
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-acl = typer.Typer(help="Users, and what they may do (Auth 2.0).", no_args_is_help=True)
+acl = typer.Typer(help="Users and their permissions (Auth 2.0).", no_args_is_help=True)
 
 UserName = Annotated[str, typer.Argument(metavar="USER", help="The access key.")]
 ResourceName = Annotated[
@@ -41,13 +42,17 @@ Actions = Annotated[
 ]
 Sources = Annotated[
     list[str] | None,
-    typer.Option("--from", metavar="ADDRESS", help="Only from there; may be repeated."),
+    typer.Option(
+        "--from",
+        metavar="ADDRESS",
+        help="Only for requests from this address; may be repeated.",
+    ),
 ]
 
 
 @acl.callback()
 def group() -> None:
-    """Users, and what they may do (Auth 2.0)."""
+    """Users and their permissions (Auth 2.0)."""
 
 
 @acl.command()
@@ -59,7 +64,9 @@ def users(*, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = Fals
 
 @acl.command()
 def policies(
-    user: Annotated[str | None, typer.Argument(metavar="USER", help="Else of all.")] = None,
+    user: Annotated[
+        str | None, typer.Argument(metavar="USER", help="The user. Default: all users.")
+    ] = None,
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
@@ -74,29 +81,33 @@ def policies(
 def create(
     user: UserName,
     *,
-    is_super: Annotated[bool, typer.Option("--super", help="He may do everything.")] = False,
+    is_super: Annotated[
+        bool, typer.Option("--super", help="Create a Super user, who may do everything.")
+    ] = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
     """Create a user at every broker; the password is prompted for, or read from stdin."""
     kind = "Super" if is_super else "Normal"
     password = _password(user)
-    _tell(nameserver, lambda api, address: api.create(address, user, password, kind), f"{user} is made")  # fmt: skip
+    _tell(nameserver, lambda api, address: api.create(address, user, password, kind), f"User {user} is created")  # fmt: skip
 
 
 @acl.command()
 def password(user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
     """Change a user's password at every broker; it is prompted for, or read from stdin."""
     values = {"password": _password(user)}
-    _tell(nameserver, lambda api, address: api.update(address, user, values), f"{user} has another password")  # fmt: skip
+    _tell(nameserver, lambda api, address: api.update(address, user, values), f"The password of user {user} is changed")  # fmt: skip
 
 
 @acl.command()
 def delete(
     user: UserName, *, nameserver: Nameserver = NAMESERVER_DEFAULT, yes: Yes = False
 ) -> None:
-    """Delete a user and his policies at every broker."""
-    confirm(f"Delete {user} and his policies?", yes=yes)
-    _tell(nameserver, lambda api, address: _delete(api, address, user), f"{user} is deleted")
+    """Delete a user and the user's policies at every broker."""
+    confirm(f"Delete user {user} and the policies of this user?", yes=yes)
+    _tell(
+        nameserver, lambda api, address: _delete(api, address, user), f"User {user} is deleted"
+    )
 
 
 async def _delete(api: "UserApi", address: str, user: str) -> None:
@@ -106,7 +117,9 @@ async def _delete(api: "UserApi", address: str, user: str) -> None:
         SettingsError: There is no such user.
     """
     if user not in {told.name for told in await api.users(address)}:
-        raise SettingsError(f"there is no user {user}; cometmq acl users lists them")
+        raise SettingsError(
+            f"user {in_quotes(user)} does not exist; cometmq acl users lists the users"
+        )
     await api.delete(address, user)
 
 
@@ -141,21 +154,24 @@ def remove(
     user: UserName, resource: ResourceName, *, nameserver: Nameserver = NAMESERVER_DEFAULT
 ) -> None:
     """Delete the entry of a resource from a user's policy, at every broker."""
-    _tell(nameserver, lambda api, address: api.delete_entry(address, user, resource), f"{resource} is out of the policy of {user}")  # fmt: skip
+    _tell(nameserver, lambda api, address: api.delete_entry(address, user, resource), f"{resource} is removed from the policy of user {user}")  # fmt: skip
 
 
 @acl.command("test")
 def check_right(
     user: UserName,
     code: Annotated[
-        str, typer.Argument(metavar="CODE", help="Of a request: PULL_MESSAGE, or 11.")
+        str, typer.Argument(metavar="CODE", help="The code of a request: PULL_MESSAGE, or 11.")
     ],
     resource: Annotated[
         str, typer.Argument(metavar="RESOURCE", help="Topic:NAME, Group:NAME.")
     ],
     *,
     source: Annotated[
-        str, typer.Option("--from", metavar="ADDRESS", help="Where he asks from.")
+        str,
+        typer.Option(
+            "--from", metavar="ADDRESS", help="The address that the user's requests come from."
+        ),
     ] = "127.0.0.1",
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
@@ -251,7 +267,7 @@ def _password(user: str) -> str:
     else:
         said = sys.stdin.readline().rstrip("\n")
     if not said:
-        raise SettingsError("no password was given; write it on stdin, or type it")
+        raise SettingsError("no password was given; pass it on stdin, or type it at the prompt")
     return said
 
 
@@ -287,19 +303,21 @@ def asked_access(code: str, resource: str) -> "Access":
     number = int(code) if code.isdecimal() else names.get(code.upper(), -1)
     if number not in by_code:
         raise SettingsError(
-            f"{code}: no request of a broker; docs/operate/requests.md has them all"
+            f"{in_quotes(code)} is not a request code of a broker; docs/operate/requests.md lists them"
         )
     kind_text, colon, name = resource.partition(":")
     kinds = {each.value.lower(): each for each in Resource}
     kind = kinds.get(kind_text.lower())
     if kind is None or not colon or not name:
-        raise SettingsError(f"{resource}: write Topic:NAME, Group:NAME or Cluster:NAME")
+        raise SettingsError(
+            f"{in_quotes(resource)} is not a resource; write Topic:NAME, Group:NAME or Cluster:NAME"
+        )
     rule = by_code[number]
     for access in rule.accesses(_AnyField(name), b""):
         if access.resource is kind:
             return access._replace(name=name)
     touched = ", ".join(finder.words for finder in rule.finders) or "nothing"
-    raise SettingsError(f"{code} touches no {kind.value}; it touches: {touched}")
+    raise SettingsError(f"{code} needs no right for a {kind.value}, but for: {touched}")
 
 
 def decided(
@@ -321,17 +339,17 @@ def decided(
     try:
         ip_address(source)
     except ValueError:
-        raise SettingsError(f"--from {source}: no address") from None
+        raise SettingsError(f"--from {source}: this is not an IP address") from None
     told = next((each for each in known if each.name == user), None)
     if told is None:
-        return _decision(False, f"there is no user {user}")
+        return _decision(False, f"user {in_quotes(user)} does not exist")
     if told.status.lower() != "enable":
-        return _decision(False, "he is disabled")
+        return _decision(False, "the user is disabled")
     if told.kind.lower() == "super":
-        return _decision(True, "he is a Super user: he may do everything")
+        return _decision(True, "this is a Super user, who may do everything")
     found = read_policies(list(policies.get(user, ()))).deciding(access, source)
     if found is None:
-        return _decision(False, "no entry fits, and that is a no")
+        return _decision(False, "no entry of a policy matches, so the request is refused")
     policy, entry = found
     words = "allows" if entry.is_allowed else "denies"
     said = f"{policy} entry {entry.resource} {words} {', '.join(entry.action_names)}"

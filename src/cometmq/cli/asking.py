@@ -57,7 +57,7 @@ def ask_again(
                 last = await look(clients)
             except (NetError, BrokerRefused) as error:
                 if str(error) != said:
-                    print_error(f"{error}; looking again")
+                    print_error(f"{error}; trying again")
                 said = str(error)
             else:
                 said = ""

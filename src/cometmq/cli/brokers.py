@@ -88,13 +88,26 @@ def list_brokers(
         states = await clients.inspector.brokers()
         lines = [broker_line(state, now_ms) for state in states]
         print_lines(
-            BrokerLine, lines, as_json=as_json, nothing="The nameserver knows no broker."
+            BrokerLine,
+            lines,
+            as_json=as_json,
+            nothing="No broker is registered at the nameserver.",
         )
         return lines
 
     lines = ask_again(nameserver, look, is_watched=watch)
     if any(line.error for line in lines or ()):
         raise typer.Exit(ExitStatus.FOUND)
+
+
+Keys = Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Only these settings.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change this setting, then show it; may be repeated."
+    ),
+]
+AllSettings = Annotated[bool, typer.Option("--all", help="Also settings with their default.")]
 
 
 def show_broker(
@@ -119,13 +132,10 @@ def show_broker(
 
 def config(
     broker: BrokerName,
-    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Only these.")] = None,
+    keys: Keys = None,
     *,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change it first; may be repeated."),
-    ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Those at their default, too.")] = False,
+    set_: Changes = None,
+    all_: AllSettings = False,
     broker_id: BrokerId = 0,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
@@ -136,7 +146,10 @@ def config(
     """
     values = read_pairs(set_ or [], option="--set")
     if values and broker_id:
-        raise typer.BadParameter("only a master's settings are changed", param_hint="--id")
+        raise typer.BadParameter(
+            "only the settings of a master can be changed; leave out --id, or use --id 0",
+            param_hint="--id",
+        )
     wanted = {*(keys or ()), *values}
 
     async def work(clients: Clients) -> "SettingsReport":
@@ -147,7 +160,7 @@ def config(
     lines = config_lines(ask(nameserver, work))
     if missing := wanted.difference(line.key for line in lines):
         raise typer.BadParameter(
-            f"{broker} has no setting {', '.join(sorted(missing))}", param_hint="KEY"
+            f"broker {broker} has no setting {', '.join(sorted(missing))}", param_hint="KEY"
         )
     print_lines(
         ConfigLine,
@@ -157,7 +170,7 @@ def config(
             if line.key in wanted or (not wanted and (all_ or line.source != "default"))
         ],
         as_json=as_json,
-        nothing="Every setting has its default; --all shows them.",
+        nothing="All settings have their defaults; --all shows them.",
     )
 
 
@@ -165,8 +178,8 @@ def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) ->
     """Stop producers from sending to a broker; consumers still read its messages."""
     count = ask(nameserver, lambda clients: clients.admin.drain(broker))
     notes().print(
-        f"{broker} takes no new messages any more ({count} {plural(count, 'topic')}); producers stop within 30 s. "
-        f"cometmq cluster undrain {broker} takes it back.",
+        f"Broker {broker} accepts no new messages ({count} {plural(count, 'topic')}); producers stop sending to it "
+        f"within 30 s. To undo this: cometmq cluster undrain {broker}",
         markup=False,
     )
 
@@ -175,7 +188,8 @@ def undrain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) 
     """Let producers send to a drained broker again."""
     count = ask(nameserver, lambda clients: clients.admin.undrain(broker))
     notes().print(
-        f"{broker} takes messages again ({count} {plural(count, 'topic')}).", markup=False
+        f"Broker {broker} accepts messages again ({count} {plural(count, 'topic')}).",
+        markup=False,
     )
 
 

@@ -13,12 +13,12 @@ from cometmq.model.exit_status import ExitStatus
 if TYPE_CHECKING:
     from cometmq.client import Replica
 
-cluster = typer.Typer(help="Look at the brokers of a cluster.", no_args_is_help=True)
+cluster = typer.Typer(help="Show and change the brokers of a cluster.", no_args_is_help=True)
 
 
 @cluster.callback()
 def group() -> None:
-    """Look at the brokers of a cluster."""
+    """Show and change the brokers of a cluster."""
 
 
 class ReplicaLine(NamedTuple):
@@ -65,7 +65,10 @@ def replicas(
 
         lines = lines_of(await settled_replicas(clients.admin.replicas))
         print_lines(
-            ReplicaLine, lines, as_json=as_json, nothing="The nameserver knows no broker."
+            ReplicaLine,
+            lines,
+            as_json=as_json,
+            nothing="No broker is registered at the nameserver.",
         )
         return lines
 

@@ -33,11 +33,9 @@ _CLOSE_TIMEOUT_MS = 200
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Whose messages.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to consume.")],
     *,
-    group: Annotated[
-        str, typer.Option("--group", "-g", help="The consumer group to be a member of.")
-    ],
+    group: Annotated[str, typer.Option("--group", "-g", help="The consumer group to join.")],
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     start: Start = START_LATEST,
     tag: TagFilter = "*",

@@ -29,12 +29,14 @@ def sign_with(path: Path) -> None:
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
     if mode & 0o007:
-        raise SettingsError(f"{path} holds a secret, and others may read it: chmod 600")
+        raise SettingsError(
+            f"{path} contains a secret, but other users may read it; run chmod 600 {path}"
+        )
     top = read_yaml(content, str(path))
     values = {} if top is None else {name: node for _, name, node in top.pairs("the file")}
     for key, variable in _KEYS.items():
         text = values[key].text(key) if key in values else ""
         if not text and key != "securityToken":
-            raise SettingsError(f"{path} has no {key}")
+            raise SettingsError(f"{path} has no {key}; add it")
         if text:
             os.environ[variable] = text

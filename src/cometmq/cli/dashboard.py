@@ -29,47 +29,50 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="Where its users and its audit lie, for its owner alone.",
+        help="Folder for its users and its audit log; only its owner may read it.",
     ),
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free port.")]
 Host = Annotated[
     str,
-    typer.Option(help="Address to listen on; any but this machine's own needs a certificate."),
+    typer.Option(
+        help="Address to listen on. Any address except a loopback address needs a certificate."
+    ),
 ]
 HostNames = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="NAME", help="A name by which browsers reach it; several times if need be."
-    ),
+    typer.Option(metavar="NAME", help="Host name in the URL of browsers; may be repeated."),
 ]
 Certificate = Annotated[
-    Path | None, typer.Option("--tls-cert", metavar="FILE", help="PEM, for https.")
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate for HTTPS, PEM.")
 ]
 Key = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM.")]
 BehindProxy = Annotated[
-    bool, typer.Option("--behind-proxy", help="A proxy in front of it ends TLS.")
+    bool,
+    typer.Option(
+        "--behind-proxy", help="A reverse proxy in front of the dashboard terminates TLS."
+    ),
 ]
 Proxies = Annotated[
     list[str] | None,
     typer.Option(
         "--proxy",
         metavar="ADDRESS",
-        help="With --behind-proxy: from where the proxy connects, if not from this machine.",
+        help="With --behind-proxy: address from which the proxy connects. Default: this machine.",
     ),
 ]
 SampleSeconds = Annotated[
-    float, typer.Option(min=0.1, max=3600, help="Between two looks at the brokers.")
+    float, typer.Option(min=0.1, max=3600, help="Seconds between two samples of the brokers.")
 ]
 JobFolders = Annotated[
     list[Path] | None,
     typer.Option(
         "--jobs",
         metavar="FOLDER",
-        help="Where outputs of Spark's jobs lie; several times if need be.",
+        help="Folder with the output of Spark jobs; may be repeated.",
     ),
 ]
-UserName = Annotated[str, typer.Argument(metavar="NAME", help="Of the user.")]
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the user.")]
 
 
 @dashboard.callback()
@@ -141,14 +144,14 @@ def add_rows(where: Table, served: "Dashboard") -> None:
     if served.first_password is not None:
         if _goes_to_journal():
             path = served.write_first_password()
-            text = f"{served.first_user}, with the password in {path}; delete the file then"
+            text = f"{served.first_user}, with the password in {path}; then delete that file"
             where.add_row("first login", Text(text, overflow="fold"))
             return
         where.add_row(
             "first login", Text(f"{served.first_user}  {served.first_password}", style="bold")
         )
         where.add_row(
-            "", Text("shown this once; cometmq dashboard add-user makes others", style="dim")
+            "", Text("shown only once; add users with cometmq dashboard add-user", style="dim")
         )
 
 
@@ -170,7 +173,7 @@ def needs_extra() -> None:
     missing = [name for name in ("jinja2", "starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise SettingsError(
-            f"the dashboard needs {', '.join(missing)}: pip install 'cometmq[dashboard]'"
+            f"the dashboard needs {', '.join(missing)}; run pip install 'cometmq[dashboard]'"
         )
 
 
@@ -179,12 +182,17 @@ def add_user(
     name: UserName,
     *,
     is_admin: Annotated[
-        bool, typer.Option("--admin", help="May change things; without it a user only reads.")
+        bool,
+        typer.Option(
+            "--admin",
+            help="The user may make changes; without this option a user can only read.",
+        ),
     ] = False,
     from_stdin: Annotated[
         bool,
         typer.Option(
-            "--password-stdin", help="Read the password; else a random one is printed."
+            "--password-stdin",
+            help="Read the password from stdin. Default: print a random one.",
         ),
     ] = False,
     data: Data = FOLDER,
@@ -197,7 +205,9 @@ def add_user(
     _users(data).put(name, Role.ADMIN if is_admin else Role.READER, password)
     if not from_stdin:
         print(password)
-    notes().print(f"{name} {'may change things' if is_admin else 'reads'}.", markup=False)
+    notes().print(
+        f"User {name} {'may read and make changes' if is_admin else 'may read'}.", markup=False
+    )
 
 
 @dashboard.command("remove-user")

@@ -41,24 +41,45 @@ SHOWN_DEFAULT = 20
 _GC_THRESHOLD = 20_000
 _SORTED_MIN = 1_000  # Number of gathered letters above which all but the youngest are dropped.
 
-letters = typer.Typer(help="Dead letters: what groups gave up.", no_args_is_help=True)
+letters = typer.Typer(
+    help="Dead letters: messages that a group failed to consume in all attempts.",
+    no_args_is_help=True,
+)
 
 Sql = Annotated[
-    str, typer.Option("--sql", metavar="EXPRESSION", help="Only these: \"TAGS = 'paid'\".")
+    str,
+    typer.Option(
+        "--sql",
+        metavar="EXPRESSION",
+        help="Only those that match this SQL92 expression: \"TAGS = 'paid'\".",
+    ),
 ]
 Key = Annotated[str, typer.Option("--key", help="Only those with this key.")]
 Since = Annotated[
     str,
     typer.Option(
-        "--since", metavar="TIME", help="Only what died then or later: 2026-05-01T12:00."
+        "--since",
+        metavar="TIME",
+        help="Only those that became dead letters at or after this time: 2026-05-01T12:00.",
     ),
 ]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Only what died before.")]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOPIC", help="Send them to this topic. Default: the original topic of each."
+    ),
+]
+Until = Annotated[
+    str,
+    typer.Option(
+        "--until", metavar="TIME", help="Only those that became dead letters before this time."
+    ),
+]
 
 
 @letters.callback()
 def group() -> None:
-    """Dead letters: what groups gave up."""
+    """Dead letters: messages that a group failed to consume in all attempts."""
 
 
 class DeadLetterLine(NamedTuple):
@@ -124,7 +145,8 @@ def show(
     since: Since = "",
     until: Until = "",
     count_max: Annotated[
-        int, typer.Option("--max", min=1, metavar="COUNT", help="The youngest so many.")
+        int,
+        typer.Option("--max", min=1, metavar="COUNT", help="Show only so many, the newest."),
     ] = SHOWN_DEFAULT,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
@@ -151,7 +173,7 @@ def show(
             line.append(f"  from {visible(str(letter_json(letter)['origin']))}", style="dim")
             screen().print(line)
     if not found:
-        notes().print("[dim]No such dead letter.")
+        notes().print("[dim]No dead letter matches.")
         raise typer.Exit(ExitStatus.FOUND)
 
 
@@ -173,7 +195,7 @@ def stats(
         return await _counted(_read(clients, group, wanted))
 
     lines = ask(nameserver, work)
-    print_lines(DeadLetterStatsLine, lines, as_json=as_json, nothing="No such dead letter.")
+    print_lines(DeadLetterStatsLine, lines, as_json=as_json, nothing="No dead letter matches.")
 
 
 @letters.command()
@@ -184,13 +206,13 @@ def replay(
     key: Key = "",
     since: Since = "",
     until: Until = "",
-    to: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Else to where each came from.")
-    ] = None,
+    to: Target = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.1, metavar="COUNT", help="At most so many a second.")
+        float | None, typer.Option(min=0.1, metavar="COUNT", help="Maximum number per second.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only count them; send nothing.")
+    ] = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
@@ -223,7 +245,7 @@ def replay(
 def export_letters(
     group: GroupName,
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Else they are printed.")
+        Path | None, typer.Argument(metavar="FILE", help="File to write. Default: stdout.")
     ] = None,
     *,
     sql: Sql = "",
@@ -268,11 +290,11 @@ def purge(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     yes: Yes = False,
 ) -> None:
-    """Delete all dead letters of a group, and what is known of their replays."""
+    """Delete all dead letters of a group, and the records of their replays."""
     from cometmq.client.admin.dead_letters import DeadLetters
     from cometmq.client.admin.ledger_topic import LEDGER_PREFIX
 
-    confirm(f"Delete all dead letters of {group}?", yes=yes)
+    confirm(f"Delete all dead letters of group {group}?", yes=yes)
 
     async def work(clients: Clients) -> None:
         known = set(await clients.admin.topics())
@@ -285,7 +307,7 @@ def purge(
             await clients.admin.delete_topic(topic)
 
     ask(nameserver, work)
-    notes().print(f"{visible(group)} has no dead letters any more.", markup=False)
+    notes().print(f"The dead letters of group {visible(group)} are deleted.", markup=False)
 
 
 def _read(
@@ -373,8 +395,11 @@ def _print_replay(result: "ReplayResult", *, dry_run: bool) -> None:
     if not result.sent:
         say.print(f"[dim]Nothing {verb}.")
     for count, text in (
-        (result.before, "were sent by an earlier run"),
-        (result.homeless, "do not say where they came from: name a topic with --to"),
+        (result.before, f"{plural(result.before, 'was', 'were')} sent by an earlier run"),
+        (
+            result.homeless,
+            f"{plural(result.homeless, 'has', 'have')} no property with the original topic: name a topic with --to",
+        ),
         (result.failed, "failed"),
     ):
         if count:

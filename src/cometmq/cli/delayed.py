@@ -25,12 +25,12 @@ def delayed(
         str | None, typer.Option("--topic", help="Only messages for this topic.")
     ] = None,
     count_max: Annotated[
-        int, typer.Option("--max", min=1, metavar="COUNT", help="At most so many.")
+        int, typer.Option("--max", min=1, metavar="COUNT", help="Maximum number of messages.")
     ] = COUNT_DEFAULT,
     levels: Annotated[
         str | None,
         typer.Option(
-            "--levels", help="messageDelayLevel of all brokers; else each is asked for its own."
+            "--levels", help="messageDelayLevel of all brokers. Default: query each broker."
         ),
     ] = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
@@ -52,21 +52,22 @@ def delayed(
             ("due", "topic", "queue", "waits by", "id", "recall handle"), map(_row, found)
         )
     else:
-        notes().print("[dim]Nothing waits.")
+        notes().print("[dim]No delayed message waits.")
 
 
 def recall(
     handle: Annotated[
-        str, typer.Argument(metavar="HANDLE", help="Of `cometmq message delayed`.")
+        str,
+        typer.Argument(metavar="HANDLE", help="Recall handle, from `cometmq message delayed`."),
     ],
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Take back a message that waits for its time; the broker needs recallMessageEnable."""
+    """Recall a message that waits for its time; the broker needs recallMessageEnable."""
     from cometmq.client import Admin, ClientSettings
 
     with Admin(nameserver, settings=patient(ClientSettings)) as admin:
-        notes().print(f"[dim]Taken back: {admin.recall(handle)}")
+        notes().print(f"[dim]Recalled message {admin.recall(handle)}")
 
 
 def _find(nameserver: str, levels: str | None) -> "list[DelayedMessage]":

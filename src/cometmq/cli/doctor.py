@@ -20,12 +20,12 @@ _LAG_DEFAULT = 10_000
 def doctor(
     *,
     lag: Annotated[
-        int, typer.Option(min=0, metavar="COUNT", help="Messages that a group may lack.")
+        int, typer.Option(min=0, metavar="COUNT", help="Lag in messages that a group may have.")
     ] = _LAG_DEFAULT,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Look a cluster over, and say what is wrong and what to do; status 1 when something is bad."""
+    """Check a cluster, and show what is wrong and what to do; status 1 if something is bad."""
     found = ask(nameserver, lambda clients: clients.inspector.examine(lag_max=lag))
     if as_json:
         print_json([each._asdict() for each in found])
@@ -43,4 +43,4 @@ def _print(found: Sequence["Symptom"]) -> None:
         page.print(visible(f"{each.check} {each.subject}: {each.text}"), markup=False)
         page.print(f"     {visible(each.advice)}", style="dim", markup=False)
     if not found:
-        notes().print("[green]All is well.")
+        notes().print("[green]No problem found.")

@@ -30,7 +30,8 @@ def expired(
     *,
     config: Config = None,
     hours: Annotated[
-        int | None, typer.Option(min=1, help="In place of fileReservedTime (72).")
+        int | None,
+        typer.Option(min=1, help="Hours to keep files, instead of fileReservedTime (72)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +64,7 @@ def expired(
             f"{len(files)} {plural(len(files), 'file')}, {total:,} bytes; nothing was deleted."
         )
     else:
-        notes().print("Nothing would be deleted.")
+        notes().print("No file would be deleted.")
 
 
 def _settings(root: str, config: str | None) -> "StoreSettings":

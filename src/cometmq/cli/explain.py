@@ -24,30 +24,40 @@ if TYPE_CHECKING:
 
 _MARKS = {True: "yes", False: "NO", None: "?"}
 
-transactions = typer.Typer(help="Transactions that nobody ended.", no_args_is_help=True)
+transactions = typer.Typer(
+    help="Transactions without a commit or rollback.", no_args_is_help=True
+)
 
 
 @transactions.callback()
 def group() -> None:
-    """Transactions that nobody ended."""
+    """Transactions without a commit or rollback."""
 
 
 def explain(
     message_id: Annotated[
-        str, typer.Argument(metavar="MESSAGE_ID", help="Its producer's id, or the offset id.")
+        str,
+        typer.Argument(
+            metavar="MESSAGE_ID", help="The message id of its producer, or the offset id."
+        ),
     ],
     *,
-    group: Annotated[str, typer.Option("--group", "-g", help="Who should have consumed it.")],
+    group: Annotated[
+        str,
+        typer.Option("--group", "-g", help="The consumer group that should have consumed it."),
+    ],
     topic: Annotated[
         str | None,
         typer.Option(
-            "--topic", "-t", help="Of the message; else what the group's members want."
+            "--topic",
+            "-t",
+            help="Topic of the message. Default: the topics to which the group subscribes.",
         ),
     ] = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Say why a group has not consumed a message; status 1 when something is in its way, or no such message is found."""
+    """Explain why a group has not consumed a message; status 1 if something blocks it, or the message is not found."""
     from cometmq.client import ClientSettings, Inspector
 
     with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
@@ -79,12 +89,12 @@ def _explanation_json(found: "Explanation") -> dict[str, object]:
 def conflicts(
     *,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Of this group; else of all.")
+        str | None, typer.Option("--group", "-g", help="Only this group. Default: all groups.")
     ] = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show groups whose members contradict each other, by subscription or client id; status 1 when some do."""
+    """Show groups whose members have different subscriptions or the same client id; status 1 if there are any."""
     from dataclasses import asdict
 
     from cometmq.client import ClientSettings, Inspector
@@ -103,7 +113,7 @@ def conflicts(
     elif rows:
         print_table(("group", "conflict", "members", "say"), rows)
     else:
-        notes().print("[dim]No group's members contradict each other.")
+        notes().print("[dim]The members of every group have the same subscriptions.")
     if found:
         raise typer.Exit(ExitStatus.FOUND)
 
@@ -139,20 +149,24 @@ def discarded(
             screen().print(message.offset_message_id, end=" ")
             print_message(message, as_json=False)
     if not found:
-        notes().print("[dim]None was discarded.")
+        notes().print("[dim]No transaction was discarded.")
 
 
 @transactions.command()
 def resume(
     offset_id: Annotated[
-        str, typer.Argument(metavar="OFFSET_ID", help="As `transactions discarded` shows it.")
+        str,
+        typer.Argument(
+            metavar="OFFSET_ID",
+            help="Offset id of the half message, from `cometmq transactions discarded`.",
+        ),
     ],
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Have a discarded half message checked again, from the first check."""
+    """Let the broker check a discarded half message again, from the first check."""
     from cometmq.client import ClientSettings, Inspector
 
     with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
         inspector.resume_transaction(offset_id)
-    notes().print(f"[dim]{visible(offset_id)} will be checked again.")
+    notes().print(f"[dim]The broker will check transaction {visible(offset_id)} again.")

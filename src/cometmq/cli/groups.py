@@ -35,12 +35,12 @@ from cometmq.model.names import dead_letter_topic, is_system_group, retry_topic
 if TYPE_CHECKING:
     from cometmq.client import GroupState, RunningState
 
-groups = typer.Typer(help="Look at consumer groups, and change them.", no_args_is_help=True)
+groups = typer.Typer(help="Show and change consumer groups.", no_args_is_help=True)
 
 
 @groups.callback()
 def group() -> None:
-    """Look at consumer groups, and change them."""
+    """Show and change consumer groups."""
 
 
 class GroupLine(NamedTuple):
@@ -105,35 +105,43 @@ class MemberLine(NamedTuple):
     version: int
 
 
-Enabled = Annotated[bool | None, typer.Option("--consume/--no-consume", help="May it consume?")]
+Enabled = Annotated[
+    bool | None, typer.Option("--consume/--no-consume", help="Whether the group may consume.")
+]
 Broadcast = Annotated[
-    bool | None, typer.Option("--broadcast/--no-broadcast", help="May members broadcast?")
+    bool | None,
+    typer.Option("--broadcast/--no-broadcast", help="Whether members may broadcast."),
 ]
 Orderly = Annotated[
-    bool | None, typer.Option("--orderly/--no-orderly", help="Is it popped in order? (5.x)")
+    bool | None,
+    typer.Option("--orderly/--no-orderly", help="Whether messages are popped in order (5.x)."),
 ]
 RetryQueues = Annotated[
     int | None,
     typer.Option(
         "--retry-queues",
         min=0,
-        help="Queues of its retry topic; 0: a refused message is a dead letter at once.",
+        help="Number of queues of its retry topic; 0: a failed message becomes a dead letter at once.",
     ),
 ]
 RetryMax = Annotated[
     int | None,
-    typer.Option("--retry-max", min=-1, help="Tries before a message is a dead letter."),
+    typer.Option(
+        "--retry-max", min=-1, help="Attempts before a message becomes a dead letter."
+    ),
 ]
 Timeout = Annotated[
     int | None,
-    typer.Option("--timeout", min=1, metavar="MINUTES", help="What a message may take."),
+    typer.Option(
+        "--timeout", min=1, metavar="MINUTES", help="Time limit for consuming a message."
+    ),
 ]
 
 
 @groups.command("list")
 def list_groups(
     *,
-    all_: Annotated[bool, typer.Option("--all", help="The system's own, too.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Also list system groups.")] = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
     watch: Watch = False,
@@ -148,7 +156,7 @@ def list_groups(
             GroupLine,
             lines,
             as_json=as_json,
-            nothing="No group yet. The first member of one makes it.",
+            nothing="There are no consumer groups. The first member of a group creates it.",
         )
         return note_absent(chain(missing, *(each.absent for each in states)))
 
@@ -160,10 +168,10 @@ def show(
     group: GroupName,
     *,
     running: Annotated[
-        bool, typer.Option("--running", help="What its members say of themselves, too.")
+        bool, typer.Option("--running", help="Also show the running state of its members.")
     ] = False,
     threads: Annotated[
-        bool, typer.Option("--threads", help="And what the threads of each do.")
+        bool, typer.Option("--threads", help="Also show the thread stacks of each member.")
     ] = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
@@ -211,9 +219,10 @@ def create(
 
     if not ask(nameserver, work):
         raise typer.BadParameter(
-            f"{visible(group)} is there; cometmq group set changes it", param_hint="GROUP"
+            f"group {visible(group)} exists; cometmq group set changes it",
+            param_hint="GROUP",
         )
-    notes().print(f"{visible(group)} is there at every broker.", markup=False)
+    notes().print(f"Group {visible(group)} is created at every broker.", markup=False)
 
 
 @groups.command("set")
@@ -231,14 +240,14 @@ def change(
     """Change some settings of a group at every broker that has it; the others stay."""
     changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
     if not changes:
-        raise typer.BadParameter("say what is to change", param_hint="set")
+        raise typer.BadParameter("name at least one option to change", param_hint="set")
 
     async def work(clients: Clients) -> list[str]:
         await clients.inspector.group(group)  # A misspelt group is an error.
         return sorted(await clients.admin.change_group(group, changes))
 
     changed = ask(nameserver, work)
-    notes().print(f"{visible(group)} is changed at {', '.join(changed)}.", markup=False)
+    notes().print(f"Group {visible(group)} is changed at {', '.join(changed)}.", markup=False)
 
 
 @groups.command()
@@ -246,16 +255,19 @@ def delete(
     group: GroupName,
     *,
     keep_offsets: Annotated[
-        bool, typer.Option("--keep-offsets", help="A group of that name goes on there.")
+        bool,
+        typer.Option(
+            "--keep-offsets", help="Keep its offsets; a new group of this name continues there."
+        ),
     ] = False,
     topics: Annotated[
-        bool, typer.Option("--topics", help="Its retries and dead letters go, too.")
+        bool, typer.Option("--topics", help="Also delete its retry topic and its dead letters.")
     ] = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     yes: Yes = False,
 ) -> None:
     """Delete a group at every broker, with its offsets."""
-    more = "" if keep_offsets else " and where it stands"
+    more = "" if keep_offsets else " and its offsets"
     more += ", its retries and its dead letters" if topics else ""
     confirm(f"Delete {group}{more}?", yes=yes)
 
@@ -269,7 +281,7 @@ def delete(
             await clients.admin.delete_topic(topic)
 
     ask(nameserver, work)
-    notes().print(f"{visible(group)} is deleted.", markup=False)
+    notes().print(f"Group {visible(group)} is deleted.", markup=False)
 
 
 def _changes(

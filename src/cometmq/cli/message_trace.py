@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cometmq.codec.trace import Trace
 
 MessageId = Annotated[
-    str, typer.Argument(metavar="MESSAGE_ID", help="The id that its producer gave it.")
+    str, typer.Argument(metavar="MESSAGE_ID", help="Message id of the producer.")
 ]
 
 
@@ -27,12 +27,12 @@ def trace(
     message_id: MessageId,
     *,
     trace_topic: Annotated[
-        str, typer.Option("--trace-topic", metavar="TOPIC", help="Where traces are.")
+        str, typer.Option("--trace-topic", metavar="TOPIC", help="The topic with the traces.")
     ] = TRACE_TOPIC,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show the way of a message as a tree: its send, and each call of a listener; status 1 without traces."""
+    """Show the path of a message as a tree: its send, and each call of a listener; status 1 without traces."""
     from cometmq.client.admin.message_traces import MessageTraces
     from cometmq.model.errors import TopicNotFound
 
@@ -51,7 +51,8 @@ def trace(
         _print_tree(message_id, found)
     if not found:
         notes().print(
-            "[dim]No trace of it. Do its producer and its consumers trace (trace=True), and do brokers take traces (traceTopicEnable=true)?"
+            "[dim]There is no trace of this message. Check that its producer and consumers have tracing on "
+            "(trace=True), and the brokers a trace topic (traceTopicEnable=true)."
         )
         raise typer.Exit(ExitStatus.FOUND)
 
@@ -65,7 +66,7 @@ def resend(
         typer.Option(
             "--group",
             "-g",
-            help="Have a member of this group consume it now; nobody else gets it.",
+            help="Let a member of this group consume it now; no other group gets it.",
             autocompletion=complete.groups,
         ),
     ] = None,
@@ -84,7 +85,7 @@ def resend(
 
     said = ask(nameserver, work)
     if said is None:
-        notes().print("[dim]No such message.")
+        notes().print("[dim]No message matches.")
         raise typer.Exit(ExitStatus.FOUND)
     if as_json:
         print_json(said)
@@ -117,7 +118,7 @@ async def _consume(clients: Clients, message: "StoredMessage", group: str) -> di
 
     members = (await clients.inspector.group(group)).members
     if not members:
-        nobody = f"nobody is in {group}"
+        nobody = f"group {group} has no connected member"
         return {"ok": False, "how": nobody, "id": message.message_id, "remark": None}
     address = await clients.instance.nameserver_api.member(message.queue.broker_name)
     outcome = await BrokerApi(clients.instance).consume_directly(
@@ -164,7 +165,7 @@ def _print_tree(message_id: str, records: "Sequence[Trace]") -> None:
             parent = groups.get(record.group)
             if parent is None:
                 parent = groups[record.group] = root.add(Text(visible(f"group {record.group}")))
-            words = f"{when} call, try {record.tries + 1}"
+            words = f"{when} call, attempt {record.tries + 1}"
             calls[record.request_id] = parent.add(Text(visible(words)))
         elif record.kind is TraceKind.SUB_AFTER:
             parent = calls.get(record.request_id, root)

@@ -22,46 +22,56 @@ if TYPE_CHECKING:
 
 COUNT_DEFAULT = 32
 
-messages = typer.Typer(help="Look messages up.", no_args_is_help=True)
+messages = typer.Typer(help="Find messages and what happened to them.", no_args_is_help=True)
 
 Found = list[StoredMessage]
 T = TypeVar("T")
 
+MessageId = Annotated[
+    str | None,
+    typer.Option(
+        "--id", help="The message with this id: the producer's message id, or the offset id."
+    ),
+]
+StoreTime = Annotated[
+    str | None,
+    typer.Option(
+        "--time", help="The first messages stored at or after this time: 2026-05-01T12:00."
+    ),
+]
+
 
 @messages.callback()
 def group() -> None:
-    """Look messages up."""
+    """Find messages and what happened to them."""
 
 
 @messages.command()
 def find(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Of the messages.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the messages.")],
     *,
     key: Annotated[
-        str | None, typer.Option("--key", help="With this key, from the index.")
+        str | None, typer.Option("--key", help="Messages with this key, from the index.")
     ] = None,
-    id_: Annotated[
-        str | None, typer.Option("--id", help="With this id: its producer's, or the offset id.")
-    ] = None,
+    id_: MessageId = None,
     offset: Annotated[
-        int | None, typer.Option("--offset", min=0, help="At this offset of its queue.")
+        int | None,
+        typer.Option("--offset", min=0, help="The message at this offset of a queue."),
     ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option("--time", help="The first ones stored then or later: 2026-05-01T12:00."),
-    ] = None,
+    time: StoreTime = None,
     queue: Annotated[
-        int | None, typer.Option("--queue", min=0, help="In this queue; else in all.")
+        int | None,
+        typer.Option("--queue", min=0, help="Only in this queue. Default: all queues."),
     ] = None,
     count_max: Annotated[
-        int, typer.Option("--max", min=1, metavar="COUNT", help="At most so many.")
+        int, typer.Option("--max", min=1, metavar="COUNT", help="Maximum number of messages.")
     ] = COUNT_DEFAULT,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Find messages by one of --key, --id, --offset and --time."""
     if sum(option is not None for option in (key, id_, offset, time)) != 1:
-        text = "say one of --key, --id, --offset and --time"
+        text = "give exactly one of --key, --id, --offset and --time"
         raise typer.BadParameter(text, param_hint="find")
     places = _Places(topic, queue, count_max)
     if key is not None:
@@ -96,7 +106,7 @@ def _show(found: Found, nameserver: str | None, *, as_json: bool) -> None:
                 line.append("  of a deleted topic", style="red") if is_dead else line
             )
     if not found:
-        notes().print("[dim]No such message.")
+        notes().print("[dim]No message matches.")
         raise typer.Exit(ExitStatus.FOUND)
 
 

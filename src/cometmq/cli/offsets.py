@@ -38,15 +38,18 @@ if TYPE_CHECKING:
 
 _FILE_SIZE_MAX = 64 << 20
 
-offsets = typer.Typer(help="See and move where consumer groups stand.", no_args_is_help=True)
+offsets = typer.Typer(help="Show and reset offsets of consumer groups.", no_args_is_help=True)
 
 Wanted = dict["MessageQueue", int]
 To = Annotated[
     str | None,
-    typer.Option(metavar="PLACE", help="earliest, latest, or a time: 2026-05-01T12:00."),
+    typer.Option(
+        metavar="PLACE",
+        help="New position: earliest, latest, or a time such as 2026-05-01T12:00.",
+    ),
 ]
 ToOffset = Annotated[
-    int | None, typer.Option(min=0, help="This offset, in the queues that are named.")
+    int | None, typer.Option(min=0, help="New offset, for the queues given with --queue.")
 ]
 Queues = Annotated[
     list[int] | None, typer.Option(min=0, help="Only this queue; may be repeated.")
@@ -54,12 +57,12 @@ Queues = Annotated[
 AtBroker = Annotated[
     str | None, typer.Option(help="Only at this broker.", autocompletion=complete.brokers)
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the moves, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the new offsets.")]
 
 
 @offsets.callback()
 def group() -> None:
-    """See and move where consumer groups stand."""
+    """Show and reset offsets of consumer groups."""
 
 
 class OffsetLine(NamedTuple):
@@ -94,7 +97,7 @@ def show_offsets(
         str | None,
         typer.Argument(
             metavar="GROUP",
-            help="The consumer group; else all.",
+            help="The consumer group. Default: all groups.",
             autocompletion=complete.groups,
         ),
     ] = None,
@@ -125,7 +128,7 @@ def show_offsets(
             for state in states
             for line in progress_lines(state, topic)
         ]
-        print_lines(OffsetLine, lines, as_json=as_json, nothing="No offset is stored.")
+        print_lines(OffsetLine, lines, as_json=as_json, nothing="No offsets are committed.")
         return note_absent(chain(missing, *(each.absent for each in states)))
 
     exit_if_partial(ask_again(nameserver, look, is_watched=watch))
@@ -181,7 +184,7 @@ def reset(
 ) -> None:
     """Move the offsets of a group in a topic; its members continue there."""
     if (to is None) == (to_offset is None):
-        raise typer.BadParameter("say one of --to and --to-offset", param_hint="reset")
+        raise typer.BadParameter("give exactly one of --to and --to-offset", param_hint="reset")
     time_ms = None if to is None else read_place(to)
     is_partly = bool(queue) or broker is not None or to_offset is not None
 
@@ -232,7 +235,9 @@ def copy(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="TO", help="Who is to stand there.", autocompletion=complete.groups
+            metavar="TO",
+            help="The group that gets the offsets.",
+            autocompletion=complete.groups,
         ),
     ],
     *,
@@ -255,7 +260,7 @@ def copy(
 def export_offsets(
     group: GroupName,
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Else it is printed.")
+        Path | None, typer.Argument(metavar="FILE", help="File to write. Default: stdout.")
     ] = None,
     *,
     topic: TopicOption = None,
@@ -273,19 +278,23 @@ def export_offsets(
         typer.echo(content, nl=False)
         return
     file.write_bytes(content)
-    notes().print(f"{visible(str(file))} has where {visible(group)} stands.", markup=False)
+    notes().print(
+        f"The offsets of group {visible(group)} are in {visible(str(file))}.", markup=False
+    )
 
 
 @offsets.command("import")
 def import_offsets(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Of `offset export`.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A file that `cometmq offset export` wrote.")
+    ],
     *,
     group: Annotated[
         str | None,
         typer.Option(
             "--group",
             "-g",
-            help="Who is to stand there; else whose it was.",
+            help="The group that gets the offsets. Default: the exported group.",
             autocompletion=complete.groups,
         ),
     ] = None,
@@ -297,7 +306,7 @@ def import_offsets(
     """Set the offsets of a group to those of an export."""
     if file.stat().st_size > _FILE_SIZE_MAX:
         raise SettingsError(
-            f"{file} has more than {_FILE_SIZE_MAX} bytes: no export of offsets"
+            f"{file} is not an export of offsets: it has more than {_FILE_SIZE_MAX} bytes"
         )
     whose, wanted = read_export(file.read_bytes(), str(file))
     target = group or whose
@@ -333,7 +342,9 @@ async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
         if each.is_committed and (topic is not None or not is_retry_topic(queue.topic))
     }
     if not found:
-        raise typer.BadParameter(f"{visible(group)} has no offsets there", param_hint="GROUP")
+        raise typer.BadParameter(
+            f"group {visible(group)} has no committed offsets of this topic", param_hint="GROUP"
+        )
     return found
 
 
@@ -351,13 +362,15 @@ def _move(
 
     wanted, lines = ask(nameserver, look)
     if not lines:
-        raise typer.BadParameter("there is no such queue, or no such broker of the topic")
+        raise typer.BadParameter(
+            "the topic has no such queue or broker; cometmq topic queues shows them"
+        )
     print_lines(MoveLine, lines, as_json=as_json, nothing="")
     if dry_run:
         return
     confirm(said_of(move.group, lines), yes=yes)
     ask(nameserver, lambda clients: move.do(clients, wanted))
-    notes().print(f"{visible(move.group)} goes on there.", markup=False)
+    notes().print(f"Group {visible(move.group)} continues at these offsets.", markup=False)
 
 
 def move_lines(
@@ -378,7 +391,7 @@ def said_of(group: str, lines: list[MoveLine]) -> str:
     """Return the confirmation question before offsets are moved."""
     moves = [line.moves or 0 for line in lines]
     passed, again = sum(max(each, 0) for each in moves), -sum(min(each, 0) for each in moves)
-    return f"Move {group}: {passed} {plural(passed, 'message is', 'messages are')} passed over, {again} {plural(again, 'is', 'are')} consumed again?"
+    return f"Reset group {group}? It skips {passed} {plural(passed, 'message')} and consumes {again} {plural(again, 'message')} again."
 
 
 def export_json(
@@ -418,4 +431,4 @@ def read_export(content: bytes, name: str) -> tuple[str, Wanted]:
             found[queue] = part.int64("offset")
         return top.text("group"), found
     except CodecError as error:
-        raise SettingsError(f"no export of offsets: {error}") from None
+        raise SettingsError(f"this is not an export of offsets: {error}") from None

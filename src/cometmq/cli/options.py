@@ -7,6 +7,7 @@ import typer
 
 from cometmq.cli import complete
 from cometmq.cli.visible import visible
+from cometmq.model.text import in_quotes
 
 NAMESERVER_DEFAULT = "127.0.0.1:9876"
 START_EARLIEST = "earliest"
@@ -19,23 +20,28 @@ Nameserver = Annotated[
         "-n",
         envvar="NAMESRV_ADDR",
         metavar="HOST:PORT",
-        help="Where the nameservers are; several with ';' between.",
+        help="Nameserver addresses, separated by ';'.",
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON, for programs; nothing else on stdout.")
+    bool, typer.Option("--json", help="Print JSON for programs; stdout has nothing else.")
 ]
-Watch = Annotated[bool, typer.Option("--watch", help="Again every 2 s, until Ctrl-C.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Repeat every 2 s until Ctrl-C.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 BrokerName = Annotated[
     str,
-    typer.Argument(metavar="BROKER", help="Its name.", autocompletion=complete.brokers),
+    typer.Argument(
+        metavar="BROKER", help="The name of the broker.", autocompletion=complete.brokers
+    ),
 ]
 BrokerId = Annotated[
-    int, typer.Option("--id", min=0, help="Of its group's members: 0 is the master.")
+    int, typer.Option("--id", min=0, help="Broker id within its broker group; 0 is the master.")
 ]
 TopicName = Annotated[
-    str, typer.Argument(metavar="TOPIC", help="Its name.", autocompletion=complete.topics)
+    str,
+    typer.Argument(
+        metavar="TOPIC", help="The name of the topic.", autocompletion=complete.topics
+    ),
 ]
 GroupName = Annotated[
     str,
@@ -43,7 +49,7 @@ GroupName = Annotated[
 ]
 TopicOption = Annotated[
     str | None,
-    typer.Option("--topic", "-t", help="Only of this topic.", autocompletion=complete.topics),
+    typer.Option("--topic", "-t", help="Only this topic.", autocompletion=complete.topics),
 ]
 TagFilter = Annotated[
     str,
@@ -53,12 +59,14 @@ TagFilter = Annotated[
 ]
 CountMax = Annotated[
     int | None,
-    typer.Option("--max", min=1, metavar="COUNT", help="End after so many messages."),
+    typer.Option("--max", min=1, metavar="COUNT", help="Stop after so many messages."),
 ]
 Start = Annotated[
     str,
     typer.Option(
-        "--from", metavar="PLACE", help="earliest, latest, or a time like 2026-05-01T12:00."
+        "--from",
+        metavar="PLACE",
+        help="Where to start: earliest, latest, or a time such as 2026-05-01T12:00.",
     ),
 ]
 
@@ -83,7 +91,9 @@ def read_pairs(pairs: list[str], *, option: str) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise typer.BadParameter(f"{pair!r}: write name=value", param_hint=option)
+            raise typer.BadParameter(
+                f"{in_quotes(pair)} is not a pair; write name=value", param_hint=option
+            )
         values[name] = value
     return values
 
@@ -123,6 +133,6 @@ def read_time(text: str, *, option: str, also: str = "") -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r}: write {also}a time like 2026-05-01T12:00, or ms since 1970",
+            f"{in_quotes(text)} is not valid; write {also}a time such as 2026-05-01T12:00, or ms since 1970",
             param_hint=option,
         ) from None

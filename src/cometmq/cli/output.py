@@ -137,7 +137,7 @@ def note_absent(absent: "Iterable[AbsentBroker]") -> bool:
     """Print each broker whose data is missing in a list to stderr; return whether there is one."""
     found = sorted({each.name: each for each in absent}.values())
     for each in found:
-        notes().print(f"without {visible(str(each))}", style="bold red", markup=False)
+        notes().print(f"incomplete: {visible(str(each))}", style="bold red", markup=False)
     return bool(found)
 
 

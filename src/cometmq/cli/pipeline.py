@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from cometmq.cli.output import notes, print_error, print_json, print_table, screen
+from cometmq.model.text import in_quotes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +38,7 @@ _GATEWAY = "PYSPARK_GATEWAY_PORT"  # Set by spark-submit: the port of its JVM.
 
 
 def pipeline(context: typer.Context) -> None:
-    """Messages in bulk, on Spark: statistics, replays, tables, mirrors, archives."""
+    """Process many messages with Spark: statistics, replays, tables, mirrors, archives."""
     main(context.args)
 
 
@@ -54,8 +55,8 @@ def application(word: str = "") -> typer.Typer:
     from cometmq.spark.jobs.catalogue import jobs_of
 
     app = _group(
-        "Messages in bulk, on Spark. Exit status: 0, 1 findings, 2 usage, 3 failed. There is no --timeout: a job tries "
-        "brokers that are away again, for 30 s where it reads and for 2 minutes where it sends."
+        "Process many messages with Spark. Exit status: 0 success, 1 findings, 2 wrong usage, 3 failure. There is no "
+        "--timeout: a job retries unreachable brokers, for 30 s when it reads and for 2 minutes when it sends."
     )
     families: dict[str, typer.Typer] = {}
     for job in jobs_of(word):
@@ -128,26 +129,26 @@ def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
 _EVERYWHERE = (
     _keyword(
         "master",
-        Annotated[str, typer.Option(help="Where it runs: local[2], spark://host:7077, yarn …")],
+        Annotated[str, typer.Option(help="Spark master: local[2], spark://host:7077, yarn …")],
         MASTER_DEFAULT,
     ),
     _keyword(
         "conf",
         Annotated[
-            list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark.")
+            list[str] | None,
+            typer.Option(metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
         ],
         None,
     ),
     _keyword(
         "log",
         Annotated[
-            Path,
-            typer.Option(help="A file for what Spark itself writes, its traces of errors too."),
+            Path, typer.Option(help="File for the log of Spark, with stack traces of errors.")
         ],
         Path(os.devnull),
     ),
     _keyword(
-        "json", Annotated[bool, typer.Option("--json", help="The report as JSON.")], False
+        "json", Annotated[bool, typer.Option("--json", help="Print the report as JSON.")], False
     ),
 )
 
@@ -157,7 +158,9 @@ def _pairs(texts: list[str] | None) -> dict[str, str]:
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{text!r}: write key=value", param_hint="--conf")
+            raise typer.BadParameter(
+                f"{in_quotes(text)} is not a setting; write key=value", param_hint="--conf"
+            )
         pairs[name] = value
     return pairs
 
@@ -174,8 +177,8 @@ def _spark(
 
     if master.startswith("sc://"):
         raise SettingsError(
-            f"--master {master}: a command has a driver of its own; over Spark Connect call the job from Python "
-            "with your session, or say local[*] or spark://host:7077"
+            f"--master {master}: a command cannot use Spark Connect, because it has its own driver; call the job "
+            "from Python with your session, or use local[*] or spark://host:7077"
         )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local") and _GATEWAY not in os.environ:
@@ -238,7 +241,7 @@ def _statuses() -> Iterator[None]:
     except typer.Exit:
         raise
     except KeyboardInterrupt:
-        print_error("interrupted; the same command goes on where it was")
+        print_error("interrupted; run the same command again to continue")
         raise typer.Exit(ExitStatus.FAILED) from None
     except Exception:  # noqa: BLE001  A bug: 1, Python's status for it, would mean findings.
         traceback.print_exc()

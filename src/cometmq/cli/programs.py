@@ -27,10 +27,12 @@ BROKER_PORT = 10911
 
 Conf = Annotated[
     str | None,
-    typer.Option("-c", "--config", metavar="FILE", help="RocketMQ's own file, as it is."),
+    typer.Option(
+        "-c", "--config", metavar="FILE", help="Configuration file in RocketMQ's format."
+    ),
 ]
 PrintsSettings = Annotated[
-    bool, typer.Option("-p", "--print", help="Print all settings in force, and end.")
+    bool, typer.Option("-p", "--print", help="Print all effective settings and exit.")
 ]
 # Every setting is also a flag, parsed by the programs.
 SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -39,19 +41,19 @@ SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 def up(
     *,
     data: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where messages are kept.")
+        Path, typer.Option(metavar="FOLDER", help="Folder for the messages.")
     ] = Path("cometmq-data"),
     nameserver_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free port.")
     ] = NAMESERVER_PORT,
     broker_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free port.")
     ] = BROKER_PORT,
     dashboard_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0: a free port.")
     ] = DASHBOARD_PORT,
     has_dashboard: Annotated[
-        bool, typer.Option("--dashboard/--no-dashboard", help="Pages for a browser, too.")
+        bool, typer.Option("--dashboard/--no-dashboard", help="Also start the dashboard.")
     ] = True,
 ) -> None:
     """Run nameserver, broker and dashboard in one process, for this machine."""
@@ -64,7 +66,7 @@ def up(
     set_up_log(logging.WARNING, "%(levelname)s %(name)s: %(message)s")
     cluster = AsyncEmbedded(data, nameserver_port=nameserver_port, broker_port=broker_port)
     run(until_stopped(_stay_up(cluster, dashboard_port if has_dashboard else None)))
-    notes().print(f"Ended in order; messages stay in {data}.")
+    notes().print(f"Stopped cleanly; the messages are in {data}.")
 
 
 def nameserver(
@@ -72,7 +74,7 @@ def nameserver(
 ) -> None:
     """Run a nameserver.
 
-    Every setting is a flag, too: --listen-port 0 is listenPort=0.
+    Every setting is also a flag: --listen-port 0 means listenPort=0.
     """
     from cometmq.nameserver.program import run_nameserver
 
@@ -85,13 +87,18 @@ def broker(
     conf: Conf = None,
     nameservers: Annotated[
         str | None,
-        typer.Option("--nameserver", "-n", metavar="HOST:PORT", help="As namesrvAddr=."),
+        typer.Option(
+            "--nameserver",
+            "-n",
+            metavar="HOST:PORT",
+            help="Nameserver addresses, like the setting namesrvAddr.",
+        ),
     ] = None,
     prints_settings: PrintsSettings = False,
 ) -> None:
     """Run a broker.
 
-    Every setting is a flag, too: --listen-port 0 is listenPort=0.
+    Every setting is also a flag: --listen-port 0 means listenPort=0.
     """
     from cometmq.broker.__main__ import main
 
@@ -110,7 +117,7 @@ async def _stay_up(cluster: "AsyncEmbedded", dashboard_port: int | None) -> None
                 served = await stack.enter_async_context(_dashboard(cluster, dashboard_port))
             except (NetError, SettingsError) as error:
                 # The user asked for the cluster; without the dashboard it is still useful.
-                why_not = f"No dashboard: {error}"
+                why_not = f"The dashboard could not start: {error}"
         notes().print(_welcome(cluster, served))
         if why_not:
             notes().print(why_not, style="yellow", markup=False)
@@ -146,7 +153,7 @@ def _welcome(cluster: "AsyncEmbedded", served: "Dashboard | None") -> Panel:
         "\nIn another terminal:\n",
         (f'  cometmq send greetings "Hello" --tag first{option}\n', "green"),
         (f"  cometmq tail greetings --from earliest{option}\n\n", "green"),
-        ("Ctrl-C ends it in order.", "dim"),
+        ("Ctrl-C stops everything cleanly.", "dim"),
     )
     page = Table.grid()
     page.add_row(where)

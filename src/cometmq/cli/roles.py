@@ -20,20 +20,22 @@ if TYPE_CHECKING:
 
 SlaveId = Annotated[
     int | None,
-    typer.Option("--id", min=1, help="Of the slave; without it that with the largest offset."),
+    typer.Option(
+        "--id", min=1, help="Broker id of the slave. Default: the one with the largest offset."
+    ),
 ]
 NewRole = Annotated[
     str | None,
     typer.Option(
         "--role",
         metavar="ROLE",
-        help="SYNC_MASTER or ASYNC_MASTER; without it that of the master, if it answers.",
+        help="SYNC_MASTER or ASYNC_MASTER. Default: the role of the master, if it answers.",
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Also if something speaks against it; it is shown.")
+    bool, typer.Option("--force", help="Promote despite the obstacles, which are shown.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what it would do.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 
 
 def promote(
@@ -48,7 +50,7 @@ def promote(
 ) -> None:
     """Make a running slave the master; a master that answers hands over everything and becomes a slave.
 
-    It first shows what is lost: nothing if the master answers. Status 1 if something speaks against it.
+    It first shows what is lost: nothing if the master answers. Status 1 if there is an obstacle.
     """
     if role not in (None, "SYNC_MASTER", "ASYNC_MASTER"):
         raise typer.BadParameter("write SYNC_MASTER or ASYNC_MASTER", param_hint="--role")
@@ -58,7 +60,9 @@ def promote(
     )
     _show(plan)
     if plan.obstacles and not force:
-        notes().print("Nothing was done; --force does it all the same.", markup=False)
+        notes().print(
+            "Nothing was changed; --force promotes the slave despite this.", markup=False
+        )
         raise typer.Exit(ExitStatus.FOUND)
     if dry_run:
         return
@@ -80,7 +84,7 @@ def _show(plan: "Promotion") -> None:
     )
     if plan.is_master_told:
         console.print(
-            f"{plan.master} takes no messages until it has handed over everything, and becomes its slave. Nothing is lost.",
+            f"{plan.master} accepts no messages until it has handed over everything, and becomes its slave. Nothing is lost.",
             markup=False,
         )
     for sentence in (*plan.losses, *plan.obstacles):
@@ -95,7 +99,7 @@ def demote(
         typer.Option(
             "--address",
             metavar="HOST:PORT",
-            help="Of a master that lost its name to another; without it the registered one.",
+            help="Address of a master that another one replaced at the nameserver. Default: the registered master.",
         ),
     ] = None,
     successor: Annotated[
@@ -107,8 +111,8 @@ def demote(
     yes: Yes = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Make a running master a slave; until a slave is promoted, its group takes no messages."""
-    confirm(f"Make the master of {broker} a slave, so that it takes no messages?", yes=yes)
+    """Make a running master a slave; until a slave is promoted, its group accepts no messages."""
+    confirm(f"Make the master of {broker} a slave, so that it accepts no messages?", yes=yes)
     number = ask(
         nameserver,
         lambda clients: clients.admin.demote(broker, address=address, successor=successor),

@@ -29,20 +29,29 @@ _GROUP_COUNT = 4096
 
 Body = Annotated[
     str,
-    typer.Argument(metavar="BODY", help="The text; '-' sends each line of stdin as a message."),
+    typer.Argument(
+        metavar="BODY",
+        help="The text of the message; '-' sends each line of stdin as a message.",
+    ),
 ]
 Topic = Annotated[
-    str, typer.Argument(metavar="TOPIC", help="Where to; it is made if brokers allow it.")
+    str,
+    typer.Argument(
+        metavar="TOPIC", help="The topic; brokers create it if they are configured to."
+    ),
 ]
-Tag = Annotated[str | None, typer.Option(help="Tag, for consumers to filter by.")]
-Keys = Annotated[list[str] | None, typer.Option(help="Key to find it by; may be given again.")]
+Tag = Annotated[str | None, typer.Option(help="Tag by which consumers filter.")]
+Keys = Annotated[list[str] | None, typer.Option(help="Key to find it by; may be repeated.")]
 Properties = Annotated[
     list[str] | None,
-    typer.Option("--property", metavar="NAME=VALUE", help="May be given again."),
+    typer.Option("--property", metavar="NAME=VALUE", help="A user property; may be repeated."),
 ]
-Count = Annotated[int, typer.Option(min=1, help="How often BODY is sent.")]
+Count = Annotated[int, typer.Option(min=1, help="Number of times that BODY is sent.")]
 Queue = Annotated[
-    str | None, typer.Option(metavar="[BROKER:]ID", help="The queue; else one after the other.")
+    str | None,
+    typer.Option(
+        metavar="[BROKER:]ID", help="The queue to send to. Default: all queues in turn."
+    ),
 ]
 
 
@@ -61,11 +70,12 @@ def send(
     """Send one message, or many."""
     if body == STDIN and count != 1:
         raise typer.BadParameter(
-            "it repeats BODY, and there is none: stdin is read", param_hint="--count"
+            "--count repeats BODY and cannot be combined with reading stdin",
+            param_hint="--count",
         )
     is_typed = body == STDIN and sys.stdin.isatty()
     if is_typed:
-        notes().print("[dim]Each line is a message. Ctrl-D ends.")
+        notes().print("[dim]Each line is sent as a message. Ctrl-D ends the input.")
     make = partial(
         Message,
         topic,
@@ -135,7 +145,7 @@ def find_queue(queues: Sequence["MessageQueue"], wanted: str) -> "MessageQueue":
     if len(found) == 1:
         return found[0]
     known = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in sorted(queues))
-    what = f"several brokers have queue {wanted}" if found else f"there is no queue {wanted}"
+    what = f"several brokers have queue {wanted}" if found else f"no broker has queue {wanted}"
     raise typer.BadParameter(f"{what}; choose one of {known}", param_hint="--queue")
 
 

@@ -39,7 +39,7 @@ Folder = Annotated[
         metavar="DIR",
         exists=True,
         file_okay=False,
-        help="The store directory, storePathRootDir.",
+        help="The store directory (storePathRootDir).",
     ),
 ]
 Config = Annotated[
@@ -48,12 +48,12 @@ Config = Annotated[
         "--config",
         "-c",
         metavar="FILE",
-        help="The broker's conf file, where the log lies elsewhere or queues are lost.",
+        help="The broker's configuration file; needed if the log is elsewhere or queue files are missing.",
     ),
 ]
 
 store = typer.Typer(
-    help="Verify, show, compare and repair a store directory, offline; Java's, too.",
+    help="Verify, show, compare and repair the store directory of a stopped broker, also of Java's.",
     no_args_is_help=True,
 )
 
@@ -81,7 +81,7 @@ def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = Fal
 
 @store.command("stat")
 def show_stat(folder: Folder, *, config: Config = None, as_json: AsJson = False) -> None:
-    """Show what a store holds: files, times, queues, and how it was left."""
+    """Show the contents of a store: files, times, queues, and how it was stopped."""
     from cometmq.offline.summary import summarize
 
     with _found(folder, config) as found:
@@ -97,16 +97,19 @@ def show_stat(folder: Folder, *, config: Config = None, as_json: AsJson = False)
 def dump_records(
     folder: Folder,
     *,
-    topic: Annotated[str | None, typer.Option(help="Only of this topic.")] = None,
-    queue: Annotated[int | None, typer.Option(help="Only of this queue of it.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Only records of this topic.")] = None,
+    queue: Annotated[
+        int | None, typer.Option(help="Only records of this queue of the topic.")
+    ] = None,
     offset: Annotated[
-        int | None, typer.Option(help="Begin at the record at this physical offset.")
+        int | None, typer.Option(help="Start with the record at this physical offset.")
     ] = None,
     count_max: Annotated[
-        int | None, typer.Option("--max", min=1, metavar="COUNT", help="End after so many.")
+        int | None,
+        typer.Option("--max", min=1, metavar="COUNT", help="Stop after so many records."),
     ] = None,
     as_hex: Annotated[
-        bool, typer.Option("--hex", help="Field by field in hexadecimal, as stored.")
+        bool, typer.Option("--hex", help="Show every field in hexadecimal, as stored.")
     ] = False,
     config: Config = None,
 ) -> None:
@@ -141,7 +144,9 @@ def _scan(found: "FoundStore", offset: int | None) -> "LogScan":
     if offset is not None:
         file = found.log.chain.find(offset)
         if file is None or record_at(file, offset) is None:
-            raise StoreDamaged(f"no valid record begins at {offset} in {found.root}")
+            raise StoreDamaged(
+                f"no valid record starts at physical offset {offset} of the log in {found.root}"
+            )
     return LogScan(found, start=offset)
 
 
@@ -150,12 +155,14 @@ def repair_store(
     folder: Folder,
     *,
     is_wanted: Annotated[
-        bool, typer.Option("--yes", help="Do it. Without it only say what would be done.")
+        bool,
+        typer.Option("--yes", help="Make the changes. Without this option, only show them."),
     ] = False,
     cut: Annotated[
         bool,
         typer.Option(
-            "--cut", help="Let the log end at the first damage instead of wrapping it."
+            "--cut",
+            help="End the log at the first damage instead of wrapping the damaged bytes in a record.",
         ),
     ] = False,
     config: Config = None,
@@ -167,7 +174,7 @@ def repair_store(
     """
     with (
         _found(folder, config) as found,
-        progress_bar(_log_size(found), "walking the log") as on_progress,
+        progress_bar(_log_size(found), "reading the log") as on_progress,
     ):
         plan = _repair(found, store_settings(config), is_wanted, cut, on_progress)
     if as_json:
@@ -175,7 +182,7 @@ def repair_store(
         return
     print_plan(plan)
     if not is_wanted:
-        notes().print("Nothing was done; --yes does it. The broker must be stopped.")
+        notes().print("Nothing was changed. Stop the broker and add --yes to make the changes.")
 
 
 def _repair(

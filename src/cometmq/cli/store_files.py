@@ -23,15 +23,41 @@ if TYPE_CHECKING:
 SHOWN_MAX = 20  # Findings printed for people; --json gives all.
 
 Topics = Annotated[
-    str, typer.Option("--topic", metavar="A,B", help="Only these topics, with commas between.")
+    str, typer.Option("--topic", metavar="A,B", help="Only these topics, separated by commas.")
 ]
 RangeStart = Annotated[
     int | None,
-    typer.Option(min=0, metavar="OFFSET", help="Begin with the log file that holds it."),
+    typer.Option(
+        min=0,
+        metavar="OFFSET",
+        help="Start with the log file that contains this physical offset.",
+    ),
 ]
 RangeEnd = Annotated[
     int | None,
-    typer.Option(min=1, metavar="OFFSET", help="End with the log file before it."),
+    typer.Option(
+        min=1,
+        metavar="OFFSET",
+        help="Stop before the log file that contains this physical offset.",
+    ),
+]
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Write the files to this directory and leave the store unchanged."
+    ),
+]
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="Also archive the bytes of each record, which `restore` needs."),
+]
+NewFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", help="The store directory to create; it must be new or empty."
+    ),
 ]
 
 
@@ -41,16 +67,13 @@ def rebuild_store(
     topic: Topics = "",
     check: Annotated[
         bool,
-        typer.Option("--check", help="Compare with the queues that are there; change nothing."),
+        typer.Option("--check", help="Compare with the existing queue files; change nothing."),
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Another directory for the files; the store stays."),
-    ] = None,
+    out: Out = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make queue files and index anew from the log; the broker must be stopped.
+    """Rebuild queue files and index from the log; the broker must be stopped.
 
     With --topic only the queues of these topics, and no index. Bytes of the log that are not a record are findings; status 1 then.
     """
@@ -86,7 +109,9 @@ def compare_stores(
     *,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Store times, hosts, tries and places in the log, too."),
+        typer.Option(
+            "--exact", help="Also compare store times, hosts, attempts and physical offsets."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -118,14 +143,11 @@ def compare_stores(
 def archive_store(
     folder: Folder,
     *,
-    to: Annotated[str, typer.Option(metavar="PLACE", help="The archive's folder or URI.")],
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Keep each record's own bytes: what `restore` needs."),
-    ] = False,
+    to: Annotated[str, typer.Option(metavar="PLACE", help="Folder or URI of the archive.")],
+    raw: Raw = False,
     topic: Topics = "",
     until: Annotated[
-        str, typer.Option(metavar="TIME", help="Only what was stored before this time.")
+        str, typer.Option(metavar="TIME", help="Only messages stored before this time.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -165,11 +187,9 @@ def archive_store(
 def restore_store(
     archive: Annotated[
         str,
-        typer.Argument(metavar="ARCHIVE", help="An archive made with --raw: folder or URI."),
+        typer.Argument(metavar="ARCHIVE", help="Folder or URI of an archive made with --raw."),
     ],
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The store's directory: a new or empty one.")
-    ],
+    folder: NewFolder,
     *,
     start: RangeStart = None,
     end: RangeEnd = None,
@@ -218,7 +238,7 @@ def need_arrow() -> None:
         import pyarrow  # noqa: F401
     except ModuleNotFoundError as error:
         raise CometError(
-            f"{error.name} is not installed, which this command needs: pip install 'cometmq[arrow]'"
+            f"this command needs {error.name}, which is not installed; run pip install 'cometmq[arrow]'"
         ) from None
 
 

@@ -63,7 +63,10 @@ def print_summary(summary: "Summary") -> None:
     print_table(
         ("store", visible(summary.path)),
         [
-            ("last stop", "clean" if summary.stopped_cleanly else "not clean (abort is there)"),
+            (
+                "last stop",
+                "clean" if summary.stopped_cleanly else "not clean (the file abort exists)",
+            ),
             (
                 "log",
                 f"{summary.log_start} to {summary.log_end}, {summary.log_files} {plural(summary.log_files, 'file')} of {size}",
@@ -89,7 +92,7 @@ def _no_records(summary: "Summary") -> list[tuple[str, str]]:
     """Return a table row with the number of bytes that are not records; none if there are no such bytes."""
     if not summary.no_records:
         return []
-    return [("no records", f"{summary.no_records} bytes: `cometmq store verify` says where")]
+    return [("no records", f"{summary.no_records} bytes; `cometmq store verify` shows where")]
 
 
 def _time_text(time_ms: int | None) -> str:
@@ -183,8 +186,7 @@ def print_plan(plan: "RepairPlan") -> None:
         screen().print(f"damaged: {visible(what)}")
     how = "cut" if plan.is_cut else "wrapped"
     screen().print(
-        f"{len(plan.damages)} damaged {plural(len(plan.damages), 'piece')} {how}, {plan.tail} bytes behind the log's end cut; "
-        f"{len(plan.queues)} {plural(len(plan.queues), 'queue')} and "
-        f"{plan.index_files} index {plural(plan.index_files, 'file')} built again from "
-        f"{plan.records} {plural(plan.records, 'record')}"
+        f"{len(plan.damages)} damaged {plural(len(plan.damages), 'piece')} {how}, {plan.tail} bytes after the end of "
+        f"the log removed; {len(plan.queues)} {plural(len(plan.queues), 'queue')} and {plan.index_files} index "
+        f"{plural(plan.index_files, 'file')} rebuilt from {plan.records} {plural(plan.records, 'record')}"
     )

@@ -48,7 +48,7 @@ _Arrivals = asyncio.Queue[StoredMessage]
 
 
 def tail(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Whose messages.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to follow.")],
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     start: Start = START_LATEST,
@@ -56,7 +56,7 @@ def tail(
     count_max: CountMax = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show messages as they come."""
+    """Show messages as they arrive."""
     from cometmq.net.loop import run
 
     place = read_start(start)
@@ -82,7 +82,7 @@ async def _tail(
                 *(_first(consumer, queue, place) for queue in queues)
             )
             notes().print(
-                f"[dim]Following {len(queues)} {plural(len(queues), 'queue')} of {topic}; Ctrl-C ends."
+                f"[dim]Following {len(queues)} {plural(len(queues), 'queue')} of {topic}; stop with Ctrl-C."
             )
             following = asyncio.gather(*map(follower.follow, queues, offsets))
             showing = asyncio.ensure_future(
@@ -135,7 +135,7 @@ class _Follower:
                 continue
             if queue.broker_name in self._lost:
                 self._lost.remove(queue.broker_name)
-                notes().print(f"[dim]{queue.broker_name} is read again.")
+                notes().print(f"[dim]Broker {queue.broker_name} can be read again.")
             for message in pull.messages:
                 await self.arrivals.put(message)
             offset = pull.next_offset
@@ -144,7 +144,10 @@ class _Follower:
         if broker_name not in self._lost:
             self._lost.add(broker_name)
             notes().print(
-                Text(f"{broker_name} is lost ({error}); trying again.", style="yellow")
+                Text(
+                    f"Broker {broker_name} cannot be read ({error}); trying again.",
+                    style="yellow",
+                )
             )
 
     async def _look_for_slaves(self, topic: str) -> None:

@@ -23,6 +23,7 @@ from cometmq.cli.output import (
 )
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, GroupNotFound
 from cometmq.model.flags import PERM_READ, PERM_WRITE, is_readable, is_writable
+from cometmq.model.text import in_quotes
 
 if TYPE_CHECKING:
     from cometmq.client import AbsentBroker, StatsWindows, TopicRoute, TopicState
@@ -92,7 +93,7 @@ def queues(
     async def look(clients: Clients) -> bool:
         held = await clients.inspector.topic_stats(topic)
         lines = queue_lines(await clients.admin.route(topic), held)
-        print_lines(QueueStateLine, lines, as_json=as_json, nothing="It has no queues.")
+        print_lines(QueueStateLine, lines, as_json=as_json, nothing="The topic has no queues.")
         return note_absent(held.absent)
 
     exit_if_partial(ask_again(nameserver, look, is_watched=watch))
@@ -105,7 +106,7 @@ def stats(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show what goes through a topic, and the groups that read it with their lag; status 1 when a broker does not answer."""
+    """Show the rates of a topic, and the groups that read it with their lag; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> bool:
         found, absent = await _stats(clients, topic)
@@ -126,10 +127,11 @@ def perm(
     topic: TopicName,
     *,
     read: Annotated[
-        bool | None, typer.Option("--read/--no-read", help="May it be consumed?")
+        bool | None, typer.Option("--read/--no-read", help="Whether the topic may be consumed.")
     ] = None,
     write: Annotated[
-        bool | None, typer.Option("--write/--no-write", help="May it be sent to?")
+        bool | None,
+        typer.Option("--write/--no-write", help="Whether producers may send to the topic."),
     ] = None,
     broker: Annotated[
         str | None,
@@ -156,8 +158,8 @@ def perm(
         ]
 
     if not (lines := ask(nameserver, work)) and broker is not None:
-        raise BrokerNotFound(f"{topic!r} is at no broker {broker!r}")
-    print_lines(PermLine, lines, as_json=as_json, nothing="No broker has it.")
+        raise BrokerNotFound(f"broker {in_quotes(broker)} has no topic {in_quotes(topic)}")
+    print_lines(PermLine, lines, as_json=as_json, nothing="No broker has this topic.")
 
 
 async def _perms(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
 
 topics = typer.Typer(help="List, create, describe and delete topics.", no_args_is_help=True)
 
@@ -66,7 +66,7 @@ class QueueLine(NamedTuple):
 def list_topics(
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
-    all_: Annotated[bool, typer.Option("--all", help="The system's own, too.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Also list system topics.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show topics, their queues and how many messages they hold; status 1 when a broker does not answer."""
@@ -75,7 +75,7 @@ def list_topics(
         TopicLine,
         lines,
         as_json=as_json,
-        nothing="No topic yet. The first message sent to one makes it.",
+        nothing="There are no topics. The first message sent to a topic creates it.",
     )
     exit_if_partial(note_absent(absent))
 
@@ -86,7 +86,8 @@ def create(
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     queues: Annotated[
-        int | None, typer.Option(min=1, help="On each broker; 8 where it is new.")
+        int | None,
+        typer.Option(min=1, help="Number of queues on each broker; 8 for a new topic."),
     ] = None,
 ) -> None:
     """Create a topic, or change only the number of queues of an existing one."""
@@ -130,18 +131,20 @@ def delete(
     topic: TopicName,
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
+    ] = False,
 ) -> None:
     """Delete a topic and its messages, on every broker and at every nameserver."""
     if not yes:
-        typer.confirm(f"Delete {topic} and all its messages?", abort=True, err=True)
+        typer.confirm(f"Delete topic {topic} and all its messages?", abort=True, err=True)
 
     async def work(admin: "AsyncAdmin") -> None:
         await admin.route(topic)  # An unknown topic is an error.
         await admin.delete_topic(topic)
 
     _with_admin(nameserver, work)
-    notes().print(f"{topic} is deleted.", markup=False)
+    notes().print(f"Topic {topic} is deleted.", markup=False)
 
 
 def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]]") -> Result:

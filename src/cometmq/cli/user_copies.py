@@ -39,15 +39,19 @@ class CopiedUserLine(NamedTuple):
 def copy_users(
     from_: Annotated[
         str,
-        typer.Option("--from", metavar="BROKER", help="Its file of users is on this machine."),
+        typer.Option(
+            "--from",
+            metavar="BROKER",
+            help="Broker to copy from; its users file must be on this machine.",
+        ),
     ],
-    to: Annotated[str, typer.Option("--to", metavar="BROKER", help="A master.")],
+    to: Annotated[str, typer.Option("--to", metavar="BROKER", help="Master to copy to.")],
     *,
     user: Annotated[
-        list[str] | None, typer.Option("--user", help="Only this one; may be repeated.")
+        list[str] | None, typer.Option("--user", help="Only this user; may be repeated.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done.")
+        bool, typer.Option("--dry-run", help="Show the changes, but do not make them.")
     ] = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
@@ -61,7 +65,9 @@ def copy_users(
         told = await clients.inspector.settings(from_)
         folder = told.values.get("authConfigPath")
         if not folder:
-            raise SettingsError(f"{from_} does not say where its users are (authConfigPath)")
+            raise SettingsError(
+                f"broker {from_} does not report the folder of its users (authConfigPath)"
+            )
         users = _users_of(Path(folder) / "auth.json", user or [])
         return await _copy(clients, users, to, is_dry=dry_run)
 
@@ -69,7 +75,7 @@ def copy_users(
         CopiedUserLine,
         ask(nameserver, work),
         as_json=as_json,
-        nothing=f"{from_} has no user to copy.",
+        nothing=f"Broker {from_} has no users to copy.",
     )
 
 
@@ -78,7 +84,8 @@ def _users_of(path: Path, wanted: list[str]) -> list["AuthUser"]:
 
     if not path.exists():
         raise SettingsError(
-            f"{path} is not on this machine: run this where that broker runs, as a user who may read it"
+            f"{path} cannot be read: run this command on the machine of that broker, as an operating system user "
+            "who may read the file"
         )
     known = AuthFile(str(path), cluster="", is_authorized=True).current.users
     if missing := sorted(set(wanted).difference(known)):

@@ -33,8 +33,8 @@ async def read_body(
     """
     if size_max is not None and len(body) > size_max:
         raise CodecError(
-            f"{what} has {len(body)} bytes, and {size_max} is the most that a client reads; is it "
-            "a nameserver or broker that answers there?"
+            f"{what} has {len(body)} bytes, and a client reads at most {size_max}; is it "
+            "a nameserver or broker that answers at this address?"
         )
     if len(body) <= _SIZE_AT_ONCE:
         return decode(body)

@@ -11,6 +11,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import as_given
 
 Class = TypeVar("Class")
 
@@ -91,16 +92,11 @@ def explain(
         kind = hints.get(name, Any)
         if name != "self" and not fits(value, kind):
             named = WrongArgument(
-                f"{place}.{function.__name__}: {name} is {_shown(value)}; it must be {_words(kind)}"
+                f"{place}.{function.__name__}: {name} is {as_given(value, 80)}; it must be {_words(kind)}"
             )
             named.__cause__ = error
             return named
     return error
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def fits(value: Any, kind: Any) -> bool:

@@ -10,6 +10,7 @@ from cometmq.codec.message_id import UniqueIds
 from cometmq.model.address import split_address, without_brackets
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.net.loop import loop_network
 
 _LOOPBACK = "127.0.0.1"
@@ -33,7 +34,7 @@ def checked_ip(text: str) -> str:
         return str(ip_address(without_brackets(text)))
     except ValueError:
         raise SettingsError(
-            f"client_ip {text!r} is no IP address; give one, or leave it empty"
+            f"client_ip {in_quotes(text)} is not an IP address; set one, or leave it empty"
         ) from None
 
 

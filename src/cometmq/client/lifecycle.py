@@ -15,6 +15,7 @@ from cometmq.client.settings import ClientSettings
 from cometmq.model.errors import ClientClosed
 from cometmq.model.names import check_group
 from cometmq.model.namespace import namespace_of
+from cometmq.model.text import in_quotes
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +63,11 @@ class AsyncClient:
 
     def __repr__(self) -> str:
         return f"<{self.class_name} of {self._instance!r}>"
+
+    @property
+    def _named(self) -> str:
+        """The client as error messages name it."""
+        return f"the {self.class_name} {self.client_id}"
 
     @property
     def client_id(self) -> str:
@@ -135,7 +141,9 @@ class AsyncClient:
                 if ended is not None:
                     await ended
             except Exception:  # noqa: BLE001  The other parts are closed whatever the error was.
-                _log.exception("%r: a part of it was not closed in order", self)
+                _log.exception(
+                    "A part of %s could not be closed; the other parts are closed", self._named
+                )
             self._steps.pop()
 
     @property
@@ -163,11 +171,11 @@ class AsyncClient:
             return
         if self._state in (ClientState.CLOSING, ClientState.CLOSED):
             raise ClientClosed(
-                f"{self!r} was closed, and a closed client is not started again; make a new {self.class_name}"
+                f"{self._named} was closed and cannot be used again; create a new {self.class_name}"
             )
         block = "async with" if self.class_name == type(self).__name__ else "with"
         raise ClientClosed(
-            f"{self!r} is not running; use it inside `{block}`, or call start() first"
+            f"{self._named} is not running; use it inside `{block}`, or call start() first"
         )
 
 
@@ -198,6 +206,10 @@ class AsyncGroupClient(AsyncClient):
 
     def __repr__(self) -> str:
         return f"<{self.class_name} {self._group} of {self._instance!r}>"
+
+    @property
+    def _named(self) -> str:
+        return f"the {self.class_name} of group {in_quotes(self._group)}"
 
     @property
     def group(self) -> str:

@@ -82,7 +82,7 @@ class Outages:
         outage.count += 1
         now = self._clock.monotonic()
         if outage.is_due(now):
-            times = f" ({outage.count} times since the last such line)"
+            times = f" ({outage.count} failures since the last such line)"
             self._report(outage, now, f"{work} {place} fails", times, error)
 
     def _report(

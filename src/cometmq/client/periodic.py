@@ -26,4 +26,7 @@ async def repeat(
             await work()
         except Exception:  # noqa: BLE001  Whatever the error was, the next round is tried.
             # A client without heartbeats or committed offsets would be worse than a line in the log.
-            _log.exception("%s failed; trying again in %s ms", work.__qualname__, every_ms)
+            _log.exception(
+                "A periodic task of the client failed; the next attempt follows in %s ms",
+                every_ms,
+            )

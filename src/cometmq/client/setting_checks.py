@@ -15,6 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import as_given
 
 INT_MAX = 2**31 - 1  # Maximum of Java's int: 24 days in ms, or 2 GiB.
 
@@ -40,11 +41,9 @@ def check_settings(settings: object) -> None:
 
 def refused(settings: object, name: str, wanted: str) -> SettingsError:
     """Return the error that names a setting, its invalid value and the allowed values."""
-    value = repr(getattr(settings, name))
+    value = as_given(getattr(settings, name))
     if name == "credentials":  # An invalid value may still contain a secret.
         value = f"of the kind {type(getattr(settings, name)).__name__}"
-    if len(value) > 200:
-        value = f"{value[:200]}…"
     return SettingsError(f"{type(settings).__name__}.{name} is {value}; it must be {wanted}")
 
 
@@ -102,6 +101,6 @@ def _or_none(wanted: str | None) -> str | None:
 
 def _check_each(value: Any, check: _Check) -> str | None:
     if not isinstance(value, tuple) or not value:
-        return "a tuple with one number at least"
+        return "a tuple with at least one number"
     wanted = next((wish for wish in map(check, value) if wish), None)
     return wanted and f"a tuple whose values are each {wanted}"

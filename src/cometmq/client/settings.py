@@ -20,6 +20,7 @@ from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TRACE_TOPIC, topic_fault
+from cometmq.model.text import in_quotes
 from cometmq.model.tls import TlsSettings
 
 NAMESERVERS_VARIABLE = "NAMESRV_ADDR"  # The variable that every RocketMQ client and tool reads.
@@ -50,15 +51,18 @@ def nameserver_addresses(text: str | None) -> tuple[str, ...]:
             host, _ = split_address(address)
         except ValueError:
             raise SettingsError(
-                f"nameserver {address!r} of {text!r} has no port from 1 to {PORT_MAX}; "
+                f"nameserver {in_quotes(address)} of {in_quotes(text)} has no port from 1 to {PORT_MAX}; "
                 "write host:port, e.g. 127.0.0.1:9876"
             ) from None
         if "/" in host or any(map(str.isspace, host)):
             raise SettingsError(
-                f"nameserver {address!r} of {text!r} has no host; write host:port, e.g. 127.0.0.1:9876"
+                f"nameserver {in_quotes(address)} of {in_quotes(text)} has no host; write host:port, e.g. "
+                "127.0.0.1:9876"
             )
     if not addresses:
-        raise SettingsError(f"{text!r} names no nameserver; write host:port;host:port")
+        raise SettingsError(
+            f"the nameserver list {in_quotes(text)} has no address; write host:port;host:port"
+        )
     return addresses
 
 
@@ -73,7 +77,7 @@ def environment_credentials() -> Credentials | None:
         return None
     if not access_key or not secret_key:
         raise SettingsError(
-            f"{CREDENTIAL_VARIABLES[0]} and {CREDENTIAL_VARIABLES[1]} go together: set both, or none"
+            f"{CREDENTIAL_VARIABLES[0]} and {CREDENTIAL_VARIABLES[1]} belong together: set both, or neither"
         )
     return Credentials(access_key, secret_key, os.environ.get(CREDENTIAL_VARIABLES[2]) or None)
 
@@ -151,7 +155,7 @@ class ClientSettings:
         for name in ("instance_name", "namespace", "trace_topic"):
             text = getattr(self, name)
             if len(text) > _ID_MAX or not text.isprintable():
-                raise refused(self, name, f"{_ID_MAX} printable characters at most")
+                raise refused(self, name, f"at most {_ID_MAX} printable characters")
         if self.client_ip:
             checked_ip(self.client_ip)
         if self.trace and (fault := topic_fault(self.trace_topic)):
@@ -276,7 +280,11 @@ class SimpleSettings(ClientSettings):
     def __post_init__(self) -> None:
         ClientSettings.__post_init__(self)
         if self.consume_from is ConsumeFrom.TIMESTAMP:
-            raise refused(self, "consume_from", "FIRST or LAST: a pop knows no other")
+            raise refused(
+                self,
+                "consume_from",
+                "FIRST or LAST, the only starting points of a simple consumer",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,10 +337,12 @@ class PushSettings(ConsumerSettings):
     def __post_init__(self) -> None:
         ConsumerSettings.__post_init__(self)
         if self.commit_by_listener and not self.orderly:
-            raise refused(self, "commit_by_listener", "False without orderly")
+            raise refused(self, "commit_by_listener", "False unless orderly is True")
         if self.order_key is not None and (not self.orderly or self.commit_by_listener):
-            raise refused(self, "order_key", "None without orderly and with commit_by_listener")
+            raise refused(
+                self, "order_key", "None unless orderly is True and commit_by_listener is False"
+            )
         # A lock that expires before it is renewed would stop its queue again and again.
         if self.orderly and self.lock_valid_ms <= self.lock_interval_ms:
-            wanted = f"over lock_interval_ms ({self.lock_interval_ms})"
+            wanted = f"more than lock_interval_ms ({self.lock_interval_ms})"
             raise refused(self, "lock_valid_ms", wanted)

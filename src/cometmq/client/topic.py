@@ -30,7 +30,8 @@ from cometmq.client.consumer.listeners import (
     is_async_listener,
 )
 from cometmq.model.errors import BodyError, MessageError, SettingsError
-from cometmq.model.message import Message, StoredMessage
+from cometmq.model.message import Message, StoredMessage, message_name
+from cometmq.model.text import as_given, in_quotes
 
 Value = TypeVar("Value")
 
@@ -75,7 +76,8 @@ class PydanticCodec(Generic[Value]):
             self._adapter = pydantic.TypeAdapter(kind)
         except Exception as error:
             raise SettingsError(
-                f"PydanticCodec: kind is {kind!r:.80}; it must be a model, or a type that pydantic.TypeAdapter takes: {error!s:.200}"
+                f"PydanticCodec: kind is {as_given(kind, 80)}; it must be a model, or a type that "
+                f"pydantic.TypeAdapter takes: {error!s:.200}"
             ) from error
 
     def encode(self, value: Value) -> bytes:
@@ -100,7 +102,7 @@ class MsgspecCodec(Generic[Value]):
 
     def __init__(self, kind: type[Value], *, form: str = "json") -> None:
         if form not in ("json", "msgpack"):
-            raise SettingsError(f"form is {form!r}; it must be 'json' or 'msgpack'")
+            raise SettingsError(f"form is {as_given(form)}; it must be 'json' or 'msgpack'")
         module = getattr(_imported("msgspec"), form)
         self._encoder = module.Encoder()
         self._decoder = module.Decoder(kind)
@@ -169,7 +171,7 @@ class Topic(Generic[Value]):
             body = self._codec.encode(value)
         except Exception as error:
             raise MessageError(
-                f"{value!r:.200} cannot be a body of topic {self.name!r}: {_reason(error)}"
+                f"{as_given(value)} cannot be a body of topic {in_quotes(self.name)}: {_reason(error)}"
             ) from error
         return Message(
             self.name,
@@ -191,8 +193,8 @@ class Topic(Generic[Value]):
             value = self._codec.decode(message.body)
         except Exception as error:
             raise BodyError(
-                f"{message!r} has no body of {self!r}: {_reason(error)}; "
-                "its producer sent something else"
+                f"the body of {message_name(message)} cannot be decoded by the {type(self._codec).__name__} of topic "
+                f"{in_quotes(self.name)}: {_reason(error)}; its producer sent another format"
             ) from error
         return Received(value, message)
 
@@ -247,4 +249,4 @@ def _imported(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise SettingsError(f"{name} is not installed; pip install {name}") from error
+        raise SettingsError(f"{name} is not installed; run pip install {name}") from error

@@ -44,7 +44,7 @@ def encode_item(flag: int, body: bytes, property_block: bytes) -> bytes:
     properties_size = len(property_block)
     if properties_size > PROPERTIES_SIZE_MAX:
         raise CodecError(
-            f"properties of {properties_size} bytes; a record has room for {PROPERTIES_SIZE_MAX}"
+            f"the properties have {properties_size} bytes; a record has room for {PROPERTIES_SIZE_MAX}"
         )
     size = BATCH_ITEM_SIZE_MIN + len(body) + properties_size
     return b"".join(
@@ -84,13 +84,11 @@ def decode_batch(body: bytes) -> list[BatchItem]:
                 raise _item_error(position, f"a body of {body_size} bytes")
             (properties_size,) = PROPERTIES_SIZE.unpack_from(body, properties_at)
         except error:
-            raise _item_error(position, "less than its fixed fields") from None
+            raise _item_error(position, "fewer bytes than its fixed fields") from None
         properties_start = properties_at + 2
         end = properties_start + properties_size
         if properties_size < 0 or end != position + item_size or end > size:
-            raise _item_error(
-                position, f"a size of {item_size} that its fields do not add up to"
-            )
+            raise _item_error(position, f"the size {item_size}, not the sum of its fields")
         items.append(BatchItem(flag, body[start:properties_at], body[properties_start:end]))
         position = end
     return items
@@ -114,7 +112,7 @@ def cut_batch(body: bytes, count_max: int) -> Iterator[int]:
                 body, position + BATCH_HEAD_SIZE + max(body_size, 0)
             )
         except error:
-            raise _item_error(position, "less than its fixed fields") from None
+            raise _item_error(position, "fewer bytes than its fixed fields") from None
         end = position + item_size
         if (
             body_size < 0
@@ -122,9 +120,7 @@ def cut_batch(body: bytes, count_max: int) -> Iterator[int]:
             or item_size != BATCH_ITEM_SIZE_MIN + body_size + own_size
             or end > size
         ):
-            raise _item_error(
-                position, f"a size of {item_size} that its fields do not add up to"
-            )
+            raise _item_error(position, f"the size {item_size}, not the sum of its fields")
         if count == count_max:
             yield position
             count = 0

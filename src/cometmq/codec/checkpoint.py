@@ -66,6 +66,6 @@ def decode_checkpoint(content: bytes) -> Checkpoint:
     """
     if len(content) < CHECKPOINT.size:
         raise CodecError(
-            f"a checkpoint of {len(content)} bytes; its fields alone have {CHECKPOINT.size}"
+            f"the checkpoint has {len(content)} bytes, but its fields need {CHECKPOINT.size}"
         )
     return Checkpoint(*CHECKPOINT.unpack_from(content))

@@ -88,7 +88,7 @@ def decompress(body: bytes, sys_flag: int, *, limit: int) -> bytes:
     if len(plain) > limit:
         raise BombError(_bomb_text(body, limit))
     if not is_whole:
-        raise CodecError(f"a compressed body of {len(body)} bytes is cut short")
+        raise CodecError(f"a compressed body of {len(body)} bytes is incomplete")
     return plain
 
 
@@ -117,8 +117,7 @@ def _unpack_zstd(body: bytes, limit: int) -> bytes:
     window_max = max(limit, ZSTD_WINDOW_MAX)
     if header.window_size > window_max:
         raise BombError(
-            f"a Zstandard body asks for a window of {header.window_size} bytes; "
-            f"at most {window_max} are given"
+            f"a Zstandard body needs a window of {header.window_size} bytes; at most {window_max} are allowed"
         )
     unpacker = zstandard.ZstdDecompressor()
     try:

@@ -16,6 +16,7 @@ import orjson
 from cometmq.codec.json_reference import REFERENCE, resolve_references
 from cometmq.codec.lenient_json import NESTING_MAX, FrozenObject, parse
 from cometmq.model.errors import CodecError
+from cometmq.model.text import as_given
 
 __all__ = ["NESTING_MAX", "FrozenObject", "JavaList", "dumps", "int_keys", "loads"]
 
@@ -60,8 +61,8 @@ def loads(content: bytes | str, *, lenient_size_max: int | None = None) -> Any:
     except orjson.JSONDecodeError as error:
         if lenient_size_max is not None and len(raw) > lenient_size_max:
             raise CodecError(
-                f"JSON: {error}; what is no strict JSON may have {lenient_size_max} bytes, "
-                f"not {len(raw)}"
+                f"JSON: {error}; only strict JSON may have more than {lenient_size_max} bytes, "
+                f"and this text has {len(raw)}"
             ) from None
         value = parse(_text(raw))
     else:
@@ -100,7 +101,10 @@ def int_keys(mapping: Mapping[Any, Value]) -> dict[int, Value]:
     try:
         return {int(key): value for key, value in mapping.items()}
     except (TypeError, ValueError):
-        raise CodecError(f"JSON: a key is no whole number: {list(mapping)[:5]!r}") from None
+        raise CodecError(
+            "JSON: a key is not a whole number; the first keys are "
+            f"{', '.join(as_given(key, 40) for key in list(mapping)[:5])}"
+        ) from None
 
 
 # --- writing

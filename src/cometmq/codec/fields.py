@@ -15,6 +15,7 @@ from cometmq.kernel import plain_fields
 from cometmq.kernel.rows import FieldRow
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.text import as_given
 
 Header = TypeVar("Header")
 
@@ -63,7 +64,7 @@ def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
             except (ValueError, TypeError, AttributeError):
                 raise RequestError(
                     ResponseCode.INVALID_PARAMETER,
-                    f"{header.__name__}: the field {name} has the wrong value {text!r:.80}",
+                    f"{header.__name__}: the field {name} has the wrong value {as_given(text, 80)}",
                 ) from None
     return header(**read)
 

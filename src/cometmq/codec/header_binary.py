@@ -48,11 +48,11 @@ def decode_binary_header(header: bytes) -> Header:
         position += 4
         if remark_size < 0 or fields_size < 0 or position + fields_size > len(header):
             raise CodecError(
-                f"fields of {fields_size} bytes do not fit a header of {len(header)}"
+                f"fields of {fields_size} bytes do not fit into a header of {len(header)}"
             )
         fields = _decode_fields(header, position, position + fields_size)
     except (struct.error, UnicodeDecodeError) as error:
-        raise CodecError(f"no ROCKETMQ header of {len(header)} bytes: {error}") from error
+        raise CodecError(f"{len(header)} bytes are not a ROCKETMQ header: {error}") from error
     if not 0 <= language <= Language.NODE_JS:
         language = Language.OTHER
     return FULL_CODES.get(code, code), flag, opaque, int(language), version, remark, fields
@@ -68,14 +68,14 @@ def _decode_fields(header: bytes, position: int, end: int) -> dict[str, str]:
         fields[name] = _text(header, position + 4, value_size)
         position += 4 + value_size
     if position != end:
-        raise CodecError("the last field runs over the end of the header's fields")
+        raise CodecError("the last field extends beyond the end of the header")
     return fields
 
 
 def _text(header: bytes, start: int, size: int) -> str:
     if size < 0 or start + size > len(header):
         raise CodecError(
-            f"a text of {size} bytes at {start} does not fit a header of {len(header)}"
+            f"a text of {size} bytes at byte {start} does not fit into a header of {len(header)}"
         )
     return str(header[start : start + size], "utf-8")
 
@@ -94,7 +94,7 @@ def encode_binary_header(header: Header) -> bytes:
         if not name_bytes:
             continue
         if len(name_bytes) > _CODE_MAX:
-            raise CodecError(f"a field name of {len(name_bytes)} bytes; 32767 is the most")
+            raise CodecError(f"a field name has {len(name_bytes)} bytes; the limit is 32767")
         parts += (
             _SHORT.pack(len(name_bytes)),
             name_bytes,

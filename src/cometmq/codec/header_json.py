@@ -69,7 +69,7 @@ def _decode_carefully(header: bytes) -> Header:
         language = LANGUAGES.get(values.get("language"), _OTHER)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise CodecError(
-            f"no JSON header with a code: {error}; is this a RocketMQ peer?"
+            f"the header is not JSON with a code: {error}; is the peer a RocketMQ program?"
         ) from error
     if not (type(code) is type(flag) is type(opaque) is type(version) is int):
         raise CodecError("code, flag, opaque and version of a header must be whole numbers")

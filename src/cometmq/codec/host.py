@@ -13,6 +13,7 @@ from cometmq.kernel import layouts
 from cometmq.model.address import PORT_MAX
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
+from cometmq.model.text import in_quotes
 
 HOST_V4 = Struct(">4sI")
 HOST_V6 = Struct(">16sI")
@@ -32,13 +33,13 @@ def encode_host(address: str) -> bytes:
     """
     ip, colon, port = address.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
-        raise CodecError(f"{address!r} is no address; write it as ip:port")
+        raise CodecError(f"{in_quotes(address)} is not an address; write it as ip:port")
     try:
         if ":" in ip:
             return HOST_V6.pack(IPv6Address(ip.strip("[]")).packed, int(port))
         return HOST_V4.pack(IPv4Address(ip).packed, int(port))
     except AddressValueError as error:
-        raise CodecError(f"{address!r} is no address: {error}") from None
+        raise CodecError(f"{in_quotes(address)} is not an address: {error}") from None
 
 
 @keep_short(4096)  # One entry per producer and broker; see encode_host.
@@ -54,4 +55,4 @@ def decode_host(host: bytes) -> str:
     if len(host) == HOST_V6_SIZE:
         ip, port = HOST_V6.unpack(host)
         return f"[{IPv6Address(ip).compressed}]:{port}"
-    raise CodecError(f"a host of {len(host)} bytes; there are 8 (IPv4) and 20 (IPv6)")
+    raise CodecError(f"a host has {len(host)} bytes; it needs 8 (IPv4) or 20 (IPv6)")

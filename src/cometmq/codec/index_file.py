@@ -103,7 +103,7 @@ def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
     try:
         return IndexHeader._make(INDEX_HEADER.unpack_from(buffer))
     except error:
-        raise CodecError(f"an index header of {len(buffer)} bytes; it has 40") from None
+        raise CodecError(f"an index header has {len(buffer)} bytes; it must have 40") from None
 
 
 def encode_entry(entry: IndexEntry) -> bytes:
@@ -120,4 +120,4 @@ def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> I
     try:
         return IndexEntry._make(INDEX_ENTRY.unpack_from(buffer, position))
     except error:
-        raise CodecError(f"no whole index entry at {position} of {len(buffer)} bytes") from None
+        raise CodecError(f"no whole index entry at byte {position} of {len(buffer)}") from None

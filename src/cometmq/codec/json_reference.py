@@ -16,6 +16,7 @@ import re
 
 from cometmq.codec.lenient_json import NESTING_MAX
 from cometmq.model.errors import CodecError
+from cometmq.model.text import in_quotes
 
 REFERENCE = "$ref"
 
@@ -74,9 +75,9 @@ def _check_extent(root: object) -> None:
             break
         level = below
     else:
-        raise CodecError(f"JSON: more than {NESTING_MAX} levels, or an object within itself")
+        raise CodecError(f"JSON: more than {NESTING_MAX} levels, or an object inside itself")
     if total > SPELLED_OUT_MAX:
-        raise CodecError(f"JSON: its references spell out over {SPELLED_OUT_MAX} containers")
+        raise CodecError(f"JSON: its references expand to over {SPELLED_OUT_MAX} containers")
 
 
 def _path_of(value: object) -> str | None:
@@ -95,19 +96,19 @@ def _target(path: str, root: object, holder: object, above: object) -> object:
         if next_path is None or not next_path.startswith("$"):
             return target
         path = next_path
-    raise CodecError(f"JSON: the reference {path!r} leads in a circle")
+    raise CodecError(f"JSON: the reference {in_quotes(path)} is circular")
 
 
 def _lookup(path: str, root: object, holder: object, above: object) -> object:
     if path in ("@", ".."):
         return holder if path == "@" else above
     if not path.startswith("$"):
-        raise CodecError(f"JSON: {path!r} is no path of a reference")
+        raise CodecError(f"JSON: {in_quotes(path)} is not a path of a reference")
     value, position = root, 1
     while position < len(path):
         step = _STEP.match(path, position)
         if step is None:
-            raise CodecError(f"JSON: {path!r} is no path of a reference")
+            raise CodecError(f"JSON: {in_quotes(path)} is not a path of a reference")
         value = _walk(value, step, path)
         position = step.end()
     return value
@@ -126,4 +127,4 @@ def _walk(value: object, step: re.Match[str], path: str) -> object:
             return value[name]
     except (KeyError, IndexError):
         pass
-    raise CodecError(f"JSON: the reference {path!r} names nothing")
+    raise CodecError(f"JSON: the reference {in_quotes(path)} has no target")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from cometmq.model.errors import CodecError
+from cometmq.model.text import in_quotes
 
 NESTING_MAX = 32  # RocketMQ's deepest body (a consumer's running state) has 7 levels.
 
@@ -87,7 +88,7 @@ def parse(text: str) -> object:
         return None
     value, position = reader.value(start, 1)
     if reader.skip(_BETWEEN, position) != len(text):
-        raise reader.error(position, "something behind the end of the value")
+        raise reader.error(position, "more text after the end of the value")
     return value
 
 
@@ -103,7 +104,7 @@ class _JsonReader:
     def error(self, position: int, what: str) -> CodecError:
         """Return the error for a position, quoting a few characters of the text."""
         return CodecError(
-            f"JSON: {what} at character {position}: {self._text[position : position + 20]!r}"
+            f"JSON: {what} at character {position}: {in_quotes(self._text[position : position + 20])}"
         )
 
     def skip(self, gap: re.Pattern[str], position: int) -> int:
@@ -137,7 +138,7 @@ class _JsonReader:
             key, position = self._key(position, depth + 1)
             position = self.skip(_SPACE, position)
             if not self._text.startswith(":", position):
-                raise self.error(position, "no ':' behind a key")
+                raise self.error(position, "no ':' after a key")
             position = self.skip(_SPACE, position + 1)
             content[key], position = self.value(position, depth + 1)
             position = self.skip(_BETWEEN, position)
@@ -148,7 +149,7 @@ class _JsonReader:
             pairs = (pair.split(":") for pair in found[1].split(","))
             return {int(key): int(value) for key, value in pairs}
         except ValueError:
-            raise self.error(found.start(), "a number of too many digits") from None
+            raise self.error(found.start(), "a number with too many digits") from None
 
     def _key(self, position: int, depth: int) -> tuple[object, int]:
         word = _WORD.match(self._text, position)
@@ -174,7 +175,7 @@ class _JsonReader:
     def _string(self, position: int) -> tuple[str, int]:
         found = _STRING.match(self._text, position)
         if found is None:
-            raise self.error(position, "a string without an end")
+            raise self.error(position, "an unterminated string")
         content: str = found[1] if found[1] is not None else found[2]
         if "\\" in content:
             content = _ESCAPE.sub(lambda escape: self._unescape(escape, position), content)
@@ -187,7 +188,7 @@ class _JsonReader:
         if code:
             return chr(int(code, 16))
         if escape[3] not in _ESCAPED:
-            raise self.error(position, f"an unknown escape {escape[0]!r} in the string")
+            raise self.error(position, f"an unknown escape {in_quotes(escape[0])} in a string")
         return _ESCAPED[escape[3]]
 
     def _number(self, position: int) -> tuple[int | float, int]:
@@ -199,4 +200,4 @@ class _JsonReader:
             is_float = found[1] is not None or found[2] is not None
             return (float(found[0]) if is_float else int(found[0])), found.end()
         except ValueError:  # Python rejects ints of more than 4300 digits.
-            raise self.error(position, "a number of too many digits") from None
+            raise self.error(position, "a number with too many digits") from None

@@ -21,6 +21,7 @@ from cometmq.codec.host import HOST_V4_SIZE, HOST_V6_SIZE
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CodecError
+from cometmq.model.text import in_quotes
 
 _OFFSET = Struct(">q")
 _OFFSET_SIZE = 8
@@ -43,14 +44,14 @@ def encode_message_id(store_host: bytes, physical_offset: int) -> str:
         CodecError: The host has another length, or the offset is out of range.
     """
     if not -(1 << 63) <= physical_offset < 1 << 63:
-        raise CodecError(f"physical offset {physical_offset} does not fit 8 bytes")
+        raise CodecError(f"physical offset {physical_offset} does not fit into 8 bytes")
     return f"{_host_digits(store_host)}{physical_offset & _LONG_MASK:016X}"
 
 
 @keep_short(1024)  # Few brokers, but one call per consumed message.
 def _host_digits(store_host: bytes) -> str:
     if len(store_host) not in (HOST_V4_SIZE, HOST_V6_SIZE):
-        raise CodecError(f"a host of {len(store_host)} bytes; there are 8 (IPv4) and 20 (IPv6)")
+        raise CodecError(f"a host has {len(store_host)} bytes; it needs 8 (IPv4) or 20 (IPv6)")
     return store_host.hex().upper()
 
 
@@ -74,7 +75,9 @@ def _from_hex(message_id: str, *sizes: int) -> bytes:
         except ValueError:
             pass
     digits = " or ".join(str(2 * size) for size in sizes)
-    raise CodecError(f"{message_id!r} is no message id: it has {digits} hex digits")
+    raise CodecError(
+        f"{in_quotes(message_id)} is not a message id: it must have {digits} hexadecimal digits"
+    )
 
 
 def _month_start(now_ms: int, zone: tzinfo | None) -> datetime:
@@ -119,7 +122,9 @@ class UniqueIds:
         self, *, ip: bytes, pid: int, loader: int, clock: Clock, zone: tzinfo | None = None
     ) -> None:
         if len(ip) not in (4, 16):
-            raise CodecError(f"an ip of {len(ip)} bytes; there are 4 (IPv4) and 16 (IPv6)")
+            raise CodecError(
+                f"an IP address has {len(ip)} bytes; it must have 4 (IPv4) or 16 (IPv6)"
+            )
         self._ip = ip
         self._clock = clock
         self._zone = zone

@@ -90,7 +90,7 @@ def decode_batch_entry(buffer: bytes | bytearray | memoryview, position: int = 0
         CodecError: Fewer than 46 bytes follow the position.
     """
     if position + BATCH_ENTRY_SIZE > len(buffer):
-        raise CodecError(f"no whole batch entry at {position} of {len(buffer)} bytes")
+        raise CodecError(f"no whole batch entry at byte {position} of {len(buffer)}")
     return BatchEntry._make(BATCH_ENTRY.unpack_from(buffer, position))
 
 
@@ -111,8 +111,10 @@ def decode_extended_unit(buffer: bytes | bytearray | memoryview) -> ExtendedUnit
         CodecError: The unit is invalid or incomplete.
     """
     if len(buffer) < EXTENDED_UNIT_SIZE_MIN:
-        raise CodecError(f"an extended unit of {len(buffer)} bytes; it has at least 20")
+        raise CodecError(f"an extended unit has {len(buffer)} bytes; it must have at least 20")
     size, tags_code, store_timestamp, bit_map_size = EXTENDED_UNIT.unpack_from(buffer)
     if size != EXTENDED_UNIT_SIZE_MIN + max(bit_map_size, 0) or size > len(buffer):
-        raise CodecError(f"an extended unit says {size=}, {bit_map_size=}")
+        raise CodecError(
+            f"an extended unit has the invalid sizes {size} and, for its bit map, {bit_map_size}"
+        )
     return ExtendedUnit(tags_code, store_timestamp, bytes(buffer[EXTENDED_UNIT_SIZE_MIN:size]))

@@ -16,6 +16,7 @@ from cometmq.kernel.keys import find_value
 from cometmq.kernel.layouts import PROPERTIES_SIZE_MAX
 from cometmq.model.errors import CodecError
 from cometmq.model.properties import NAME_SEPARATOR, PROPERTY_SEPARATOR
+from cometmq.model.text import in_quotes
 
 __all__ = [
     "PROPERTIES_SIZE_MAX",
@@ -51,7 +52,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
         raise CodecError(f"properties cannot be written as UTF-8: {error}") from None
     if len(block) > PROPERTIES_SIZE_MAX:
         raise CodecError(
-            f"properties of {len(block)} bytes; a record has room for {PROPERTIES_SIZE_MAX}"
+            f"the properties have {len(block)} bytes; a record has room for {PROPERTIES_SIZE_MAX}"
         )
     return block
 
@@ -60,9 +61,14 @@ def _property_error(properties: Mapping[str, str]) -> CodecError:
     """Return an error that names the first invalid property."""
     for name, value in properties.items():
         if not name or not value:
-            return CodecError(f"property {name!r}={value!r}: name and value must not be empty")
+            return CodecError(
+                f"property {in_quotes(name)}={in_quotes(value)}: its name and value must not be empty"
+            )
         if any(mark in name or mark in value for mark in (NAME_SEPARATOR, PROPERTY_SEPARATOR)):
-            return CodecError(f"property {name!r}={value!r} holds \\x01 or \\x02")
+            return CodecError(
+                f"property {in_quotes(name)}={in_quotes(value)} contains the character U+0001 or U+0002, which "
+                "separates properties"
+            )
     raise AssertionError("no property is at fault")
 
 

@@ -33,8 +33,8 @@ def with_room(block: Buffer) -> bytes:
         kept += b"\2"
     if len(kept) + TAIL_SIZE > _PROPERTIES_SIZE_MAX:
         raise RecordIllegal(
-            f"{len(kept)} bytes of properties; with a CRC behind them (enabledAppendPropCRC) a "
-            f"record has {_PROPERTIES_SIZE_MAX - TAIL_SIZE} at most"
+            f"the properties have {len(kept)} bytes; with a CRC after them (enabledAppendPropCRC) a "
+            f"record has room for {_PROPERTIES_SIZE_MAX - TAIL_SIZE}"
         )
     return kept + _ROOM
 

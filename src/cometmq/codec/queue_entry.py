@@ -90,7 +90,7 @@ def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> Q
     try:
         return QueueEntry._make(QUEUE_ENTRY.unpack_from(buffer, position))
     except error:
-        raise CodecError(f"no whole queue entry at {position} of {len(buffer)} bytes") from None
+        raise CodecError(f"no whole queue entry at byte {position} of {len(buffer)}") from None
 
 
 def decode_entries(buffer: bytes | bytearray | memoryview) -> list[tuple[int, int, int]]:
@@ -100,5 +100,5 @@ def decode_entries(buffer: bytes | bytearray | memoryview) -> list[tuple[int, in
         CodecError: The size of the buffer is not a multiple of 20 bytes.
     """
     if len(buffer) % QUEUE_ENTRY_SIZE:
-        raise CodecError(f"{len(buffer)} bytes are no whole number of 20-byte queue entries")
+        raise CodecError(f"{len(buffer)} bytes are not a multiple of 20-byte queue entries")
     return list(QUEUE_ENTRY.iter_unpack(buffer))

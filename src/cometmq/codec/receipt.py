@@ -16,6 +16,7 @@ import orjson
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.names import RETRY_PREFIX, pop_retry_topic
+from cometmq.model.text import as_given, in_quotes
 
 ORDER_QUEUE = 999  # KeyBuilder.POP_ORDER_REVIVE_QUEUE: popped in order, no check point.
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
@@ -64,7 +65,7 @@ def parse_receipt(text: str) -> Receipt:
     except (ValueError, IndexError):
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
-            f"{text!r:.120} is no receipt handle; send the POP_CK of the message as it came",
+            f"{as_given(text, 120)} is not a receipt handle; send the POP_CK of the message unchanged",
         ) from None
 
 
@@ -109,5 +110,5 @@ def decode_starts(text: str) -> dict[tuple[str, int], int]:
             kind, queue_id, start = part.split(" ")
             starts[kind, int(queue_id)] = int(start)
     except ValueError:
-        raise CodecError(f"startOffsetInfo {text!r:.120} means nothing") from None
+        raise CodecError(f"startOffsetInfo {in_quotes(text, 120)} is not valid") from None
     return starts

@@ -152,7 +152,7 @@ def topic_block(topic: bytes) -> tuple[int, bytes]:
         return MAGIC_V1, bytes((size,)) + topic
     if size <= TOPIC_SIZE_MAX:
         return MAGIC_V2, _SHORT.pack(size) + topic
-    raise CodecError(f"a topic of {size} bytes; a record has room for {TOPIC_SIZE_MAX}")
+    raise CodecError(f"the topic has {size} bytes; a record has room for {TOPIC_SIZE_MAX}")
 
 
 def record_size(*, body: int, topic: int, properties: int, sys_flag: int = 0) -> int:
@@ -181,7 +181,7 @@ def blank_tail(left: int) -> bytes:
     """
     if left < BLANK_TAIL_SIZE:
         raise CodecError(
-            f"{left} bytes left in a log file; its end mark needs {BLANK_TAIL_SIZE}"
+            f"a log file has {left} bytes left; its end mark needs {BLANK_TAIL_SIZE}"
         )
     return _BLANK_TAIL.pack(left, MAGIC_BLANK)
 
@@ -195,8 +195,7 @@ def encode_record(record: Record) -> bytes:
     magic, topic = topic_block(record.topic.encode())
     if len(record.property_block) > PROPERTIES_SIZE_MAX:
         raise CodecError(
-            f"properties of {len(record.property_block)} bytes; "
-            f"a record has room for {PROPERTIES_SIZE_MAX}"
+            f"the properties have {len(record.property_block)} bytes; a record has room for {PROPERTIES_SIZE_MAX}"
         )
     sys_flag = record.sys_flag & ~HOST_BITS
     sys_flag |= _host_bit(record.born_host, BORN_HOST_V6)
@@ -214,7 +213,7 @@ def encode_record(record: Record) -> bytes:
             len(record.body),
         )
     except struct.error as error:
-        raise CodecError(f"a record field out of its range: {error}") from None
+        raise CodecError(f"a field of the record is out of range: {error}") from None
     properties_size = _SHORT.pack(len(record.property_block))
     return b"".join((fixed, record.body, topic, properties_size, record.property_block))
 
@@ -225,7 +224,7 @@ def _host_bit(host: bytes, bit: int) -> int:
         return 0
     if len(host) == HOST_V4_SIZE + HOST_V6_EXTRA:
         return bit
-    raise CodecError(f"a host of {len(host)} bytes; there are 8 (IPv4) and 20 (IPv6)")
+    raise CodecError(f"a host has {len(host)} bytes; it needs 8 (IPv4) or 20 (IPv6)")
 
 
 def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Record:
@@ -242,7 +241,7 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
         raise CodecError(f"no record at byte {position}: magic {magic:#010x}")
     if position + size > len(buffer):
         raise CodecError(
-            f"the record at byte {position} has {size} bytes, {len(buffer) - position} are there"
+            f"the record at byte {position} has {size} bytes, but only {len(buffer) - position} are available"
         )
     if type(buffer) is not bytes:  # Copy only the record, for example out of a mapped file.
         buffer, position = bytes(buffer[position : position + size]), 0

@@ -58,14 +58,19 @@ def check_record(
     """
     left = len(buffer) - position
     if left < BLANK_TAIL_SIZE:
-        raise NoRecordError(WalkEnd.SHORT, f"{max(left, 0)} bytes at byte {position}")
+        raise NoRecordError(WalkEnd.SHORT, f"only {max(left, 0)} bytes left at byte {position}")
     size: int
     size, magic = _RECORD_MARK.unpack_from(buffer, position)
     if magic not in (MAGIC_V1, MAGIC_V2) or size < RECORD_SIZE_MIN:
         why = why_no_record(size, magic)
-        raise NoRecordError(why, f"{why.name} at byte {position}: {size=}, {magic=:#010x}")
+        raise NoRecordError(
+            why, f"there is no record at byte {position}: size {size}, magic {magic:#010x}"
+        )
     if size > left:
-        raise NoRecordError(WalkEnd.SHORT, f"{left} of {size} bytes at byte {position}")
+        raise NoRecordError(
+            WalkEnd.SHORT,
+            f"the record at byte {position} has {size} bytes, but only {left} are left",
+        )
     end = position + size
     (sys_flag,) = _SYS_FLAG.unpack_from(buffer, position + SYS_FLAG_AT)
     layout = RECORD_HEADS[sys_flag & HOST_BITS]
@@ -75,7 +80,7 @@ def check_record(
     if found != size:
         raise NoRecordError(
             WalkEnd.UNKNOWN,
-            f"the record at byte {position} has {size} bytes, its parts {found}",
+            f"the record at byte {position} has the size {size}, but its parts have {found} bytes",
         )
     if is_crc_checked:
         crc = body_crc(memoryview(buffer)[start:body_end])
@@ -83,7 +88,7 @@ def check_record(
         if crc != stored:
             raise NoRecordError(
                 WalkEnd.UNKNOWN,
-                f"the record at byte {position}: body CRC {crc:#010x}, stored {stored:#010x}",
+                f"the record at byte {position} has the body CRC {stored:#010x}, but its body has {crc:#010x}",
             )
     return size
 

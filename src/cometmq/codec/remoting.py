@@ -107,5 +107,5 @@ def check_frame_size(size: int) -> None:
     """
     if size > FRAME_SIZE_MAX:
         raise CodecError(
-            f"a frame of {size} bytes; peers close the connection over {FRAME_SIZE_MAX}"
+            f"a frame of {size} bytes, and peers close the connection if one has more than {FRAME_SIZE_MAX}"
         )

@@ -62,7 +62,7 @@ def signed_content(
     try:
         return "".join(_in_order(tuple(fields), without)(fields)).encode() + body
     except (TypeError, UnicodeEncodeError) as error:
-        raise CodecError("a field of the header is no text, and cannot be signed") from error
+        raise CodecError("a field of the header is not text and cannot be signed") from error
 
 
 @keep_short(

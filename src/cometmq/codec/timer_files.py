@@ -120,10 +120,10 @@ def decode_unit(buffer: bytes | memoryview, position: int = 0) -> TimerUnit:
         CodecError: No valid unit is at the position.
     """
     if len(buffer) - position < TIMER_UNIT_SIZE:
-        raise CodecError(f"no unit of the timer fits at byte {position} of {len(buffer)}")
+        raise CodecError(f"no timer unit fits at byte {position} of {len(buffer)}")
     unit = TimerUnit._make(TIMER_UNIT.unpack_from(buffer, position))
     if unit.size != TIMER_UNIT_SIZE or unit.magic & ~_MAGIC_BITS:
-        raise CodecError(f"no unit of the timer at byte {position}")
+        raise CodecError(f"there is no timer unit at byte {position}")
     return unit
 
 
@@ -152,6 +152,6 @@ def decode_check(content: bytes) -> TimerCheck:
     """
     if len(content) < TIMER_CHECK.size:
         raise CodecError(
-            f"a timercheck of {len(content)} bytes; its fields alone have {TIMER_CHECK.size}"
+            f"timercheck has {len(content)} bytes, but its fields need {TIMER_CHECK.size}"
         )
     return TimerCheck._make(TIMER_CHECK.unpack_from(content))

@@ -147,7 +147,7 @@ def _encode(trace: Trace) -> str:
                 trace.transaction_id, trace.state, _flag(trace.is_from_check),
             )  # fmt: skip
         case _:
-            raise CodecError(f"traces of kind {trace.kind} are read only")
+            raise CodecError(f"traces of the kind {trace.kind} cannot be encoded, only decoded")
     return FIELD_END.join((trace.kind.value, *map(str, values))) + RECORD_END
 
 
@@ -158,8 +158,8 @@ def _decode(fields: list[str]) -> Trace | None:
         return None
     try:
         return _READERS[kind](fields)
-    except (IndexError, ValueError) as error:
-        raise CodecError(f"a {kind} trace of {len(fields)} fields: {error}") from None
+    except (IndexError, ValueError):
+        raise CodecError(f"a {kind} trace of {len(fields)} fields cannot be decoded") from None
 
 
 def _pub(fields: list[str]) -> Trace:

@@ -112,12 +112,12 @@ class Application:
         try:
             token = await self._token_of(name, password)
         except SettingsError as error:
-            _log.error("nobody can log in: %s", error)
-            text = "The file of users cannot be read; the dashboard's log says why."
+            _log.error("No user can log in: %s", error)
+            text = "The users file cannot be read; the log of the dashboard has the reason."
             return self._login_page(after, problem=text, name=name, status=500)
         if token is None:
-            _log.warning("a login as %s from %s failed", printable(name), address)
-            text = "Name or password is wrong."
+            _log.warning("A login as %s from %s failed", printable(name), address)
+            text = "The name or the password is wrong."
             return self._login_page(after, problem=text, name=name, status=403)
         self._context.attempts.succeeded(address, name)
         self._context.log_action(AuditEntry(now_ms, name, address, "log in", "", "done"))
@@ -152,7 +152,7 @@ class Application:
         if session is not None:
             if not session.has_token((await _form(request)).get("csrf", "")):
                 return self._problem(
-                    FormRefused("This form is not of your session; load the page again.")
+                    FormRefused("This form belongs to another session; load the page again.")
                 )
             self._context.sessions.end(request.cookies.get(COOKIE, ""))
         answer = RedirectResponse("/login?out=1", 303)
@@ -182,7 +182,10 @@ class Application:
         clients = await self._context.clients.of(session.credentials)
         if not await self._authenticator.is_gone(clients):
             return False
-        _log.warning("%s is logged out: the cluster refuses him", printable(session.user))
+        _log.warning(
+            "User %s is logged out, because the cluster refuses the credentials",
+            printable(session.user),
+        )
         self._context.sessions.end(request.cookies.get(COOKIE, ""))
         return True
 
@@ -213,20 +216,21 @@ class Application:
         if not session.has_token(fields.get("csrf", "")):
             return self._problem(
                 FormRefused(
-                    "This form is not of your session, or too old; nothing was done. Load its page again."
+                    "This form belongs to another session or is too old; nothing was changed. Load the page again."
                 ),
                 page_request,
             )
         if not session.is_admin:
-            page_request.audit(page.does or "", page_request.subject, "refused: reads only")
+            page_request.audit(page.does or "", page_request.subject, "refused: may only read")
             return self._problem(
                 FormRefused(
-                    f"{session.user} only reads; nothing was done. An admin of the dashboard may do this."
+                    f"User {session.user} may only read; nothing was changed. Log in as an admin of the dashboard "
+                    "to do this."
                 ),
                 page_request,
             )
         if not session.take_form(fields.get("once", "")[:64]):
-            session.note("This form was sent already; nothing was done twice.", is_well=False)
+            session.note("This form was sent before; it was not applied again.", is_well=False)
             return RedirectResponse(_back(page_request), 303)
         try:
             answer = await page.show(page_request)
@@ -273,21 +277,21 @@ class Application:
     async def _not_served(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
         text = (
-            "There is no such page."
+            "This page does not exist."
             if status == 404
-            else "That is no way to ask for this page."
+            else "This page does not support that request method."
         )
         session = self._session_of(request)
         if session is None and status == 404:
             return RedirectResponse("/login", 303)
-        values = {"title": "No such page", "text": text}
+        values = {"title": "Page not found", "text": text}
         return HTMLResponse(render(self._context.templates, "bare.html", values), status)
 
     async def _broken(self, _request: Request, error: Exception) -> Response:
         """Answer a request that failed by a bug: the page gets one sentence, the log the traceback."""
         values = {
-            "title": "This is our fault",
-            "text": f"The page could not be made ({type(error).__name__}). The dashboard's log says more; please file it.",
+            "title": "Internal error",
+            "text": f"The page could not be created ({type(error).__name__}). The log of the dashboard has the details; please report them as an issue.",
         }
         return HTMLResponse(render(self._context.templates, "bare.html", values), 500)
 
@@ -301,7 +305,11 @@ class Application:
         from_there = sum(each.address == address for each in reports)
         if len(reports) < _REPORTS_MAX and from_there < _REPORTS_OF_ADDRESS_MAX:
             reports.append(CspReport(address, cut(printable(text), 1000)))
-            _log.warning("a browser at %s reports: %s", address, reports[-1].text)
+            _log.warning(
+                "A browser at %s reported a violation of the content security policy: %s",
+                address,
+                reports[-1].text,
+            )
         return Response(status_code=204)
 
 
@@ -370,12 +378,12 @@ def _status(error: CometError) -> int:
 
 def _heading(error: CometError) -> str:
     if isinstance(error, (*_WRONG, FormRefused)):
-        return "That cannot be done"
+        return "The request is not valid"
     if isinstance(error, BrokerRefused):
-        return "It was refused"
+        return "The cluster refused the request"
     if isinstance(error, (PageMissing, TopicNotFound, BrokerNotFound)):
-        return "It is not there"
-    return "The cluster does not answer as it should"
+        return "Not found"
+    return "The cluster does not answer correctly"
 
 
 def _sentence(error: CometError) -> str:

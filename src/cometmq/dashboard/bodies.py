@@ -39,10 +39,12 @@ def body_view(body: bytes, kind: str | None = None) -> BodyView:
     is_whole = len(start) == len(body)
     text, bad_byte = _decoded(start, is_whole=is_whole)
     if bad_byte is not None and kind is None:
-        return _as_hex(body, f"It is no UTF-8 (byte {bad_byte}), so it stands as hexadecimal.")
+        return _as_hex(
+            body, f"The body is not UTF-8 (byte {bad_byte}), so it is shown in hexadecimal."
+        )
     fault = None
     if bad_byte is not None:
-        fault = f"It is no UTF-8 (byte {bad_byte}); what cannot be read stands as U+FFFD."
+        fault = f"The body is not UTF-8 (byte {bad_byte}); invalid bytes are shown as U+FFFD."
     if kind == "json" or (kind is None and start[:1] in (b"{", b"[")):
         laid_out, json_fault = _laid_out(text, is_whole=is_whole)
         if laid_out is not None:
@@ -78,11 +80,11 @@ def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
 def _laid_out(text: str, *, is_whole: bool) -> tuple[str | None, str | None]:
     """Return indented JSON and None, or None and the reason why there is no JSON."""
     if not is_whole:
-        return None, f"JSON is laid out up to {BODY_SHOWN_MAX >> 10} KiB."
+        return None, f"JSON is only formatted up to {BODY_SHOWN_MAX >> 10} KiB."
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False), None
     except (ValueError, RecursionError) as error:
-        return None, f"It is no JSON: {error}."
+        return None, f"The body is not JSON: {error}."
 
 
 def _as_hex(body: bytes, fault: str | None) -> BodyView:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from cometmq.model.errors import CometError
+from cometmq.model.text import in_quotes
 
 TEXT_MAX = 1000
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
@@ -32,7 +33,7 @@ def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> st
     """
     text = fields.get(name, "").strip(" \t\r\n")
     if len(text) > most:
-        raise WrongInput(f"{name}: {len(text)} characters; {most} is the most")
+        raise WrongInput(f"{name} has {len(text)} characters; at most {most} are allowed.")
     return text
 
 
@@ -44,7 +45,7 @@ def needed(fields: Mapping[str, str], name: str, what: str, *, most: int = TEXT_
     """
     text = text_of(fields, name, most=most)
     if not text:
-        raise WrongInput(f"No {what} was named; write one.")
+        raise WrongInput(f"The {what} is missing; enter one.")
     return text
 
 
@@ -61,7 +62,9 @@ def number_of(
         return default
     value = int(text) if _WHOLE.fullmatch(text) else None
     if value is None or not least <= value <= most:
-        raise WrongInput(f"{what}: {text[:40]!r} is no whole number from {least} to {most}.")
+        raise WrongInput(
+            f"{what}: {in_quotes(text, 40)} is not a whole number from {least} to {most}."
+        )
     return value
 
 
@@ -86,7 +89,8 @@ def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
     if not text:
         return None
     wrong = WrongInput(
-        f"{what}: {text[:40]!r} is no time from 1970 to 9999; write one like 2026-05-01 12:00:00, or ms since 1970."
+        f"{what}: {in_quotes(text, 40)} is not a time from 1970 to 9999; write one like 2026-05-01 12:00:00, or ms "
+        "since 1970."
     )
     if text.isascii() and text.isdecimal():
         if len(text) > 15:
@@ -114,4 +118,4 @@ def hex_of(text: str, what: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError as error:
-        raise WrongInput(f"{what} is no hexadecimal: {error}.") from None
+        raise WrongInput(f"{what} is not hexadecimal: {error}.") from None

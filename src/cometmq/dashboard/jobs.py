@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cometmq.model.text import as_given, decode_reason
+
 FOLDER = "_jobs"
 FOLDERS_MAX = 1_000
 RUNS_MAX = 500
@@ -96,7 +98,9 @@ def _read(path: Path, written_ms: int) -> JobRun:
         ArithmeticError,
         RecursionError,
     ) as error:
-        return unread._replace(error=f"this is no manifest of a job: {error}")
+        return unread._replace(
+            error=f"this is not the manifest of a job: {decode_reason(error)}"
+        )
 
 
 def _run_of(unread: JobRun, told: Any) -> JobRun:
@@ -107,7 +111,7 @@ def _run_of(unread: JobRun, told: Any) -> JobRun:
     """
     status = told["status"]
     if status not in STATUSES:
-        raise ValueError(f"its status is {status!r:.40}")
+        raise ValueError(f"its status is {as_given(status, 40)}")
     counts = {str(name)[:_NAME_MAX]: int(count) for name, count in told["counts"].items()}
     return unread._replace(
         job=str(told["job"])[:_NAME_MAX],

@@ -9,6 +9,7 @@ from cometmq.dashboard.passwords import DashboardUser, Role, UserFile
 from cometmq.dashboard.settings import DashboardSettings
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, NetError
+from cometmq.model.text import printable
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Authenticator:
             if not await self._is_refused(_NOBODY) or await self._is_refused(credentials):
                 return None
         except CometError as error:
-            _log.info("the cluster does not say who %.100r is: %s", name, error)
+            _log.info("The cluster cannot authenticate user %.100s: %s", printable(name), error)
             return None
         return credentials, Role.READER
 
@@ -91,4 +92,4 @@ async def _refuses(inspector: AsyncInspector) -> bool:
         if refused.code == ResponseCode.NO_PERMISSION:
             return True
         raise
-    raise BrokerNotFound("no broker answers")
+    raise BrokerNotFound("no broker answers, so the users of the cluster cannot be checked")

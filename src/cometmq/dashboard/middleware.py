@@ -8,6 +8,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cometmq.model.text import in_quotes
+
 _log = logging.getLogger(__name__)
 
 BODY_MAX = 1_000_000
@@ -56,7 +58,7 @@ class SecurityMiddleware:
             except TimeoutError:
                 refusal = (
                     408,
-                    f"The rest of the request did not come within {BODY_SECONDS:.0f} s.",
+                    f"The rest of the request did not arrive within {BODY_SECONDS:.0f} s.",
                 )
             except ValueError as error:
                 refusal = 413, str(error)
@@ -73,25 +75,25 @@ class SecurityMiddleware:
         host = headers.get("host", "")
         if _name(host) not in self._hosts:
             return 421, (
-                f"This dashboard is not called {host[:100]!a}; reach it by {', '.join(sorted(self._hosts))}, or name "
-                "that one with --host-name."
+                f"The host name {in_quotes(host, 100)} is not one of this dashboard; use "
+                f"{', '.join(sorted(self._hosts))}, or add it with --host-name."
             )
         if scope["method"] not in _METHODS:
             return (
                 405,
-                f"{scope['method'][:20]!a} is not understood; pages are got, forms are posted.",
+                f"The method {in_quotes(scope['method'], 20)} is not supported; use GET for pages and POST for forms.",
             )
         if scope["method"] == "POST" and scope["path"] != "/csp-report":
             origin = headers.get("origin")
             if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none") or (
                 origin is not None and urlsplit(origin).netloc.lower() != host.lower()
             ):
-                return 403, "This form was sent by another site; nothing was done."
+                return 403, "This form was sent by another site; nothing was changed."
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > BODY_MAX:
             return (
                 413,
-                f"A request's body has {BODY_MAX} bytes at most; send larger messages with a producer.",
+                f"The body of a request may have at most {BODY_MAX} bytes; send larger messages with a producer.",
             )
         return None
 
@@ -114,7 +116,7 @@ async def _read(receive: Receive) -> bytes:
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > BODY_MAX:
-            raise ValueError(f"A request's body has {BODY_MAX} bytes at most.")
+            raise ValueError(f"The body of a request may have at most {BODY_MAX} bytes.")
         if not message.get("more_body", False):
             return b"".join(parts)
 

@@ -52,7 +52,7 @@ class AppContext:
         try:
             self.audit.write(action)
         except OSError as error:
-            _log.error("the audit cannot be written: %s", error)
+            _log.error("The audit log cannot be written: %s", error)
 
 
 @dataclass(slots=True)

@@ -37,7 +37,7 @@ def check_page(page: int, last: int) -> None:
         WrongInput: It is after the last page.
     """
     if page > last:
-        raise WrongInput(f"There is no page {page}; the last one is {last}.")
+        raise WrongInput(f"Page {page} does not exist; the last page is {last}.")
 
 
 def table_page(whole: Sequence[Row], page: int, *, rows: int = ROWS) -> TablePage[Row]:

@@ -21,6 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import as_given, decode_reason, in_quotes
 
 FILE_NAME = "users.json"
 FIRST_USER = "admin"
@@ -69,7 +70,7 @@ def hash_password(password: str) -> str:
         SettingsError: It is too short or too long.
     """
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
-        raise SettingsError(f"a password has {PASSWORD_MIN} to {PASSWORD_MAX} characters")
+        raise SettingsError(f"a password must have {PASSWORD_MIN} to {PASSWORD_MAX} characters")
     salt = secrets.token_bytes(16)
     digest = _scrypt(password, salt)
     text = (base64.b64encode(part).decode() for part in (salt, digest))
@@ -153,7 +154,7 @@ class UserFile:
         """
         if not _NAME.fullmatch(name):
             raise SettingsError(
-                f"{name!r}: a user's name has 1 to 64 letters, digits and . @ + - _"
+                f"{in_quotes(name)} is not a user name; use 1 to 64 letters, digits and . @ + - _"
             )
         user = DashboardUser(name, role, hash_password(password))
         with self._alone():
@@ -172,9 +173,9 @@ class UserFile:
         with self._alone():
             users = dict(self.users())
             if users.pop(name, None) is None:
-                raise SettingsError(f"{self._path} has no user {name!r}")
+                raise SettingsError(f"{self._path} has no user {in_quotes(name)}")
             if not users:
-                raise SettingsError(f"{name!r} is the last user; add another one first")
+                raise SettingsError(f"user {in_quotes(name)} is the last; add another first")
             self._write(users)
 
     def check(self, name: str, password: str) -> DashboardUser | None:
@@ -198,7 +199,10 @@ class UserFile:
             AttributeError,
             RecursionError,
         ) as error:
-            raise SettingsError(f"{self._path} is no file of users: {error!r}") from None
+            raise SettingsError(
+                f"{self._path} is not a valid users file: {decode_reason(error)}; restore it from a copy, or "
+                "delete it to start without users"
+            ) from None
         return {user.name: user for user in users}
 
     @contextlib.contextmanager
@@ -232,10 +236,10 @@ class UserFile:
 
 def _users_of(content: bytes) -> list[DashboardUser]:
     if len(content) > _SIZE_MAX:
-        raise ValueError(f"longer than {_SIZE_MAX} bytes")
+        raise ValueError(f"it has more than {_SIZE_MAX} bytes")
     found = json.loads(content)
     if found["version"] != _VERSION:
-        raise ValueError(f"version {found['version']!r} is not known")
+        raise ValueError(f"its version {as_given(found['version'])} is not supported")
     return [
         DashboardUser(each["name"], Role(each["role"]), _checked_hash(each["password"]))
         for each in found["users"]
@@ -245,8 +249,8 @@ def _users_of(content: bytes) -> list[DashboardUser]:
 def _checked_hash(text: str) -> str:
     kind, *figures, salt, digest = text.split("$")
     if kind != "scrypt" or figures != [str(_LOG_N), str(_R), str(_P)]:
-        raise ValueError(f"a password of kind {kind}, {figures}")
+        raise ValueError(f"a password hash has the unsupported kind {kind} or other parameters")
     base64.b64decode(salt, validate=True)
     if len(base64.b64decode(digest, validate=True)) != _HASH_BYTES:
-        raise ValueError("a hash of another length")
+        raise ValueError("a password hash has the wrong length")
     return text

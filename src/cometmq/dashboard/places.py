@@ -4,6 +4,7 @@ import re
 
 from cometmq.client import MessageQueue, StoredMessage
 from cometmq.dashboard.inputs import WrongInput
+from cometmq.model.text import in_quotes
 
 _PLACE = re.compile(r"(?P<broker>[^:,]{1,255}):(?P<queue>[0-9]{1,6}):(?P<offset>[0-9]{1,18})")
 
@@ -26,6 +27,8 @@ def read_place(topic: str, text: str) -> tuple[MessageQueue, int]:
     """
     found = _PLACE.fullmatch(text)
     if found is None:
-        raise WrongInput(f"{text[:40]!r} is no place of a message; load the page again.")
+        raise WrongInput(
+            f"{in_quotes(text, 40)} is not the position of a message; load the page again."
+        )
     queue = MessageQueue(topic, found["broker"], int(found["queue"]))
     return queue, int(found["offset"])

@@ -123,7 +123,7 @@ class Dashboard:
         while not self._http.started:
             if served.done():
                 served.result()
-                raise NetError("the server of pages ended at once; its log says why")
+                raise NetError("the HTTP server ended at once; its log has the reason")
             await asyncio.sleep(0.01)
         tidied = asyncio.ensure_future(self._tidy())
         self._stack.callback(tidied.cancel)
@@ -213,7 +213,7 @@ class _Https(_Http):
             try:
                 connection, name = await loop.sock_accept(listener)
             except OSError as error:  # For example, no descriptor is free.
-                _log.warning("no connection can be accepted: %s; trying again", error)
+                _log.warning("The dashboard cannot accept connections: %s; trying again", error)
                 await asyncio.sleep(_ACCEPT_PAUSE_SECONDS)
                 continue
             handshake = Handshake(connection, name[0], loop.time())
@@ -235,7 +235,7 @@ class _Https(_Http):
                 page, connection, ssl=self._context, ssl_handshake_timeout=HEAD_SECONDS
             )
         except OSError as error:  # Includes TLS errors and timeouts.
-            _log.debug("no handshake with %s: %s", handshake.address, error)
+            _log.debug("The TLS handshake with %s failed: %s", handshake.address, error)
         finally:
             self._places.leave(handshake)
 
@@ -270,6 +270,6 @@ def _bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         raise NetError(
-            f"{host}:{port} cannot be listened on: {error.strerror}; name another --port"
+            f"the dashboard cannot listen on {host}:{port}: {error.strerror}; choose another --port"
         ) from None
     return made

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cometmq.client import Credentials
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 
 PORT = 8082  # As RocketMQ's own dashboard.
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -48,18 +49,19 @@ class DashboardSettings:
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
-            raise SettingsError("a certificate and its key go together: name both, or none")
+            raise SettingsError("--tls-cert and --tls-key belong together: set both or neither")
         if not (self.is_secure or is_loopback(self.host)):
             raise SettingsError(
-                f"on {self.host} passwords would go over the network in the clear: name a certificate and its key, "
-                "or say that a proxy in front of it ends TLS (--behind-proxy)"
+                f"on {self.host} passwords would go over the network in cleartext: set --tls-cert and --tls-key, "
+                "or --behind-proxy if a reverse proxy terminates TLS"
             )
         for proxy in self.proxies:
             try:
                 ipaddress.ip_address(proxy)
             except ValueError:
                 raise SettingsError(
-                    f"{proxy!r:.80} is no IP address: --proxy names the address from which the proxy connects"
+                    f"--proxy {in_quotes(proxy, 80)} is not an IP address; name the address from which the proxy "
+                    "connects"
                 ) from None
         if not 0.1 <= self.sample_seconds <= 3600:
             raise SettingsError(f"sample_seconds={self.sample_seconds}: write 0.1 to 3600")

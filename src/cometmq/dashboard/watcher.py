@@ -138,7 +138,7 @@ class Watcher:
             try:
                 await look()
             except Exception:  # noqa: BLE001  A bug in one look must not end looking; the log has it.
-                _log.exception("a look at the cluster failed")
+                _log.exception("Sampling the cluster failed; the next sample follows")
             await asyncio.sleep(seconds)
 
     # --- results
@@ -222,7 +222,7 @@ class Watcher:
             self._saw(state, now_ms)
         for key, each in list(self._brokers.items()):
             if key not in there:
-                self._lost(each, now_ms, "the nameserver knows it no more")
+                self._lost(each, now_ms, "it is not registered at the nameserver any more")
                 if each.away_ms is not None and now_ms - each.away_ms > FORGOTTEN_MS:
                     del self._brokers[key]
 

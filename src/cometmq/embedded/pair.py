@@ -21,6 +21,7 @@ from cometmq.embedded.local_sends import LocalSends
 from cometmq.model.errors import SettingsError
 from cometmq.model.message import Message
 from cometmq.model.settings import Layer
+from cometmq.model.text import plural
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.loop import loop_clock
@@ -144,7 +145,10 @@ class AsyncEmbedded:
 
 def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSettings:
     if clash := _OUR_KEYS.intersection(given):
-        raise SettingsError(f"{', '.join(sorted(clash))}: set by the arguments of Embedded")
+        raise SettingsError(
+            f"{', '.join(sorted(clash))} cannot be set here, because Embedded sets "
+            f"{plural(len(clash), 'it', 'them')} from its arguments"
+        )
     defaults = {
         "brokerName": "broker-a",
         "listenPort": port,

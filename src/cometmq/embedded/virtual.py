@@ -96,8 +96,8 @@ class Virtual:
         if asyncio._get_running_loop() is not None:  # noqa: SLF001  Public despite its underscore.
             work.close()
             raise SettingsError(
-                "virtual time runs a loop of its own, and another one runs in this thread (an `async def` test, a notebook): "
-                "call it from a plain function, and give coroutines to its run()"
+                "virtual time needs its own event loop, but one is already running in this thread (in an `async def` "
+                "test or a notebook): call it from a normal function, and pass coroutines to its run()"
             )
         return self._runner.run(work)
 

@@ -29,7 +29,7 @@ class Credentials:
         for name in ("access_key", "secret_key"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
-                raise SettingsError(f"credentials: {name} must be a text, and not empty")
+                raise SettingsError(f"credentials: {name} must be a non-empty text")
         if self.security_token is not None and not isinstance(self.security_token, str):
             raise SettingsError("credentials: security_token must be a text or None")
 

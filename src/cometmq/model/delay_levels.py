@@ -23,7 +23,7 @@ def delay_levels_ms(text: str) -> tuple[int, ...]:
     for word in text.split():
         if word[-1] not in _UNITS_MS or not word[:-1].isdecimal():
             raise SettingsError(
-                f"messageDelayLevel: {word} is no delay; write a number and s, m, h or d"
+                f"messageDelayLevel: {word} is not a delay; write a number with the unit s, m, h or d"
             )
         levels.append(int(word[:-1]) * _UNITS_MS[word[-1]])
     return tuple(levels)

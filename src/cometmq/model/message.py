@@ -11,6 +11,7 @@ from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
 from cometmq.model.errors import MessageError
 from cometmq.model.names import topic_fault
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import as_given, in_quotes
 
 _FORBIDDEN = (keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR)
 _BODY_TYPES = (bytes, bytearray, memoryview)
@@ -112,14 +113,15 @@ class Message:
             self._check_numbers()
         if self.deliver is not None:
             if self.delay_level:
-                raise MessageError("a message has a delay_level or deliver, not both")
+                raise MessageError("a message can have delay_level or deliver, not both")
             _delivery_property(self.deliver)
 
     def _check_words(self) -> None:
         for text in (self._checked_tag(), *self._checked_keys()):
             if any(mark in text for mark in _FORBIDDEN):
                 raise MessageError(
-                    f"{text!r} holds \\x01 or \\x02, which end a stored property"
+                    f"{in_quotes(text)} contains the character U+0001 or U+0002, which separates stored "
+                    "properties; remove it"
                 )
 
     def _checked_tag(self) -> str:
@@ -128,7 +130,7 @@ class Message:
             raise MessageError(f"tag must be text, not {type(tag).__name__}")
         if "||" in tag:
             raise MessageError(
-                f"tag {tag!r}: a subscription reads || as the end of a tag, so none could name this one"
+                f"tag {in_quotes(tag)} contains ||, which separates tags in a subscription; use another tag"
             )
         return tag
 
@@ -139,11 +141,14 @@ class Message:
         words: tuple[object, ...] = self.key_words
         for each in words:
             if not isinstance(each, str):
-                raise MessageError(f"key {each!r:.80} must be text, not {type(each).__name__}")
+                raise MessageError(
+                    f"key {as_given(each, 80)} must be text, not {type(each).__name__}"
+                )
             if keys_of.KEY_SEPARATOR in each:
                 several = keys_of.split_keys(each)
                 raise MessageError(
-                    f"key {each!r:.80} holds a space, which separates keys; for several write keys={several!r:.80}"
+                    f"key {in_quotes(each, 80)} contains a space, which separates keys; for several keys write "
+                    f"keys={as_given(several, 80)}"
                 )
         return self.key_words
 
@@ -190,7 +195,9 @@ def _check_number(name: str, number: object, low: int, high: int, more: str = ""
     if not isinstance(number, int) or isinstance(number, bool):
         raise MessageError(f"{name} must be a whole number, not {type(number).__name__}")
     if not low <= number <= high:
-        raise MessageError(f"{name}={number!r:.80}: it is a number from {low} to {high}{more}")
+        raise MessageError(
+            f"{name}={as_given(number, 80)}: it must be a number from {low} to {high}{more}"
+        )
 
 
 def _check_properties(properties: object) -> None:
@@ -212,7 +219,7 @@ def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
         )
     delay_ms = deliver // timedelta(milliseconds=1)
     if delay_ms < 0:
-        raise MessageError(f"deliver={deliver!r}: a delay cannot be negative")
+        raise MessageError(f"deliver={as_given(deliver)}: a delay cannot be negative")
     return keys_of.TIMER_DELAY_MS, str(delay_ms)
 
 
@@ -223,14 +230,17 @@ def check_property(name: object, value: object) -> None:
         MessageError: The property is invalid; the message names it and the reason.
     """
     if not isinstance(name, str) or not isinstance(value, str):
-        raise MessageError(f"property {name!r}: name and value must be text")
+        raise MessageError(f"property {as_given(name)}: its name and value must be text")
     if not name or not value:
-        raise MessageError(f"property {name!r}={value!r}: name and value must not be empty")
+        raise MessageError(
+            f"property {in_quotes(name)}={in_quotes(value)}: its name and value must not be empty"
+        )
     if name in keys_of.RESERVED:
-        raise MessageError(f"property {name!r} is used by the system; choose another name")
+        raise MessageError(f"property {in_quotes(name)} is reserved; choose another name")
     if any(mark in name or mark in value for mark in _FORBIDDEN):
         raise MessageError(
-            f"property {name!r} holds \\x01 or \\x02, which end a stored property"
+            f"property {in_quotes(name)} contains the character U+0001 or U+0002, which separates stored "
+            "properties; remove it"
         )
 
 
@@ -320,6 +330,11 @@ class StoredMessage(_FromRecord):
             f"<StoredMessage {self.queue}#{self.queue_offset} id={self.message_id} "
             f"tag={self.tag!r} keys={self.keys!r} {len(self.body)} B {start!r}{more}>"
         )
+
+
+def message_name(message: StoredMessage) -> str:
+    """Return the name of a stored message for logs and errors: its id, queue and offset."""
+    return f"message {message.message_id} ({message.queue} at offset {message.queue_offset})"
 
 
 class _Open(_FromRecord):

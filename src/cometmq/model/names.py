@@ -9,6 +9,7 @@ from collections.abc import Container
 
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.text import in_quotes
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
@@ -166,8 +167,8 @@ def length_fault(topic: str) -> str | None:
     if size <= NAME_BYTES_MAX:
         return None
     return (
-        f"the topic {topic[:NAME_BYTES_MAX]!r} is not made: its name has {size} bytes, and {NAME_BYTES_MAX} "
-        "is the most; take a shorter name for the group (or the topic) that it derives from"
+        f"topic {in_quotes(topic)} cannot be created: its name has {size} bytes, and at most {NAME_BYTES_MAX} "
+        "are allowed; use a shorter name for the group (or topic) that it derives from"
     )
 
 
@@ -183,7 +184,7 @@ def topic_fault(topic: str, *, is_any_length: bool = False) -> str | None:
     if len(topic) > limit and not is_any_length:
         return f"The specified topic is longer than {limit} characters: {len(topic)}."
     if _LEGAL.fullmatch(topic) is None:
-        return f"The specified topic {topic!r} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+        return f"The specified topic {in_quotes(topic)} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
     return None
 
 
@@ -196,7 +197,7 @@ def group_fault(group: str) -> str | None:
             f"The specified group is longer than {GROUP_LENGTH_MAX} characters: {len(group)}."
         )
     if _LEGAL.fullmatch(group) is None:
-        return f"The specified group {group!r} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+        return f"The specified group {in_quotes(group)} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
     return None
 
 
@@ -237,7 +238,7 @@ def check_group_of_clients(group: str) -> None:
     if is_group_of_brokers(group):
         raise RequestError(
             ResponseCode.NO_PERMISSION,
-            f"the offsets of group {group} are notes of the broker itself; use another group",
+            f"the broker uses group {group} for its own offsets; use another group",
         )
 
 

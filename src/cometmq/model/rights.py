@@ -120,6 +120,6 @@ class _Same(NamedTuple):
 
 
 # The asker on a server without access control, and the server itself.
-EVERYBODY: Asker = _Same("nobody who is known", is_super=True)
+EVERYBODY: Asker = _Same("an unauthenticated user", is_super=True)
 # The sender of an unsigned request that access control lets pass without a signature; has no rights.
-NOBODY: Asker = _Same("nobody who is known", is_super=False, is_known=False)
+NOBODY: Asker = _Same("an unauthenticated user", is_super=False, is_known=False)

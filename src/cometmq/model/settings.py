@@ -171,7 +171,9 @@ def read_settings(
                 continue
             values[key.attribute] = _read(key, text, layer.origin)
             if not key.has_effect and values[key.attribute] != key.default:
-                warnings.append(f"{layer.origin}: {name} is not built yet and has no effect")
+                warnings.append(
+                    f"{layer.origin}: the setting {name} is not implemented yet and has no effect"
+                )
         if unused:
             warnings.append(_without_effect(unused, layer.origin))
     return kind(**values), warnings
@@ -212,7 +214,7 @@ def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
             raise SettingsError(_unknown(flag, "command line", list(names)))
         if names[flag] in secrets:
             raise SettingsError(
-                f"command line: {flag} is a secret, and every user of the machine sees flags: write it into "
+                f"command line: {flag} is a secret, and every user of the machine can see command lines: write it into "
                 f"the file, or into {environment_name(names[flag])}"
             )
         if not separator:
@@ -292,7 +294,10 @@ class SettingsInForce(Generic[Settings]):
             SettingsError: A key or value cannot be used.
         """
         if not is_own and (refused := self.refused(values)):
-            raise SettingsError(f"{', '.join(refused)}: not to be changed over the wire")
+            raise SettingsError(
+                f"{', '.join(refused)}: cannot be changed by a request; change it in the configuration file and "
+                "restart"
+            )
         by_name, changes = _by_name(type(self.current)), self.read(values)
         for attribute, value in changes.items():
             object.__setattr__(self.current, attribute, value)
@@ -315,13 +320,13 @@ def _by_name(kind: type) -> dict[str, SettingKey]:
 def _unknown(name: str, origin: str, known: list[str]) -> str:
     nearest = get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    return f"{origin}: nobody knows {name}{hint}"
+    return f"{origin}: unknown setting {name}{hint}"
 
 
 def _without_effect(names: list[str], origin: str) -> str:
     if len(names) == 1:
-        return f"{origin}: {names[0]} is a key of RocketMQ that has no effect here"
-    return f"{origin}: {', '.join(sorted(names))} are keys of RocketMQ that have no effect here"
+        return f"{origin}: {names[0]} is a setting of RocketMQ that has no effect here"
+    return f"{origin}: {', '.join(sorted(names))} are settings of RocketMQ that have no effect here"
 
 
 def _read(key: SettingKey, text: str, origin: str) -> Any:

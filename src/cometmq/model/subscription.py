@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cometmq.model.errors import SubscriptionError
 from cometmq.model.java_hash import java_hash
+from cometmq.model.text import in_quotes
 
 ALL = "*"
 TAG = "TAG"
@@ -65,7 +66,7 @@ def parse_subscription(topic: str, expression: str | None, *, version: int = 0) 
     tags = tuple(dict.fromkeys(tag for each in text.split("||") if (tag := trimmed(each))))
     if not tags:
         raise SubscriptionError(
-            f"the tag expression {expression!r:.80} of topic {topic!r:.80} has no tag; "
-            "write tags with || between them, or *"
+            f"the tag expression {in_quotes(text, 80)} of topic {in_quotes(topic, 80)} has no tag; "
+            "write tags separated by ||, or *"
         )
     return Subscription(topic, text, TAG, tags, frozenset(map(java_hash, tags)), version)

@@ -1,5 +1,7 @@
 """Text for log lines and error messages: foreign text on one line and of limited length, and plurals."""
 
+from enum import Enum
+
 
 def printable(text: str) -> str:
     """Return the text on one line, with unprintable characters escaped."""
@@ -26,3 +28,37 @@ def label_value(text: str) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """Return `one` if the count is 1, otherwise `many`, which defaults to `one` with an s."""
     return one if count == 1 else many or f"{one}s"
+
+
+def in_quotes(text: str, most: int = 200) -> str:
+    """Return a name or another foreign text for an error message: in single quotes, on one line, not too long."""
+    return f"'{cut(printable(text), most)}'"
+
+
+def as_given(value: object, most: int = 200) -> str:
+    """Return an argument of a caller for an error message.
+
+    Returns text in quotes, a function, a class or a member of an enumeration by its name, other values as in Python, and
+    the class of an object that has no form in Python.
+    """
+    if isinstance(value, str):
+        return in_quotes(value, most)
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    if callable(value):
+        return f"the function {getattr(value, '__qualname__', type(value).__qualname__)}"
+    text = (
+        f"{type(value).__qualname__}.{value.name}" if isinstance(value, Enum) else repr(value)
+    )
+    if text.startswith("<"):
+        return f"an object of the class {type(value).__qualname__}"
+    return cut(printable(text), most)
+
+
+def decode_reason(error: Exception) -> str:
+    """Return why a decoded JSON document is not as expected, without Python's names of types."""
+    if isinstance(error, KeyError):
+        return f"the field {error.args[0]} is missing"
+    if isinstance(error, TypeError | AttributeError):
+        return "a value has the wrong type"
+    return str(error)

@@ -32,6 +32,6 @@ class TlsSettings:
         for name in ("ca_file", "cert_file", "key_file", "key_password"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):
-                raise SettingsError(f"TLS: {name} must be a text, and not empty, or None")
+                raise SettingsError(f"TLS: {name} must be a non-empty text or None")
         if self.key_file is not None and self.cert_file is None:
-            raise SettingsError("TLS: key_file without cert_file")
+            raise SettingsError("TLS: key_file is set without cert_file; set both")

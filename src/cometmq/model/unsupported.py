@@ -71,6 +71,6 @@ def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
 # For brokers and nameservers. Java reads most of these from system properties; in a file they ask for TLS, too.
 TLS = Unsupported(
     ("useTLS", "tlsEnable"),
-    "no key of this name makes TLS, and clients would talk in the clear; name a certificate in tls.server.certPath and "
-    "tls.server.keyPath",
+    "this setting does not enable TLS, so clients would connect in cleartext; name a certificate in "
+    "tls.server.certPath and tls.server.keyPath",
 )

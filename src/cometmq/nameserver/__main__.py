@@ -12,12 +12,17 @@ def main() -> None:
     """Run the nameserver; a failure prints one line and exits with a status of `model.exit_status`."""
     parser = argparse.ArgumentParser(
         "python -m cometmq.nameserver",
-        description="Run a nameserver. Every setting is a flag, too: --listen-port 0 is listenPort=0.",
+        description="Run a nameserver. Every setting is also a flag: --listen-port 0 means listenPort=0.",
         allow_abbrev=False,
     )
-    parser.add_argument("-c", "--configFile", help="a namesrv.conf, as Java reads it")
     parser.add_argument(
-        "-p", "--printConfigItem", action="store_true", help="print all settings and end"
+        "-c", "--configFile", help="configuration file in the format of Java's namesrv.conf"
+    )
+    parser.add_argument(
+        "-p",
+        "--printConfigItem",
+        action="store_true",
+        help="print all effective settings and exit",
     )
     # Unknown arguments are flags of settings.
     options, flags = parser.parse_known_args()

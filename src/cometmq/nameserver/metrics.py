@@ -26,16 +26,20 @@ def metrics_text(routes: RouteTable, connections: int) -> str:
     groups = {cluster: len(names) for cluster, names in routes.clusters.items()}
     silent = max((now - each.last_heard for each in routes.live.values()), default=0.0)
     lines = [
-        *_by_cluster("brokers", "Brokers that are here, masters and slaves.", brokers),
-        *_by_cluster("broker_groups", "Broker groups that are here.", groups),
-        *_one("topics", "Topics that a broker has.", len(routes.topics)),
+        *_by_cluster("brokers", "Number of registered brokers, masters and slaves.", brokers),
+        *_by_cluster("broker_groups", "Number of registered broker groups.", groups),
+        *_one("topics", "Number of topics that at least one broker has.", len(routes.topics)),
         *_one(
             "missing_brokers",
-            "Brokers that left without a word.",
+            "Number of brokers that disappeared without unregistering.",
             len(routes.missing_brokers()),
         ),
-        *_one("connections", "Connections that are open.", connections),
-        *_one("silence_seconds", "How long the most silent broker has said nothing.", silent),
+        *_one("connections", "Number of open connections.", connections),
+        *_one(
+            "silence_seconds",
+            "Time since the oldest last heartbeat of a registered broker, in seconds.",
+            silent,
+        ),
     ]
     return "\n".join(lines) + "\n"
 

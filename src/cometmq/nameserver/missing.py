@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from cometmq.codec.bodies.missing_brokers import MissingBroker
-from cometmq.model.text import plural
+from cometmq.model.text import plural, printable
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +54,11 @@ class MissingBrokers:
             return
         if size > BYTES_MAX:
             _log.warning(
-                "too much to be remembered while it is away: %d %s of %.100r",
+                "Broker %s has too many topics to be remembered while it is unavailable; %d %s cannot be reported "
+                "as missing",
+                printable(broker.name)[:100],
                 len(broker.queues),
                 plural(len(broker.queues), "topic"),
-                broker.name,
             )
             return
         self._brokers.pop(broker.name, None)

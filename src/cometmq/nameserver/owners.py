@@ -80,9 +80,9 @@ def _owner_lives(
 ) -> OwnerLives:
     table.rivals.note(header, header.broker_addr, table.clock)
     remark = (
-        f"{header.broker_name} id {header.broker_id} is alive at {owner.address}, registered from "
-        f"{owner.live.connection.ip}; {header.broker_addr} from {ip} may have the id when that one "
-        f"has left, or was silent for {owner.live.timeout:.0f} s"
+        f"broker {header.broker_name} id {header.broker_id} is running at {owner.address}, registered from "
+        f"{owner.live.connection.ip}; {header.broker_addr} from {ip} can register this id after that broker "
+        f"has left or has sent no heartbeat for {owner.live.timeout:.0f} s"
     )
     return OwnerLives(remark, owner if may_give_way else None)
 
@@ -113,7 +113,7 @@ def check_topic(table: RouteTable, topic: str, brokers: Iterable[str], ip: str) 
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
                 f"{request_name(RequestCode.REGISTER_TOPIC_IN_NAMESRV)} {topic}: {name} was not "
-                f"registered from {ip}; only a broker tells of its topics",
+                f"registered from {ip}; only a broker itself can register its topics",
             )
 
 
@@ -129,8 +129,8 @@ def _check_address(table: RouteTable, address: str, ip: str, code: RequestCode) 
         if live.connection.ip != ip:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
-                f"{request_name(code)}: the broker at {address} is alive and was registered from "
-                f"{live.connection.ip}; {ip} does not speak for it",
+                f"{request_name(code)}: the broker at {address} is running and was registered from "
+                f"{live.connection.ip}; {ip} may not change its registration",
             )
 
 

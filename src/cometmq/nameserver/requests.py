@@ -67,6 +67,6 @@ def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> Reque
 
 def _refusal(rule: RequestRule, peer: Peer) -> str:
     return (
-        f"{request_name(rule.code)} is for peers on the nameserver's own machine, not "
-        f"for {peer.address}: there is no access control"
+        f"{request_name(rule.code)} is only allowed from the machine of the nameserver, not "
+        f"from {peer.address}, because access control is off"
     )

@@ -166,8 +166,8 @@ class RouteTable:
         if is_first and len(topics) == 1:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"register broker failed: {header.broker_name} id {header.broker_id} is not known "
-                "yet and named one topic only; register all of its topics first",
+                f"register broker failed: {header.broker_name} id {header.broker_id} is not registered "
+                "yet, but the request has one topic only; register all of its topics first",
             )
         owner = addresses.get(header.broker_id)
         if owner is not None and owner != header.broker_addr:
@@ -219,7 +219,7 @@ class RouteTable:
         if live is None:
             return
         _log.warning(
-            "%s id %d is %s now, and was %s", header.broker_name, header.broker_id, header.broker_addr, owner
+            "Broker %s id %d is now at %s instead of %s", header.broker_name, header.broker_id, header.broker_addr, owner
         )  # fmt: skip
         # Several brokers may share a connection.
         if live.connection is not connection and not self.of_connection(live.connection):
@@ -227,7 +227,7 @@ class RouteTable:
 
     def _turn_away(self, header: RegisterBroker, addresses: Mapping[int, str]) -> None:
         _log.warning(
-            "%s id %d is held by a newer broker; %s is ignored",
+            "Broker %s id %d was registered by a newer broker; the registration of %s is ignored",
             header.broker_name, header.broker_id, header.broker_addr,
         )  # fmt: skip
         self.rivals.note(header, header.broker_addr, self.clock)
@@ -288,7 +288,9 @@ class RouteTable:
             hosts.add(connection.ip)
         known = self.live.get(key)
         if known is None:
-            _log.info("%s id %d registered: %s", header.broker_name, header.broker_id, key)
+            _log.info(
+                "Broker %s id %d registered: %s", header.broker_name, header.broker_id, key
+            )
         live = self.live[key] = LiveBroker(
             version=registration.table.version,
             ha_address=header.ha_server_addr,
@@ -351,7 +353,7 @@ class RouteTable:
     def unregister(self, key: BrokerKey, broker_name: str, *, is_orderly: bool = True) -> None:
         """Remove a broker, which unregistered if `is_orderly`; its group goes with its last address."""
         if self.live.pop(key, None) is not None:
-            _log.info("%s is gone: %s", broker_name, key)
+            _log.info("Broker %s left: %s", broker_name, key)
         self.rivals.forget(key.address)
         group = self.groups.get(broker_name)
         if group is None:
@@ -455,7 +457,11 @@ class RouteTable:
         """Add a topic unless one of its brokers is unknown, as in RocketMQ."""
         unknown = [data.broker_name for data in queues if data.broker_name not in self.groups]
         if unknown:
-            _log.warning("topic %s is not added: %s not registered", topic, ", ".join(unknown))
+            _log.warning(
+                "Topic %s is not registered, because %s is not a registered broker",
+                topic,
+                ", ".join(unknown),
+            )
         elif queues:
             self.topics.setdefault(topic, {}).update(
                 {data.broker_name: data for data in queues}

@@ -105,11 +105,11 @@ class NameServer:
         self._serve_pages(settings)
         if settings.bind_address is not None:
             _log.warning(
-                "listening on %s for everyone who reaches it; %s",
+                "Listening on %s for every machine that can reach it; %s",
                 self.address,
-                "rights are asked for"
+                "access control is on"
                 if settings.is_guarded
-                else "requests that change something are taken from this machine only",
+                else "requests that change something are only accepted from this machine",
             )
         return self.port
 
@@ -127,9 +127,12 @@ class NameServer:
         try:
             self._http.start(settings.metrics_host, settings.metrics_port)
         except NetError as error:
-            _log.warning("no metrics: %s; metricsPromExporterPort names another port", error)
+            _log.warning(
+                "The metrics page cannot be served: %s; set another metricsPromExporterPort",
+                error,
+            )
             return
-        _log.info("metrics at http://%s:%d/metrics", settings.metrics_host, self.metrics_port)
+        _log.info("Metrics at http://%s:%d/metrics", settings.metrics_host, self.metrics_port)
 
     async def _metrics(self) -> HttpAnswer:
         assert self._server is not None
@@ -138,7 +141,7 @@ class NameServer:
 
     async def _alive(self) -> HttpAnswer:
         count = len(self.routes.live)
-        return words(f"alive: {count} {plural(count, 'broker is', 'brokers are')} here")
+        return words(f"alive: {count} {plural(count, 'broker is', 'brokers are')} registered")
 
     def _dispatcher(self, gate: Gate | None) -> Dispatcher:
         path = self._settings.current.kv_config_path
@@ -158,7 +161,8 @@ class NameServer:
         guard = access_guard(settings, self._clock, folder=None, cluster=settings.cluster_name)
         if guard.users is not None and (others := guard.users.other_clusters()):
             _log.warning(
-                "policies name %s, and never apply here, where clusterName=%s: set clusterName to the cluster of the brokers",
+                "Policies with the resources %s have no effect at this nameserver with clusterName=%s: set "
+                "clusterName to the cluster of the brokers",
                 cut(printable(", ".join(others)), _RESOURCES_MAX),
                 settings.cluster_name,
             )

@@ -165,13 +165,17 @@ def _fresh(files: Sequence[ListedFile], rules: ArchiveRules) -> "ArchiveManifest
 def _check_kind(known: "ArchiveManifest", wanted: "ArchiveManifest", place: str) -> None:
     if (known.log_file_size, known.is_raw) != (wanted.log_file_size, wanted.is_raw):
         raise SettingsError(
-            f"{place} is an archive of log files of {known.log_file_size} bytes with raw="
-            f"{known.is_raw}; this store's have {wanted.log_file_size}, with raw={wanted.is_raw}: take another place"
+            f"{place} was archived {_raw(known)} from log files of {known.log_file_size} bytes, but this run archives "
+            f"{_raw(wanted)} and its log files have {wanted.log_file_size} bytes: use another folder"
         )
     if known.topics != wanted.topics:
         raise SettingsError(
-            f"{place} is an archive of {_named(known.topics)}, and not of {_named(wanted.topics)}: take another place"
+            f"{place} is an archive of {_named(known.topics)}, not of {_named(wanted.topics)}: use another folder"
         )
+
+
+def _raw(manifest: "ArchiveManifest") -> str:
+    return "with --raw" if manifest.is_raw else "without --raw"
 
 
 def _named(topics: Sequence[str]) -> str:
@@ -195,23 +199,23 @@ def _check_log(
     proof, start = known.proofs[-1], files[0].start
     if proof.hi > present:
         raise SettingsError(
-            f"{place} holds a log up to {proof.hi}, and the log of {folder.place} ends at {present}: it was cut since it was "
-            "archived there, or is another store's: archive into another place"
+            f"{place} has the log up to {proof.hi}, but the log of {folder.place} ends at {present}: it was "
+            "truncated after it was archived, or belongs to another store: archive into another folder"
         )
     if proof.lo >= start:
         content = LogReader(folder, files, present)(proof.lo, proof.hi - proof.lo)
         if content is None or not proof.is_of(content):
             raise SettingsError(
-                f"{place} holds another log: its bytes from {proof.lo} to {proof.hi} are not those of {folder.place}; archive "
-                "into another place"
+                f"{place} has another log: its bytes from {proof.lo} to {proof.hi} differ from those of "
+                f"{folder.place}; archive into another folder"
             )
         return
     marks = archive_marks(RealDisk(), folder.root) if folder.is_local else {}
     mark = marks.get(place)
     if mark is None or mark.proof not in known.proofs:
         raise SettingsError(
-            f"{place} ends at {proof.hi}, before the log of {folder.place} begins, and nothing shows that it is an archive of "
-            "this store: archive into another place"
+            f"{place} ends at {proof.hi}, before the log of {folder.place} starts, so it cannot be shown to be an "
+            "archive of this store: archive into another folder"
         )
 
 
@@ -460,7 +464,7 @@ def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
     splits = held_splits(disk_of(target), target.root)
     whole = overlap(known.ranges, [(each.lo, each.hi) for each in splits if each.is_whole])
     begin = known.begins_at(start)
-    what = "is not in this archive, and the log has deleted it: a restored store will lack it"
+    what = "is not in this archive, and the log has already deleted it: a restored store will lack these bytes"
     return found + [
         Finding("archive", f"{rules.place}: {lo} to {hi} of the log", what)
         for lo, hi in without((begin, max(begin, start)), whole)

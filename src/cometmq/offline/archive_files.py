@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cometmq.model.errors import SettingsError, StoreDamaged
+from cometmq.model.text import decode_reason
 from cometmq.offline.columns.pieces import indices_of
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.rows import DAY_MS
@@ -188,12 +189,14 @@ def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> K
         found = json.loads(content)
         if found.get("v", KEPT_VERSION) != KEPT_VERSION:
             raise SettingsError(
-                f"{source.place}/{name} has version {found['v']}, known is {KEPT_VERSION}: use the CometMQ that wrote it"
+                f"{source.place}/{name} has version {found['v']}, but this CometMQ reads version {KEPT_VERSION}: "
+                "use the CometMQ that wrote it"
             )
         return parse(found)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreDamaged(
-            f"{source.place}/{name} is damaged ({error!r}): take it from a copy, or archive into another place"
+            f"{source.place}/{name} is damaged ({decode_reason(error)}): restore it from a copy, or archive into "
+            "another folder"
         ) from error
 
 

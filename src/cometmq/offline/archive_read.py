@@ -80,7 +80,7 @@ def file_batches(
                 else:
                     yield _with_topic(batch, file.topic, schema)
     except (pa.ArrowInvalid, CodecError, KeyError) as error:
-        raise StoreDamaged(f"{file.path} is no file of an archive: {error}") from error
+        raise StoreDamaged(f"{file.path} is not a readable archive file: {error}") from error
 
 
 def _with_topic(batch: pa.RecordBatch, topic: str, schema: pa.Schema) -> pa.RecordBatch:
@@ -101,7 +101,7 @@ def _of_records(
         return
     window = RecordWindow(bytes(octets), ends[:-1])
     if not np.array_equal(window.starts + window.int32(0), ends[1:]):
-        raise CodecError("a record has another size than its bytes")
+        raise CodecError("the size field of a record differs from its number of bytes")
     yield from record_batches(SoundRecords(window, 0, file.path), schema, RowRules())
 
 
@@ -118,6 +118,6 @@ def coverage_of_archive(place: str) -> Coverage:
     topics = read_topic_manifest(place)
     if topics is None:
         raise SettingsError(
-            f"{place} does not say what it holds: no archive of a whole store, nor of topics"
+            f"{place} has no manifest, so it is not an archive of a store or of topics; name the folder of an archive"
         )
     return Coverage(ranges=topics.by_queue())

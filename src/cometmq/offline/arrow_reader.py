@@ -8,6 +8,7 @@ from itertools import chain
 import pyarrow as pa
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import as_given, in_quotes
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.conditions import ANY_ROW, LEAST, MOST
 from cometmq.offline.folder import StoreFolder
@@ -36,7 +37,7 @@ def read_store(
     for name, given in (("topics", topics), ("columns", columns)):
         if isinstance(given, str):
             raise SettingsError(
-                f"{name}={given!r} is one text; name them in a list: [{given!r}]"
+                f"{name}={in_quotes(given)} must be a list: [{in_quotes(given)}]"
             )
     folder = path if isinstance(path, StoreFolder) else StoreFolder(os.fspath(path))
     schema = stored_schema(columns)
@@ -71,7 +72,7 @@ def _ms(name: str, moment: Moment | None) -> int | None:
         return moment
     if moment.tzinfo is None:
         raise SettingsError(
-            f"{name}={moment.isoformat()} says no time zone: datetime(…, tzinfo=UTC), or ms since 1970"
+            f"{name}={moment.isoformat()} has no time zone; pass datetime(…, tzinfo=UTC), or ms since 1970"
         )
     return int(moment.timestamp() * 1000)
 
@@ -80,4 +81,4 @@ def _mode(text: str) -> Mode:
     try:
         return Mode(text.upper())
     except ValueError:
-        raise SettingsError(f"mode={text!r} is none of {', '.join(Mode)}") from None
+        raise SettingsError(f"mode={as_given(text)} is not one of {', '.join(Mode)}") from None

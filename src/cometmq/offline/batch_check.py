@@ -82,7 +82,7 @@ def judge_batches(
         if stored == living:
             continue
         lacking, strange = set(living) - set(stored), set(stored) - set(living)
-        what = f"{len(lacking)} entries are missing, {len(strange)} are of no record"
+        what = f"{len(lacking)} {plural(len(lacking), 'entry is', 'entries are')} missing, {len(strange)} {plural(len(strange), 'belongs', 'belong')} to no record"
         findings.add("queue", where, what, is_error=store.is_clean)
     return count
 

@@ -186,5 +186,5 @@ def folder_copy(
     if folder.exists("commitlog"):
         return StoreCopy(folder.place, only, tuple(columns))
     raise SettingsError(
-        f"{place} is neither a store (it has no commitlog) nor an archive that says what it holds"
+        f"{place} is neither a store (it has no commitlog) nor an archive (it has no manifest)"
     )

@@ -156,8 +156,8 @@ class CopyReading:
         for copy, names in zip((one, other), brokers, strict=True):
             if len(names) > 1 and not has_brokers:
                 raise SettingsError(
-                    f"{copy.name} lies on the brokers {', '.join(sorted(names))}, the other side is of "
-                    "one: say --broker"
+                    f"{copy.name} is on the brokers {', '.join(sorted(names))}, but the other side has only "
+                    "one: name it with --broker"
                 )
         coverage = one.coverage(), other.coverage()
         if not has_brokers:
@@ -231,8 +231,8 @@ def compare(reading: CopyReading, runner: PartRunner) -> CopyComparison:
     findings = list(_findings(differing))
     if len(blocks) > BLOCKS_MAX:
         findings.append(
-            f"{len(blocks) - BLOCKS_MAX} more blocks of {BLOCK_OFFSETS} offsets differ and were not "
-            "looked into"
+            f"{len(blocks) - BLOCKS_MAX} more blocks of {BLOCK_OFFSETS} offsets differ, but were not "
+            "compared in detail"
         )
     queues = {each[:3] for side in digests.of for each in side}
     for side, copy in enumerate(reading.copies):
@@ -326,8 +326,9 @@ def _notes(reading: CopyReading, seen: CompareCounts) -> Iterator[str]:
         yield f"{'AB'[side]} is {copy.name}"
         if seen.passed_over[side]:
             yield (
-                f"{seen.passed_over[side]:,} messages of {'AB'[side]} are not compared: the other "
-                "side has none so old, does not have them yet, or they are too new"
+                f"{seen.passed_over[side]:,} {plural(seen.passed_over[side], 'message')} of {'AB'[side]} "
+                f"{plural(seen.passed_over[side], 'was', 'were')} not compared: the other "
+                "side has no messages of that age, does not have them yet, or they are too new"
             )
 
 

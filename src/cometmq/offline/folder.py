@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyarrow import NativeFile, fs
 
 from cometmq.model.errors import SettingsError, StoreDamaged
+from cometmq.model.text import plural
 from cometmq.offline.place import open_place
 from cometmq.store.opening import message_parts, refuse
 
@@ -158,7 +159,7 @@ class StoreFolder:
         for path in folders if self.log_paths else ():
             if self.files.get_file_info(path).type != fs.FileType.Directory:
                 raise SettingsError(
-                    f"option 'commitLogPath': {path} is no folder; is it mounted?"
+                    f"option 'commitLogPath': {path} is not a folder; is its file system mounted?"
                 )
         found = [each for path in folders for each in self.numbered(path, LOG_NAME_DIGITS)]
         found.sort(key=lambda each: each.base_name)
@@ -166,8 +167,8 @@ class StoreFolder:
             found.pop()
         if not found:
             raise StoreDamaged(
-                f"no log file below {' or '.join(folders)}: {self.place} is no store; name "
-                "storePathRootDir, and where the log lies elsewhere the option commitLogPath"
+                f"{' and '.join(folders)} {plural(len(folders), 'has', 'have')} no log file, so {self.place} is not "
+                "a store; name storePathRootDir, and set the option commitLogPath if the log is elsewhere"
             )
         return _chained(found)
 

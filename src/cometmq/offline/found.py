@@ -6,6 +6,7 @@ from typing import NamedTuple
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
 from cometmq.model.errors import StoreDamaged
+from cometmq.model.text import plural
 from cometmq.offline import unfinished
 from cometmq.offline.delay_levels import find_delay_levels
 from cometmq.offline.index_shape import find_shape
@@ -117,8 +118,8 @@ def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> S
     queue_size = _queue_file_size(disk, f"{root}/consumequeue") or settings.queue_file_size
     if log_size is None:
         raise StoreDamaged(
-            f"no log file below {' or '.join(chain.directories)}: {root} is no store; name "
-            "storePathRootDir, and where the log lies elsewhere its broker.conf"
+            f"{' and '.join(chain.directories)} {plural(len(chain.directories), 'has', 'have')} no log file, so "
+            f"{root} is not a store; name storePathRootDir, and pass the broker.conf if the log is elsewhere"
         )
     left = unfinished.known(disk, root, settings)
     if left is not None:

@@ -90,7 +90,7 @@ class IndexCheck:
         missing = wanted_counts - stored_counts
         self._matched += stored_counts.total() - strays.total()
         for (offset, code), count in strays.items():
-            what = f"{count} {plural(count, 'entry', 'entries')} of hash {code} {plural(count, 'is no key', 'are no keys')} of the record at {offset}"
+            what = f"{count} {plural(count, 'entry', 'entries')} of hash {code} {plural(count, 'does', 'do')} not match a key of the record at {offset}"
             self._findings.add("index", f"offset {offset}", what)
         if missing:
             self._first_missing = self._first_missing or min(missing)[0]
@@ -154,13 +154,17 @@ def judge_index(
     is_clean = store.is_clean
     behind = [count for count in counts if count.behind]
     if behind:
-        what = f"{behind[0].behind} {plural(behind[0].behind, 'entry points', 'entries point')} behind the log's end at {log_end}"
+        what = f"{behind[0].behind} {plural(behind[0].behind, 'entry points', 'entries point')} beyond the end of the log at {log_end}"
         findings.add("index", f"offset {behind[0].first_behind}", what, is_error=is_clean)
     missing = [count for count in counts if count.missing]
     if missing:
         total = sum(count.missing for count in missing)
         what = f"{total} {plural(total, 'key has', 'keys have')} no entry"
-        what += "; `cometmq store repair` makes them" if is_clean else "; a start may make them"
+        what += (
+            "; `cometmq store repair` adds them"
+            if is_clean
+            else "; the next start of the broker may add them"
+        )
         findings.add("index", f"offset {missing[0].first_missing}", what, is_error=is_clean)
     return sum(count.matched for count in counts)
 
@@ -213,15 +217,15 @@ def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> I
         header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
         shape = find_shape(disk, fd, header)
         if shape is None:
-            findings.add("index", path, "its size is none of an index file")
+            findings.add("index", path, "its size is not that of an index file")
         elif header.index_count > 1:
             slots = blank_slots(shape.slots)
             used = yield from _chained_keys(disk, path, fd, header, slots, findings)
             if used != header.slots_used:
-                what = f"its header counts {header.slots_used} slots in use, there are {used}"
+                what = f"its header has {header.slots_used} slots in use, but {used} are in use"
                 findings.add("index", path, what, is_error=is_clean)
             if read_slots(disk, fd, shape) != slots:
-                what = "its slots do not lead to the newest entries"
+                what = "its slots do not point to their newest entries"
                 findings.add("index", path, what, is_error=is_clean)
 
 
@@ -244,7 +248,7 @@ def _chained_keys(
         is_chain_right &= is_right
         yield keys
     if not is_chain_right:
-        findings.add("index", path, "its chains do not lead through their entries")
+        findings.add("index", path, "the chains of its slots do not contain all entries")
     return used
 
 

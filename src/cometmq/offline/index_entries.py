@@ -59,5 +59,7 @@ def _shape(folder: StoreFolder, path: str, slots: int | None) -> tuple[IndexHead
     with opened(disk, path, write=False) as fd:
         shape = find_shape(disk, fd, header)
     if shape is None:
-        raise StoreDamaged(f"{path}: no number of slots fits it; name it: indexSlots")
+        raise StoreDamaged(
+            f"{path}: the number of slots cannot be derived from its size; set the option indexSlots"
+        )
     return header, shape.slots

@@ -343,7 +343,7 @@ def _last_place(run: LoggedRun) -> int:
 
 def _two_records(before: LoggedRun, after: LoggedRun) -> StoreDamaged:
     return StoreDamaged(
-        f"two records of the log are message {after.first} of {after.topic}/{after.queue_id}: one at physical offset "
-        f"{after.place}, another between {before.place} and {_last_place(before)}; `cometmq store repair` keeps "
-        "the later one, as a broker does"
+        f"two records of the log have the queue offset {after.first} of {after.topic}/{after.queue_id}: one at "
+        f"physical offset {after.place}, another between {before.place} and {_last_place(before)}; `cometmq store "
+        "repair` keeps the later one, as a broker does"
     )

@@ -98,8 +98,8 @@ def check_has_records(folder: StoreFolder, files: Sequence[ListedFile]) -> None:
             damages.append(found)
     if damages:
         raise StoreDamaged(
-            f"{damages[0]}. No record is in any file of this log: put the files back from a copy, or let "
-            "`cometmq store repair` keep them in `cut` and begin an empty log"
+            f"{damages[0]}. The files of this log have no record: restore them from a copy, or let "
+            "`cometmq store repair` move them to `cut` and start an empty log"
         )
 
 

@@ -88,10 +88,10 @@ class PieceScan(Generic[Piece]):
         """Yield the damaged bytes; after a crash, those after the log's end are cut by a broker's start."""
         for damage in self.damages:
             where = f"{damage.path} at {damage.at}"
-            what = f"{damage.end - damage.start} bytes are no record: {damage.why}"
+            what = f"{damage.end - damage.start} bytes are not a record: {damage.why}"
             yield Finding("log", where, what)
         if self.tail:
-            what = f"{self.tail} bytes stand behind the log's end"
+            what = f"{self.tail} bytes follow the end of the log"
             yield Finding("log", f"offset {self.end}", what, is_error=self._is_clean)
 
     def _is_begun(self, part: range) -> bool:
@@ -218,8 +218,5 @@ def _why_invalid(file: LogFile, offset: int) -> str:
     try:
         check_record(file.read(offset, size), 0)
     except NoRecordError as error:
-        return str(error).replace("at byte 0", "there")
-    return (
-        "its physical offset is another, a sector of its properties is lost, or its property "
-        "__CRC32# does not fit"
-    )
+        return str(error).replace(" at byte 0", "")
+    return "its physical offset is wrong, a sector of its properties is lost, or its property __CRC32# does not match"

@@ -11,6 +11,7 @@ from pyarrow import fs
 
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 
 _S3, _S3A = "s3://", "s3a://"
 _FILE = re.compile(r"file:(?://)?(/.*)")
@@ -33,7 +34,7 @@ def local_place(place: str) -> str:
     """
     if _URI.match(place):
         raise SettingsError(
-            f"{place} is no folder of this machine: name a path, and copy what is there"
+            f"{place} is not a folder of this machine: copy it to this machine and name its path"
         )
     return str(Path(place).absolute())
 
@@ -64,7 +65,7 @@ def open_place(place: str) -> tuple[fs.FileSystem, str]:
     except (ValueError, OSError, NotImplementedError) as error:
         why = str(error).partition("\n")[0]
         raise SettingsError(
-            f"{place!r} is no folder that can be opened: {why}; give a path, or a URI such as "
+            f"{in_quotes(place)} is not a folder that can be opened: {why}; name a path, or a URI such as "
             "file:///folder, s3://bucket/folder, gs://bucket/folder, hdfs://host/folder"
         ) from error
     return files, path.rstrip("/")

@@ -45,8 +45,7 @@ def plan_tasks(
     files = used_files(folder)
     if wanted.start is not None and wanted.start > files[-1].end:
         raise SettingsError(
-            f"option 'startingPhysicalOffset': {wanted.start} lies behind the log, which ends before "
-            f"{files[-1].end}"
+            f"option 'startingPhysicalOffset': {wanted.start} is beyond the log, which ends before {files[-1].end}"
         )
     end = fixed_end(folder, files)
     if end is None and wanted.end is not None and wanted.end < files[-1].end:

@@ -189,7 +189,7 @@ class QueueCheck:
             self._findings.add(
                 "queue",
                 f"{run.queue.topic}/{run.queue.queue_id} at {offset}",
-                f"has (offset {at}, size {size}, code {code}); its record says "
+                f"has (offset {at}, size {size}, code {code}); its record has "
                 f"({wanted_at}, {wanted_size}, {wanted_code})",
             )
 

@@ -56,7 +56,7 @@ class QueueVerdict:
         for queue_id, loaded in self._loaded.items():
             if loaded.has_gap:
                 self._findings.add(
-                    "queue", str(queue_id), "a file, or entries, are missing between others"
+                    "queue", str(queue_id), "a file or entries in the middle are missing"
                 )
             found = queues.get(queue_id)
             matched = found.matched if found is not None else 0
@@ -91,7 +91,7 @@ class QueueVerdict:
         if undispatched:
             what = (
                 f"{undispatched} {plural(undispatched, 'entry', 'entries')} from {count.first_undispatched} on {plural(undispatched, 'is', 'are')} missing (log: "
-                f"{count.undispatched_at}); the next start builds them"
+                f"{count.undispatched_at}); the next start of the broker adds them"
             )
             self._findings.add("queue", str(queue_id), what, is_error=False)
 
@@ -125,9 +125,9 @@ class QueueVerdict:
         self, queue_id: QueueId, entry: tuple[int, int, int], *, is_error: bool = True
     ) -> None:
         offset, at, size = entry
-        what = f"points to {size} bytes at {at}, where no record of this queue is"
+        what = f"points to {size} bytes at {at}, which are not a record of this queue"
         if not is_error:
-            what += "; the next start drops it"
+            what += "; the next start of the broker removes it"
         self._findings.add("queue", f"{queue_id} at {offset}", what, is_error=is_error)
 
     def _is_its_record(self, queue_id: QueueId, offset: int, at: int, size: int) -> bool:

@@ -80,12 +80,12 @@ class StoreRebuild:
             StoreDamaged: There is no store.
         """
         if is_check and out:
-            raise SettingsError("--check changes nothing: leave out --out")
+            raise SettingsError("--check writes no files: leave out --out")
         if out and (
             Path(out, "commitlog").exists() or Path(out).resolve() == Path(root).resolve()
         ):
             raise SettingsError(
-                f"--out {out} holds a store, whose queues would be removed: name a new directory"
+                f"--out {out} is a store, whose queue files would be removed: name a new directory"
             )
         found = queues.found_settings(root, settings)
         place = f"{root}/{_CHECKED}" if is_check else out or f"{root}/{queues.REBUILT}"
@@ -160,4 +160,4 @@ def _differences(root: str, out: str) -> Iterator[Finding]:
         if not old.exists():
             yield Finding("queue", name, "is missing")
         elif old.read_bytes() != path.read_bytes():
-            yield Finding("queue", name, "is not what the log says")
+            yield Finding("queue", name, "differs from the log")

@@ -212,5 +212,5 @@ def _store_time_behind(file: LogFile, offset: int) -> int:
 def _too_short(file: LogFile, start: int, end: int) -> StoreDamaged:
     return StoreDamaged(
         f"{file.path}: the {end - start} damaged bytes at byte {start - file.start} are too few to "
-        "be wrapped in a record; repair with --cut lets the log end there"
+        "be wrapped in a record; repair with --cut, which ends the log there"
     )

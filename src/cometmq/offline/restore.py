@@ -88,7 +88,7 @@ class RestoredFile:
         """Yield the missing ranges as findings."""
         for lo, hi in self.missing:
             yield Finding(
-                "archive", f"{lo} to {hi} of the log", "the archive has no record of it"
+                "archive", f"{lo} to {hi} of the log", "the archive has no records of it"
             )
 
 
@@ -114,14 +114,15 @@ def plan_restore(
     manifest = read_manifest(place)
     if manifest is None or not manifest.is_raw:
         raise SettingsError(
-            f"{place} is no archive that can be restored: that needs `pipeline archive --raw`"
+            f"{place} is not an archive that can be restored; archive with --raw for that"
         )
     if manifest.topics:
         raise SettingsError(
-            f"{place} is an archive of the topics {', '.join(manifest.topics)} only, and a store has all: archive it without --topic"
+            f"{place} is an archive of the topics {', '.join(manifest.topics)} only, but a store needs all topics: "
+            "archive without --topic"
         )
     if os.path.lexists(to) and (not Path(to).is_dir() or any(Path(to).iterdir())):
-        raise SettingsError(f"{to} is not empty; a store is restored into a new directory")
+        raise SettingsError(f"{to} is not empty; name a new directory for the restored store")
     size, source = manifest.log_file_size, StoreFolder(place)
     # An interrupted run may have left other files, which the next run overwrites.
     noted = [
@@ -144,7 +145,7 @@ def plan_restore(
             holes = joined([*without(lost, ()), *holes])
         parts.append(LogPart(begins, size, stop, count, held, place, growing(to), tuple(holes)))
     if not parts or last <= (start or 0):
-        raise SettingsError(f"{place} holds nothing of the range {start} to {end}")
+        raise SettingsError(f"{place} has no records from {start} to {end}; name another range")
     return parts
 
 
@@ -290,8 +291,8 @@ def _missing(part: LogPart, extents: Sequence[tuple[int, int]]) -> tuple[tuple[i
     for first, stop in extents:
         if first < at:
             raise StoreDamaged(
-                f"{part.place}: two records of the archive lie at physical offset {first}: it holds "
-                "more than one store"
+                f"{part.place}: two records of the archive have the physical offset {first}: it contains "
+                "more than one store; restore another archive"
             )
         if first > at:
             missing.append((at, first))

@@ -193,7 +193,7 @@ class _Rows:
         if self._rules.is_crc_checked:
             valid = sound_bodies(window)
             if not valid.all():
-                self._judge(window, valid, found, "its body's CRC is another")
+                self._judge(window, valid, found, "the CRC of its body is wrong")
                 if self._rules.mode is Mode.DROPMALFORMED:
                     window, valid = window.select(valid), valid[valid]
         wrapped = (window.sys_flag & _WRAPPED) == _WRAPPED
@@ -217,7 +217,7 @@ class _Rows:
             except CodecError as error:
                 start = found.base + int(window.starts[0])
                 size, at = int(window.int32(0)[0]), _place(found, window, 0)
-                why = f"{at}: the batch does not unpack: {error}"
+                why = f"{at}: the batch cannot be decompressed: {error}"
                 yield from self.of_damage(Damage(start, start + size, found.path, start, why))
                 return
             valid = np.full(len(window), valid[0])
@@ -239,7 +239,7 @@ class _Rows:
                 sound[broken] = False
                 whole = np.ones(len(part), np.bool_)
                 whole[broken] = False
-                self._judge(part, whole, found, "its body does not unpack")
+                self._judge(part, whole, found, "its body cannot be decompressed")
                 if self._rules.mode is Mode.DROPMALFORMED:
                     keep &= whole
             columns = StoreColumns(
@@ -277,7 +277,7 @@ class _Rows:
                     bodies[row].as_py(), int(window.sys_flag[row]), limit=BODY_SIZE_MAX
                 )
             except CodecError as error:
-                log.warning("a body does not unpack: %s", error)
+                log.warning("The body of a record cannot be decompressed: %s", error)
                 broken.append(row)
                 plain.append(None)
             else:
@@ -339,8 +339,7 @@ def _place(found: SoundRecords, window: RecordWindow, row: int) -> str:
 
 def _failure(what: str) -> StoreDamaged:
     return StoreDamaged(
-        f"{what}. The mode is FAILFAST: PERMISSIVE reads on and marks such rows, DROPMALFORMED "
-        "leaves them out"
+        f"{what}. The mode is FAILFAST: PERMISSIVE continues and marks such rows, DROPMALFORMED skips them"
     )
 
 

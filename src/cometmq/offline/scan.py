@@ -122,9 +122,9 @@ class SplitWalk:
         for place in proven_places(piece, lo, self._file.end):
             if lo + place < position:
                 raise StoreDamaged(
-                    f"{self._file.path}: the record before byte {position - self._file.start} holds "
-                    f"what looks like another at byte {lo + place - self._file.start}; read with "
-                    f"splitBytes={self._file.end - self._file.start}, one split for each file"
+                    f"{self._file.path}: the record before byte {position - self._file.start} contains "
+                    f"bytes that look like another record at byte {lo + place - self._file.start}; read with "
+                    f"splitBytes={self._file.end - self._file.start}, which makes one split of each file"
                 )
 
     # --- records
@@ -256,4 +256,4 @@ def _why_none(piece: bytes, position: int) -> str:
     except NoRecordError as error:
         return str(error).replace(" at byte 0", "")
     said = int.from_bytes(piece[PHYSICAL_OFFSET_AT:PROOF_SIZE])
-    return f"a record that says it lies at {said}"
+    return f"a record with the physical offset {said}"

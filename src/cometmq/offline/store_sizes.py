@@ -75,9 +75,13 @@ def chosen_sizes(
     }
     for name, value in wanted.items():
         if value < 0:
-            raise SettingsError(f"{name} {value} is no size; 0 keeps what the store had")
+            raise SettingsError(
+                f"{name} {value} is not a size; use a positive number, or 0 for the size of the archived store"
+            )
     if index_entries == 1:
-        raise SettingsError("--index-entries 1 holds no key: the first entry is not used")
+        raise SettingsError(
+            "--index-entries 1 leaves no room for keys, because the first entry is not used; use a larger number"
+        )
     index = replace(
         kept.index,
         slots=index_slots or kept.index.slots,

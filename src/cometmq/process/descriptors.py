@@ -30,8 +30,8 @@ def raise_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if (found := limit()) < LEAST:
         raise NetError(
-            f"this process may have {found} file descriptors (ulimit -n), and needs {LEAST} at least; "
-            "allow it many, as with `ulimit -n 65536` or systemd's LimitNOFILE=65536, and start it again"
+            f"this process may open {found} file descriptors (ulimit -n), but needs at least {LEAST}; "
+            "raise the limit with `ulimit -n 65536` or systemd's LimitNOFILE=65536, and start it again"
         )
     return found
 

@@ -101,7 +101,7 @@ def asked_log(
     """
     wanted, path = environment.get(FORMAT, ""), environment.get(FILE, "")
     if wanted not in ("", "text", "json"):
-        raise SettingsError(f"{FORMAT}={wanted}: it is json or text")
+        raise SettingsError(f"{FORMAT}={wanted}: it must be json or text")
     formatter = JsonLineFormatter() if wanted == "json" else None
     if not path:
         return formatter, None
@@ -109,5 +109,6 @@ def asked_log(
         return formatter, RotatedFile(Path(path))  # type: ignore[return-value]
     except OSError as error:
         raise SettingsError(
-            f"{FILE}={path}: {'it is a link' if error.errno == errno.ELOOP else error.strerror}; name a file that can be written"
+            f"{FILE}={path}: {'this is a symbolic link' if error.errno == errno.ELOOP else error.strerror}; name a "
+            "writable file"
         ) from error

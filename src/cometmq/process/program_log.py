@@ -169,7 +169,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
                     "name": kind.logger,
                     "levelno": kind.level,
                     "levelname": logging.getLevelName(kind.level),
-                    "msg": "%d more of these within %d s: %s",
+                    "msg": "%d more like this within %d s: %s",
                     "args": (count.left_out, round(count.seconds), kind.template),
                 }
             )

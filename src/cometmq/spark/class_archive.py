@@ -118,11 +118,11 @@ def build() -> Path:
         if not isinstance(error, subprocess.TimeoutExpired):
             raise
         raise NoClassArchive(
-            f"no archive was made: a small job of Spark did not end within {_TIMEOUT_S} s; try again when this machine has "
-            "less to do, jobs run without it"
+            f"the class archive was not created: a small Spark job did not finish within {_TIMEOUT_S} s; try again "
+            "when this machine has less load. Jobs run without the archive, but start more slowly"
         ) from None
     if job.returncode or not growing.is_file():
-        last = (errors.strip() or "its Java writes none").splitlines()[-1]
-        raise NoClassArchive(f"no archive was made: {last}")
+        last = (errors.strip() or "this Java cannot write one").splitlines()[-1]
+        raise NoClassArchive(f"the class archive was not created: {last}")
     growing.rename(path)
     return path

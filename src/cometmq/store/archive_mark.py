@@ -278,7 +278,7 @@ def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGu
         path = place.removeprefix(_LOCAL)
         held, why = mark.archived_to, ""
         if not _is_log_of(mark.proof, within[0], read):
-            held, why = 0, "the log was cut and written anew since it was archived there"
+            held, why = 0, "the log was truncated and rewritten after it was archived there"
         elif "://" not in path:
             held, why = _held_to(disk, path, mark, within)
         if why:
@@ -300,12 +300,12 @@ def _held_to(disk: Disk, path: str, mark: ArchiveMark, within: Range) -> tuple[i
     """Return up to where a place holds a range, and why that is less than its mark claims."""
     ranges, proofs = archive_state(disk, path)
     if not ranges:
-        return 0, "no archive is there any more"
+        return 0, "the archive no longer exists"
     if mark.proof is not None and mark.proof not in proofs:
-        return 0, "another archive is there"
+        return 0, "another archive is in this folder"
     whole = [(each.lo, each.hi) for each in held_splits(disk, path, within) if each.is_whole]
     for lo, hi in overlap(ranges, whole):
         if lo <= within[0] < hi:
             wanted = min(mark.archived_to, within[1])
-            return hi, "" if hi >= wanted else f"files of it are missing behind {hi}"
-    return 0, f"it does not hold the log at {within[0]}"
+            return hi, "" if hi >= wanted else f"its files after {hi} are missing"
+    return 0, f"it does not contain the log at {within[0]}"

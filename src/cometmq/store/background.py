@@ -124,7 +124,9 @@ class Background:
         elif plan.start != self._failed_ahead:
             # Logged once, although it is retried every second.
             self._failed_ahead = plan.start
-            logger.warning("The log file %s could not be made ahead: %s", plan.paths[0], error)
+            logger.warning(
+                "The log file %s could not be created in advance: %s", plan.paths[0], error
+            )
         if error is not None:
             self.upkeep.file_ahead_failed()
 
@@ -169,7 +171,9 @@ class Background:
         except OSError as error:
             if lack_of(error) is not None:  # Nothing was lost: all of it is still staged.
                 reason = failed("the log cannot be written", error)
-                self.upkeep.room.file_failed(f"{reason}; sending goes on when it can")
+                self.upkeep.room.file_failed(
+                    f"{reason}; sending continues when writing succeeds"
+                )
                 return
             self.poison(f"the log cannot be written ({error.strerror or error})")
         else:

@@ -135,7 +135,7 @@ class Cleaner:
         if failures:
             count, first = len(failures), failures[0]
             logger.warning(
-                "The next round tries again: %d failed %s, as %s",
+                "%d %s of the cleanup failed and will be repeated in the next round; the first error is: %s",
                 count,
                 plural(count, "step"),
                 first,
@@ -168,7 +168,7 @@ class Cleaner:
             files = self._log.chain.files
             if self._hanged is not None or file is not files[0] or file is files[-1]:
                 return  # In the last two cases a truncation came between.
-            logger.info("%s goes: %s", file.path, why)
+            logger.info("%s is deleted: %s", file.path, why)
             self._log.chain.drop_first()
             self._held.add(file)
             yield from self._unlink(file)
@@ -183,7 +183,7 @@ class Cleaner:
             pause_ms = self._rules.retry_ms
             self._retry_at = self._clock.monotonic() + pause_ms / 1000
             logger.error(
-                "%s cannot be removed (%s); nothing newer goes before it, next try in %d s",
+                "%s cannot be deleted (%s); newer files are kept until then, next attempt in %d s",
                 file.path,
                 failures[0],
                 pause_ms // 1000,
@@ -267,7 +267,7 @@ class Cleaner:
         files = self._doomed(most, settled=end, cause=cause)
         doomed = [DeletableFile(file.path, cause) for file, cause in files]
         start = files[-1][0].end if files else self._log.chain.start
-        behind = f"the log begins at {start} then"
+        behind = f"the log then starts at {start}"
         for derived in self._derived:
             doomed.extend(DeletableFile(path, behind) for path in derived.files_before(start))
         return doomed
@@ -290,14 +290,16 @@ class _Guard:
             found = guarded_to(self._disk, self._root, (start, end), self._read)
         except OSError as error:
             logger.warning(
-                "archiveGuard: %s cannot be read, no log file goes: %s", self._root, error
+                "archiveGuard: %s cannot be read, so no log file is deleted: %s",
+                self._root,
+                error,
             )
             return
         self.settled = found.settled
         for place, why in found.reasons.items():
             if self._reasons.get(place) != why:
                 logger.warning(
-                    "archiveGuard: %.300s does not count: %.300s; archive into it again",
+                    "archiveGuard: the archive %.300s is ignored: %.300s; archive into it again",
                     place,
                     why,
                 )

@@ -36,9 +36,7 @@ class ClockWatch:
             self._was_set(set_ms, seconds)
         elif self._ahead_ms and seconds >= self._believed_at:
             self._ahead_ms = 0
-            logger.warning(
-                "The clock has stayed where it was set; files may go for their age again"
-            )
+            logger.warning("The clock has kept its new time; files may be deleted by age again")
         return not self._ahead_ms
 
     def _was_set(self, set_ms: int, seconds: float) -> None:
@@ -47,11 +45,11 @@ class ClockWatch:
         if self._ahead_ms <= AHEAD_MS_MAX:
             self._ahead_ms = 0
             if was_ahead:
-                logger.warning("The clock was set back; files may go for their age again")
+                logger.warning("The clock was set back; files may be deleted by age again")
         elif set_ms > 0:
             self._believed_at = seconds + BELIEVED_AFTER_S
             logger.warning(
-                "The clock was set %d s forward (or the machine slept): nothing is deleted for its age "
+                "The clock was set %d s forward (or the machine slept): no file is deleted by age "
                 "for %d minutes, or until the clock is set back",
                 set_ms // 1000, BELIEVED_AFTER_S // 60,
             )  # fmt: skip

@@ -77,25 +77,24 @@ class ConfigFile:
             return value
         if troubles and is_needed:
             raise CodecError(
-                f"{self.path} and its .bak cannot be read: "
-                f"{'; '.join(troubles.values())}; mend one of them, or move both away to begin "
-                "without"
+                f"{self.path} and its .bak cannot be read: {'; '.join(troubles.values())}; repair one of them, or "
+                "move both away to start without them"
             )
         self.is_lost = bool(troubles)
         for path, trouble in troubles.items():
             kept = put_aside(self._disk, path, f"{path}.damaged")
-            logger.warning("%s cannot be read (%s) and is kept as %s", path, trouble, kept)
+            logger.warning("%s cannot be read (%s) and was moved to %s", path, trouble, kept)
         return None
 
     def _say_backup(self, trouble: str) -> None:
         """Log that the .bak is used, and keep the damaged file."""
-        kept = "nothing stood there"
+        kept = "the file did not exist"
         if self._disk.exists(self.path):
-            kept = f"kept as {put_aside(self._disk, self.path, f'{self.path}.damaged')}"
+            kept = f"moved to {put_aside(self._disk, self.path, f'{self.path}.damaged')}"
         with opened(self._disk, self.path + ".bak", write=False) as fd:
             saved = datetime.fromtimestamp(self._disk.modified_ms(fd) / 1000, UTC)
         logger.warning(
-            "%s cannot be read: %s (%s). Its .bak of %s is used: what changed after that is missing",
+            "%s cannot be read: %s (%s). Its .bak of %s is used, so later changes are missing",
             self.path, trouble, kept, saved.isoformat(timespec="seconds"),
         )  # fmt: skip
 

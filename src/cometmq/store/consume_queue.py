@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from cometmq.codec.queue_entry import QUEUE_ENTRY, QUEUE_ENTRY_SIZE
 from cometmq.kernel import QueueEnd
+from cometmq.model.text import printable
 
 
 class ConsumeQueue(QueueEnd):
@@ -49,10 +50,10 @@ class ConsumeQueue(QueueEnd):
         self.read_file: tuple[int, str] | None = None
         self.begin_at(0)
 
-    def __repr__(self) -> str:
-        return (
-            f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
-        )
+    def __str__(self) -> str:
+        """Return the name of the queue and its offsets, for logs."""
+        offsets = f"offsets {self.min_offset} to {self.max_offset}"
+        return f"queue {self.queue_id} of topic {printable(self.topic)} ({offsets})"
 
     def begin_at(self, offset: int) -> None:
         """Make the queue empty, with this offset for its next message."""

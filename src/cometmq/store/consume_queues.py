@@ -16,7 +16,7 @@ from cometmq.codec.queue_entry import (
     QueueEntry,
     gap_entries,
 )
-from cometmq.model.text import plural
+from cometmq.model.text import plural, printable
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import is_of_one_path
 from cometmq.store.queue_files import OPEN_FILES_MAX, QueueFiles
@@ -122,13 +122,11 @@ class ConsumeQueues:
         if missing == 0:
             return True
         if offset < 0 or missing > GAP_MAX:
-            logger.warning(
-                "%r: a record says it has queue offset %d; passed over", queue, offset
-            )
+            logger.warning("%s: a record has the wrong queue offset %d; skipped", queue, offset)
             return False
         if missing > 0:
             logger.warning(
-                "%r: not in the log: %d %s before %d",
+                "%s: the log lacks %d %s before offset %d",
                 queue,
                 missing,
                 plural(missing, "message"),
@@ -180,10 +178,10 @@ class ConsumeQueues:
         queue.fault = f"{error.strerror}: {path}"
         self.stuck[queue] = None
         logger.error(
-            "The entries of queue %d of topic %.300r cannot be written (%.600s): its messages are kept "
-            "in the log, and its entries in memory until that is mended; after a restart "
-            "`cometmq store repair` makes them again. Senders to it are told, all other queues go on",
-            queue.queue_id, queue.topic, queue.fault,
+            "The entries of queue %d of topic %.300s cannot be written (%.600s): its messages are kept "
+            "in the log, and its entries in memory until that is repaired; after a restart "
+            "`cometmq store repair` rebuilds them. Producers get an error for this queue, all other queues continue",
+            queue.queue_id, printable(queue.topic), queue.fault,
         )  # fmt: skip
         self.on_stuck(queue)
 
@@ -204,7 +202,7 @@ class ConsumeQueues:
                     raise
             else:
                 queue.fault = None
-                logger.warning("%r: its entries are written again", queue)
+                logger.warning("%s: its entries can be written again", queue)
 
     def begin_round(self) -> None:
         """Start a round of writing: later calls of `continue_round` write the tails that exist now."""

@@ -21,7 +21,7 @@ from cometmq.codec.queue_entry import QUEUE_OFFSET_MAX, QueueEntry
 from cometmq.codec.record import Record, decode_record
 from cometmq.kernel import show_columns, show_entries, show_records
 from cometmq.model.names import LMQ_PREFIX
-from cometmq.model.text import plural
+from cometmq.model.text import plural, printable
 from cometmq.store.batch import Batch, RawRecords
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog
@@ -53,7 +53,11 @@ _UNQUEUED_MAX = 1000  # Topics without a queue that are counted by name.
 
 
 def _wrong_size(size: int) -> str:
-    return "is a directory" if size < 0 else f"has {size} bytes, which is no queue file"
+    return (
+        "is a directory"
+        if size < 0
+        else f"has {size} bytes, which is not the size of a queue file"
+    )
 
 
 def _rest() -> None:
@@ -178,8 +182,8 @@ class DerivedQueues(Derived):
                 # Logged for the first queue only, since a sender can name very many others.
                 if not number:
                     logger.warning(
-                        "A record at %d says it is message %d of queue %d of topic %.300r; passed over",
-                        record.physical_offset, offset, queue_id, topic,
+                        "The record at %d has the wrong offset %d of queue %d of topic %.300s and is skipped",
+                        record.physical_offset, offset, queue_id, printable(topic),
                     )  # fmt: skip
                 continue
             queue = self._queue_of(topic, queue_id)
@@ -235,7 +239,7 @@ class DerivedQueues(Derived):
             if self._queues.align(queue, *doubted):
                 self._append(queue, doubted[1])
         elif 0 < offset < queue.max_offset:
-            logger.warning("%r: a record says it has queue offset %d", queue, offset)
+            logger.warning("%s: a record has the wrong queue offset %d", queue, offset)
             self._doubted[queue] = offset, entry
             return
         if self._queues.align(queue, offset, entry):
@@ -267,7 +271,7 @@ class DerivedQueues(Derived):
         loaded = loader.load(log_start=log_start, dispatched=wanted)
         for path, size in () if self._read_only else loader.wrong.items():
             kept = put_away(self._disk, self._checkpoints.root, path)
-            logger.warning("%s %s; it is kept as %s", path, _wrong_size(size), kept)
+            logger.warning("%s %s; it was moved to %s", path, _wrong_size(size), kept)
         dispatched = wanted
         progress = self._checkpoints.progress
         if dispatched is None:
@@ -282,7 +286,7 @@ class DerivedQueues(Derived):
             is_short |= sum(entry.queue.max_offset for entry in loaded) < progress.entries
         if dispatched > log_end or is_short or any(entry.has_gap for entry in loaded):
             logger.warning(
-                "Queue files are missing or run ahead of the log; all are built again from %d",
+                "Queue files are missing or extend beyond the log; all are rebuilt from physical offset %d",
                 log_start,
             )
             self._forget_queues()
@@ -407,6 +411,6 @@ class DerivedQueues(Derived):
         """Log the topics whose records cannot be in any queue."""
         for topic, count in self._unqueued.items():
             logger.error(
-                "in the log and in no queue: %d %s of the topic %.300r: a topic of this name can have no "
-                "directory; delete it", count, plural(count, "record"), topic,
+                "In the log but in no queue: %d %s of topic %.300s. A topic of this name cannot have a "
+                "directory; delete the topic", count, plural(count, "record"), printable(topic),
             )  # fmt: skip

@@ -141,7 +141,7 @@ class StoreDirectory:
         if self.read_only:
             if not any(self._disk.exists(path) for path in chain.directories):
                 raise StoreDamaged(
-                    f"{chain.directories[0]} is not there: {self.path} is no store"
+                    f"{chain.directories[0]} does not exist, so {self.path} is not a store"
                 )
             return
         for name in ("consumequeue", "config"):

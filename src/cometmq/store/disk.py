@@ -36,8 +36,8 @@ NO_DESCRIPTOR = frozenset((errno.EMFILE, errno.ENFILE))
 _LACKS = {
     errno.ENOSPC: "disk full",
     errno.EDQUOT: "disk full",
-    errno.EMFILE: "no file descriptor is left to this process",
-    errno.ENFILE: "no file descriptor is left on this machine",
+    errno.EMFILE: "this process has no file descriptors left",
+    errno.ENFILE: "this machine has no file descriptors left",
     errno.ENOMEM: "no memory is left",
 }
 
@@ -230,7 +230,7 @@ def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> N
     view = memoryview(piece)
     while True:
         if count <= 0:
-            raise OSError(errno.EIO, "a write took no byte")
+            raise OSError(errno.EIO, "a write stored no byte")
         view = view[count:]
         offset += count
         if not view:

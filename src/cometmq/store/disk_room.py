@@ -60,7 +60,7 @@ class DiskRoom:
             spaces = {path: self._disk.space(path) for path in self._chain.writable_directories}
             self.queues = self._disk.space(self._queue_directory)
         except OSError as error:
-            logger.warning("The disk's room cannot be read: %s", error)
+            logger.warning("The free disk space cannot be read: %s", error)
             return False
         self.spaces = spaces
         self.log = min(spaces.values(), key=lambda space: space.used_percent)
@@ -105,9 +105,8 @@ class DiskRoom:
         if self._is_over_level:
             self._flags.raise_flag(
                 RunningFlag.DISK_FULL,
-                f"disk full: {self.used_percent} % of the disk is used, "
-                f"diskSpaceWarningLevelRatio is {level}; free space and sending goes on"
-                f"{self._holders()}",
+                f"disk full: {self.used_percent} % of the disk is used, diskSpaceWarningLevelRatio is {level}; "
+                f"sending continues when space is free{self._holders()}",
             )
         elif not self._needs_file and self._flags.clear(RunningFlag.DISK_FULL):
-            logger.warning("There is room on the disk again; sends are taken")
+            logger.warning("The disk has free space again; messages are accepted")

@@ -91,9 +91,8 @@ class FileChain:
                 f"{file.path} and {self.files[-1].path} are the same log file; keep one of them"
             )
         return StoreDamaged(
-            f"{file.path.rpartition('/')[0]}: a log file is missing: {log_file_name(self.end)} "
-            f"should stand before {log_file_name(file.start)}; put it back, or move the older "
-            "ones away"
+            f"{file.path.rpartition('/')[0]}: a log file is missing: {log_file_name(self.end)} should be before "
+            f"{log_file_name(file.start)}; put it back, or move the older ones away"
         )
 
     def _take(self, path: str, start: int, *, is_last: bool, read_only: bool) -> LogFile | None:
@@ -109,8 +108,8 @@ class FileChain:
                 self._disk.unlink(file.path)
             return None
         raise StoreDamaged(
-            f"{file.path} has {size} bytes, the setting {self._size_key} says "
-            f"{self.file_size}; set it to the size this store was written with"
+            f"{file.path} has {size} bytes, but the setting {self._size_key} is "
+            f"{self.file_size}; set it to the size with which this store was written"
         )
 
     def _open(self, file: LogFile, *, read_only: bool) -> None:

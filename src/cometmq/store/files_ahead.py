@@ -116,7 +116,7 @@ class FilesAhead:
             try:
                 self._warm(file)
             except OSError as error:
-                logger.warning("%s is used cold: %s", file.path, error)
+                logger.warning("%s is used without preparing its pages: %s", file.path, error)
         return file
 
     def _warm(self, file: LogFile) -> None:

@@ -89,9 +89,9 @@ class DerivedIndex(Derived):
             return None
         if self._is_gap and lacking > max(self._last_offset, log_start):
             logger.warning(
-                "Keys of messages between the physical offsets %d and %d may be lacking in the "
-                "index, as after such a stop of a Java broker; messageIndexSafe=true or "
-                "`cometmq store repair` builds all of it",
+                "Keys of messages between the physical offsets %d and %d may be missing in the "
+                "index, as after an unclean stop of a Java broker; messageIndexSafe=true or "
+                "`cometmq store repair` rebuilds the whole index",
                 self._last_offset + 1,
                 lacking,
             )
@@ -267,10 +267,10 @@ class DerivedIndex(Derived):
         sizes, shape = {size for size, _ in found.values()}, self.index.shape
         if len(found) > 1 and len(sizes) == 1 and not sizes & {-1, 0, shape.file_size}:
             raise StoreDamaged(
-                f"{next(iter(found))} has {sizes.pop()} bytes, as all index files; the settings "
-                f"maxHashSlotNum {shape.slots} and maxIndexNum {shape.entries} say "
-                f"{shape.file_size}; set them to what this store was written with, or move the "
-                "folder index away and build it again with `cometmq store repair`"
+                f"{next(iter(found))} and all other index files have {sizes.pop()} bytes, but the settings "
+                f"maxHashSlotNum {shape.slots} and maxIndexNum {shape.entries} require "
+                f"{shape.file_size}; set them to the values with which this store was written, or move the "
+                "folder index away and rebuild it with `cometmq store repair`"
             )
 
     def _begin_again_at(
@@ -283,9 +283,13 @@ class DerivedIndex(Derived):
         kept = put_away(self._disk, self._checkpoints.root, path)
         for newer in paths[paths.index(path) + 1 :]:
             put_away(self._disk, self._checkpoints.root, newer)
-        what = "is a directory" if size < 0 else f"of {size} bytes is no index file"
+        what = (
+            "is a directory"
+            if size < 0
+            else f"has {size} bytes, which is not the size of an index file"
+        )
         logger.warning(
-            "%s %s; it is kept as %s, and the index is built again from the log from %d on",
+            "%s %s; it was moved to %s, and the index is rebuilt from physical offset %d of the log",
             path, what, kept, self._broken_from,
         )  # fmt: skip
 
@@ -320,7 +324,7 @@ class DerivedIndex(Derived):
 
     def _remove(self, files: list[IndexFile]) -> None:
         for file in files:
-            logger.info("%s cannot be trusted after this stop; it is built again", file.path)
+            logger.info("%s may be incomplete after this stop; it is rebuilt", file.path)
             file.close()
             self._disk.unlink(file.path)
         if files:

@@ -70,8 +70,8 @@ class LogEnd:
             assert progress is not None
             return (
                 f"the log in {self._log.chain.directories[0]} ends at physical offset {end}, but it "
-                f"was on the device up to {progress.flushed}; the store takes no message until its "
-                "files are back, or what is left is accepted: see `cometmq store repair`"
+                f"was flushed to the device up to {progress.flushed}; the store accepts no messages until its "
+                "files are restored, or `cometmq store repair` has accepted the loss"
             )
         if file is None or behind is None:
             return None
@@ -81,12 +81,11 @@ class LogEnd:
         if is_known or (is_java_last and behind.store_timestamp < times.log_timestamp):
             return (
                 f"{file.path} is damaged at byte {end - file.start} (physical offset {end}): "
-                f"no valid record there, but one at {behind.physical_offset}; nothing was cut, "
-                "the store takes no message until it is repaired: see `cometmq store repair`"
+                f"it has no valid record there, but one at {behind.physical_offset}; nothing was removed, "
+                "and the store accepts no messages until `cometmq store repair` has repaired it"
             )
         logger.warning(
-            "The log is torn at %d (%s); what follows was never known to be on the device "
-            "and is cut",
+            "The log is incomplete at %d (%s); the bytes after it were never flushed to the device and are removed",
             end,
             file.path,
         )
@@ -140,8 +139,8 @@ class LogEnd:
             except OSError as error:
                 return (
                     f"{file.path} has an invalid tail at byte {end - file.start}, of which no "
-                    f"copy can be kept ({error.strerror}); nothing was cut, the store takes no "
-                    "message until there is room and it is opened again"
+                    f"copy can be kept ({error.strerror}); nothing was removed, and the store accepts no "
+                    "messages until there is free space and it is opened again"
                 )
             if is_kept:
                 file.clear_from(end)
@@ -202,7 +201,7 @@ class LogEnd:
         self._disk.rename(path + ".tmp", path)
         self._disk.sync_directory(directory)
         self._disk.sync_directory(self._checkpoints.root)
-        logger.warning("What stood behind the log's end at %d is kept in %s", start, path)
+        logger.warning("The bytes after the end of the log at %d are kept in %s", start, path)
 
 
 def record_at(file: LogFile, offset: int, *, is_whole_checked: bool = False) -> Record | None:

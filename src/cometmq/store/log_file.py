@@ -171,7 +171,7 @@ def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int)
     if available < size + reserve:
         raise StoreFull(
             f"disk full: a log file of {size} bytes and a reserve of {reserve} do not fit "
-            f"into the {available} bytes left at {directory}; free space and sending goes on"
+            f"into the {available} free bytes at {directory}; sending continues when space is free"
         )
     try:
         fd = disk.open(path, create=True)
@@ -180,7 +180,7 @@ def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int)
             raise
         which = "no inode is left for a log file" if error.errno in NO_ROOM else "no log file"
         reason = failed(f"{which} at {directory}", error)
-        raise StoreFull(f"{reason}; sending goes on when one can be made") from error
+        raise StoreFull(f"{reason}; sending continues when a file can be created") from error
     try:
         disk.allocate(fd, size)
         disk.fdatasync(fd)
@@ -192,7 +192,7 @@ def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int)
         if error.errno in NO_ROOM:
             raise StoreFull(
                 f"disk full: no room for a log file of {size} bytes at {directory} "
-                f"({error.strerror}); free space and sending goes on"
+                f"({error.strerror}); sending continues when space is free"
             ) from error
         raise
     return LogFile(disk, path, start=start, size=size, fd=fd)

@@ -309,7 +309,7 @@ class MessageStore:
         if self._appender.is_copy:
             raise StoreReadOnly("this broker is a slave; send to its master")
         if self.positions.dispatched < self._dispatcher.raw_end:
-            raise StoreBusy("records that came as bytes of the log are not confirmed yet")
+            raise StoreBusy("replicated records are not confirmed yet; try again")
         try:
             batch = append(given)
         except StoreFull as error:
@@ -380,7 +380,7 @@ class MessageStore:
         """Return the error for a failed write; unless a temporary lack of a resource caused it, stop the store for good."""
         if lack_of(error) is not None:
             reason = failed("the log cannot be written", error)
-            self._upkeep.room.file_failed(f"{reason}; sending goes on when it can")
+            self._upkeep.room.file_failed(f"{reason}; sending continues when writing succeeds")
             return StoreFull(self.flags.refusal)
         return self.poison(f"the log cannot be written ({error.strerror or error})")
 

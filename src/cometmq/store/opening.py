@@ -70,20 +70,20 @@ def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterat
             yield OtherPart(
                 name,
                 "the log of DLedger (enableDLegerCommitLog)",
-                "start RocketMQ on it and name another storePathRootDir here, or move it away where "
-                "that log is not needed any more",
+                "use RocketMQ for it and set another storePathRootDir here, or move it away if "
+                "that log is no longer needed",
             )
     if exists(f"consumequeue/{_MARK}"):
         yield OtherPart(
             "consumequeue",
             "the consume queues in RocksDB",
-            "move that folder away, and they are built again from the log",
+            "move that folder away, and they are rebuilt from the log",
         )
     if exists("config/tieredStoreMetadata.json"):
         yield OtherPart(
             "config/tieredStoreMetadata.json",
-            "what leads to the older messages of tiered storage",
-            "go on with RocketMQ, or move it away to have only what the local log holds",
+            "the metadata of older messages in tiered storage",
+            "continue with RocketMQ, or move it away to keep only the messages of the local log",
         )
 
 
@@ -101,9 +101,9 @@ def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
             if not (_MARK in inside or (inside and path in _IN_ROCKSDB)):
                 continue
             if _is_empty_database(disk, f"{root}/{path}", inside):
-                logger.info("%s/%s is a RocksDB database without an entry: skipped", root, path)
+                logger.info("%s/%s is an empty RocksDB database and is ignored", root, path)
                 continue
-            default = ("a database", "move it away where it is not needed")
+            default = ("a database", "move it away if it is not needed")
             what, remedy = _IN_ROCKSDB.get(path, default)
             yield OtherPart(path, f"{what} in RocksDB", remedy)
 
@@ -130,7 +130,7 @@ def refuse(root: str, parts: Iterable[OtherPart]) -> None:
     said = [f"{part.path} holds {part.what}: {part.remedy}" for part in parts]
     if said:
         raise StoreDamaged(
-            f"{root} is a store of a kind that is not read yet; nothing was touched. "
+            f"{root} is a store with parts that are not supported yet; nothing was changed. "
             + "; ".join(said)
         )
 
@@ -170,9 +170,9 @@ def check_log(
     if evidence is not None:
         raise StoreDamaged(
             f"no log file in {' or '.join(log_directories)}, but {evidence}: without its log the "
-            "store would lose its queues and index. Mount the disk or set storePathCommitLog to "
-            "where the log is; to begin anew here, move consumequeue, index, checkpoint, "
-            "checkpoint.cometmq and the offsets in config away. Nothing was touched"
+            "store would lose its queues and index. Mount the disk, or set storePathCommitLog to "
+            "the folder of the log; to start with an empty store, move consumequeue, index, checkpoint, "
+            "checkpoint.cometmq and the offsets in config away. Nothing was changed"
         )
 
 
@@ -187,9 +187,9 @@ def _evidence(disk: Disk, root: str, checkpoints: CheckpointFiles) -> str | None
     """Return the evidence that there was a log, in words; None if there is none."""
     progress = checkpoints.progress
     if progress is not None and progress.flushed:
-        return f"checkpoint.cometmq says that it was on the device up to {progress.flushed}"
+        return f"checkpoint.cometmq records that the log was flushed up to {progress.flushed}"
     if checkpoints.times.log_timestamp:
-        return "checkpoint names the time of its last message"
+        return "checkpoint has the time of a last message"
     for folder in ("consumequeue", "batchconsumequeue"):
         for topic in disk.list_names(f"{root}/{folder}"):
             for queue_id in disk.list_names(f"{root}/{folder}/{topic}"):
@@ -200,7 +200,7 @@ def _evidence(disk: Disk, root: str, checkpoints: CheckpointFiles) -> str | None
     for name in ("consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json"):
         path = f"config/{name}"
         if disk.exists(f"{root}/{path}") and _has_offset(disk, f"{root}/{path}"):
-            return f"{path} says that messages were consumed"
+            return f"{path} has offsets of consumed messages"
     return None
 
 

@@ -16,9 +16,9 @@ class Durability(Enum):
     """Outcome of waiting for an offset to be confirmed."""
 
     OK = "stored"
-    DISK_LATE = "not on the device in time"
-    REPLICA_LATE = "not on the replicas in time"
-    NO_REPLICA = "there is no replica"
+    DISK_LATE = "not flushed to the device in time"
+    REPLICA_LATE = "not replicated in time"
+    NO_REPLICA = "no replica is connected"
 
 
 class Positions:

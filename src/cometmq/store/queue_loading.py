@@ -183,9 +183,9 @@ class QueueLoader:
         """
         for path, size in self.wrong.items():
             raise StoreDamaged(
-                f"{path} has {size} bytes, the setting mappedFileSizeConsumeQueue says "
-                f"{self._per_file * QUEUE_ENTRY_SIZE}; the next start of the broker keeps it in the "
-                "folder damaged and builds it again"
+                f"{path} has {size} bytes, but the setting mappedFileSizeConsumeQueue is "
+                f"{self._per_file * QUEUE_ENTRY_SIZE}; the next start of the broker moves it to the "
+                "folder damaged and rebuilds it"
             )
 
     def _check_setting(self) -> None:
@@ -199,9 +199,8 @@ class QueueLoader:
         ):
             path, size = next(iter(self.wrong.items()))
             raise StoreDamaged(
-                f"{path} has {size} bytes, as all queue files; the setting "
-                f"mappedFileSizeConsumeQueue says {self._per_file * QUEUE_ENTRY_SIZE}; set it to "
-                "the size this store was written with"
+                f"{path} and all other queue files have {size} bytes, but the setting mappedFileSizeConsumeQueue is "
+                f"{self._per_file * QUEUE_ENTRY_SIZE}; set it to the size with which this store was written"
             )
 
     def _is_right(self, file: EntryFile) -> bool:

@@ -254,7 +254,7 @@ class QueueMending:
         try:
             self._files.rewrite(queue, start, entries[: count * QUEUE_ENTRY_SIZE])
         except OSError as error:
-            logger.warning("%r: entries at %d cannot be mended: %s", queue, start, error)
+            logger.warning("%s: entries from %d on cannot be repaired: %s", queue, start, error)
             return False
         return True
 
@@ -266,9 +266,8 @@ class QueueMending:
         where = self._files.path(queue, run.start)
         count = run.stop - run.start
         logger.warning(
-            "%r: %d queue %s from %d on led to no record (%s); built again from the log: %d; it has no "
-            "message for %d between %d and %d: readers pass these; "
-            "`cometmq store verify` looks at all queues",
+            "%s: %d queue %s from offset %d pointed to no record (%s); rebuilt from the log: %d; offsets without a "
+            "message, which readers skip: %d between %d and %d; `cometmq store verify` checks all queues",
             queue, count, plural(count, "entry", "entries"), run.start, where, count - lost, lost, run.low, run.high,
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from cometmq.model.errors import RecordIllegal
 from cometmq.model.names import length_fault
-from cometmq.model.text import plural
+from cometmq.model.text import in_quotes, plural
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.stored_record import is_directory_name
 
@@ -67,14 +67,15 @@ class QueueTable:
         if queue is None:
             if not is_directory_name(topic):
                 raise RecordIllegal(
-                    length_fault(topic) or f"a topic {topic!r:.300} can have no directory"
+                    length_fault(topic)
+                    or f"topic {in_quotes(topic, 300)} cannot have a directory"
                 )
             queue = self._awaited.pop((topic, queue_id), None) or ConsumeQueue(topic, queue_id)
             self.add(queue)
         elif queue.is_batch:
             raise RecordIllegal(
                 f"queue {queue_id} of topic[{topic}] is a batch queue (queue.type=BatchCQ), which this "
-                "broker reads and does not write"
+                "broker can read but not write"
             )
         return queue
 
@@ -127,7 +128,7 @@ class QueueTable:
 def say_set_aside(queue: ConsumeQueue) -> None:
     """Log that a standard queue was set aside because it would hide a batch queue."""
     logger.warning(
-        "%r is put aside, for it hid the batch queue of its number: in the log alone: %d %s",
+        "%s was moved away, because it hid the batch queue with the same id; only the log still has its %d %s",
         queue,
         queue.max_offset - queue.min_offset,
         plural(queue.max_offset - queue.min_offset, "message"),

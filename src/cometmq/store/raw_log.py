@@ -106,12 +106,12 @@ class RawLog:
         if self._log.chain.files or written:
             if offset != written:
                 raise RecordIllegal(
-                    f"bytes of the log from physical offset {offset} on, and it ends at {written}; "
+                    f"the bytes start at physical offset {offset}, but the log ends at {written}; "
                     "send them from there"
                 )
         elif offset < 0 or offset % self._size:
             raise RecordIllegal(
-                f"a log cannot begin at physical offset {offset}: its files have {self._size} bytes"
+                f"a log cannot start at physical offset {offset}, because its files have {self._size} bytes"
             )
 
     def _check_end(self, offset: int, why: WalkEnd, rest: memoryview, *, left: int) -> None:
@@ -134,7 +134,7 @@ class RawLog:
                 )
         elif why is not WalkEnd.SHORT or size > left - BLANK_TAIL_SIZE or len(rest) == left:
             raise RecordIllegal(
-                f"no valid record at physical offset {offset} ({why.name}); nothing was taken"
+                f"there is no valid record at physical offset {offset} ({why.name.lower()}); nothing was stored"
             )
 
     def first_fault(self, offset: int) -> tuple[int, str] | None:

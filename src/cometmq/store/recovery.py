@@ -104,8 +104,8 @@ class Recovery:
         if progress is not None and progress.flushed > chain.end:
             raise StoreDamaged(
                 f"{chain.directories[0]}: log files are missing at the end: the newest ends at "
-                f"{chain.end}, and the log was on the device up to {progress.flushed}; put them "
-                "back, or let `cometmq store repair` build queues and index from what is left"
+                f"{chain.end}, but the log was flushed up to {progress.flushed}; put them "
+                "back, or let `cometmq store repair` rebuild queues and index from the remaining files"
             )
 
     def _walk(self, start: int) -> tuple[int, WalkEnd]:

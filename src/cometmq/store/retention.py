@@ -12,10 +12,10 @@ from cometmq.model.frozen import dataclass
 class DeletionCause(StrEnum):
     """Reason for deleting files now."""
 
-    HOUR = "expired, and it is the hour of deleteWhen"
-    SPACE = "expired, and the disk is used beyond diskMaxUsedSpaceRatio"
-    ASKED = "expired, and an administrator asked"
-    FORCED = "the disk is used beyond diskSpaceCleanForciblyRatio"
+    HOUR = "it has expired, and it is the hour of deleteWhen"
+    SPACE = "it has expired, and the disk usage is above diskMaxUsedSpaceRatio"
+    ASKED = "it has expired, and an administrator requested the cleanup"
+    FORCED = "the disk usage is above diskSpaceCleanForciblyRatio"
 
 
 @dataclass(frozen=True, slots=True)

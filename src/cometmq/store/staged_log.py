@@ -41,7 +41,10 @@ class StagedLog(CommitLog):
         try:
             lock_memory(self._memory)
         except OSError as error:
-            logger.warning("transientStorePool: its memory may be swapped out: %s", error)
+            logger.warning(
+                "transientStorePool: its memory cannot be locked and may be swapped out: %s",
+                error,
+            )
         self._used = 0
         self._staged: list[_Staged] = []
 

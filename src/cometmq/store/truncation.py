@@ -79,13 +79,13 @@ class Truncation:
         except OSError as error:
             if not is_begun:
                 reason = failed(f"the log cannot be truncated to {end}", error)
-                raise StoreError(f"{reason}; nothing has changed") from error
+                raise StoreError(f"{reason}; nothing was changed") from error
             raise self._background.poison(
                 f"the log could not be truncated to {end} ({error.strerror or error})"
             ) from error
         except BaseException:  # Also when the caller has stopped running the steps.
             if is_begun:
-                self._background.poison(f"a truncation of the log to {end} was not finished")
+                self._background.poison(f"a truncation of the log to {end} did not finish")
             raise
         finally:
             self._let_go(is_begun=is_begun)
@@ -106,7 +106,7 @@ class Truncation:
             or any(each.is_step_out for each in self._directory.derived)
         ):
             raise StoreBusy(
-                "a flush, a checkpoint, cleaning, a builder or a truncation is under way"
+                "a flush, checkpoint, cleanup, builder or truncation is running; try again"
             )
 
     def _hold(self, end: int) -> None:
@@ -151,13 +151,13 @@ class Truncation:
         file = log.chain.find(end)
         if not start <= end <= written or file is None:
             raise RecordIllegal(
-                f"the log cannot be truncated to {end}: it goes from {start} to {written}"
+                f"the log cannot be truncated to {end}: it has the offsets {start} to {written}"
             )
         self._index.write()
         head = file.read(end, BLANK_TAIL_SIZE)
         is_blank = int.from_bytes(head[4:]) == MAGIC_BLANK
         if not is_blank and record_at(file, end) is None:
-            raise RecordIllegal(f"the log cannot be truncated to {end}: no record begins there")
+            raise RecordIllegal(f"the log cannot be truncated to {end}: no record starts there")
 
     # --- the steps that count
 

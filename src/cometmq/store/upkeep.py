@@ -153,7 +153,7 @@ class Upkeep:
         self._flags.raise_flag(
             RunningFlag.QUEUE_DISK_FULL,
             f"{failed('queue entries cannot be written', error)}; they are kept in memory, "
-            "and sending goes on when they can",
+            "and sending continues when writing succeeds",
         )
 
     def queue_stuck(self, queue: ConsumeQueue) -> None:
@@ -169,7 +169,7 @@ class Upkeep:
         self._flags.raise_flag(
             RunningFlag.INDEX_ERROR,
             f"{failed('the index cannot be written', error)}; it is kept in memory, and "
-            "sending goes on when it can",
+            "sending continues when writing succeeds",
         )
 
     def index_written(self) -> None:
@@ -226,7 +226,7 @@ class Upkeep:
         now = self._clock.monotonic()
         if job.is_lacking:
             if not self._is_job_late:
-                logger.warning("A checkpoint waits: %s", job.error)
+                logger.warning("A checkpoint is delayed: %s", job.error)
             self._is_job_late = True
             self._job_put_off, self._checkpoint_at = job, now + DISK_LOOK_INTERVAL_S
             return
@@ -237,15 +237,15 @@ class Upkeep:
         if job.error is None:
             job.done()
             return
-        logger.error("No checkpoint could be made: %s", job.error)
+        logger.error("A checkpoint could not be written: %s", job.error)
         if not job.is_synced:
             # Data lost by a failed sync is not recovered by a later one. The log still has it, and a restart rebuilds
             # it from the last successful checkpoint.
             self._is_checkpoint_over = True
             self._flags.raise_flag(
                 RunningFlag.QUEUE_ERROR,
-                f"queue files cannot be brought to the device ({job.error.strerror}); restart "
-                "the broker when the disk is well",
+                f"queue files cannot be flushed to the device ({job.error.strerror}); restart "
+                "the broker when the disk works again",
             )
 
     @property

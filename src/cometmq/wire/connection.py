@@ -311,8 +311,8 @@ class Connection(Generic[Waiter]):
 def _header_error(start: int, body_start: int, end: int, limit: int) -> CodecError:
     size, frame_size = body_start - start, end - start + FRAME_HEAD_SIZE
     if size > limit:
-        return CodecError(f"a header of {size} bytes; {limit} is the most")
-    return CodecError(f"a header of {size} bytes in a frame of {frame_size}")
+        return CodecError(f"the header has {size} bytes; at most {limit} are allowed")
+    return CodecError(f"the header has {size} bytes, but its frame only {frame_size}")
 
 
 def _salvage_opaque(kind: int, header: bytes) -> int | None:

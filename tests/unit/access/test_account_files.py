@@ -88,22 +88,22 @@ def test_a_file_of_rocketmq_is_read_as_it_is(tmp_path):
     [
         ("accounts:\n- accessKey: short\n  secretKey: 12345678\n", 2, "accessKey has 5 characters"),
         (f"accounts:\n- accessKey: longer1\n  secretKey: {CANARY[:6]}\n", 3, "secretKey has 6 char"),
-        ("accounts:\n- accessKey: longer1\n", 2, "without secretKey"),
-        ("accounts:\n- accessKey: longer1\n  secretKey: [a]\n", 3, "secretKey is no plain value"),
-        ("accounts:\n- accessKey: longer1\n  secretKey: {a: b}\n", 3, "secretKey is no plain value"),
-        ("accounts:\n  accessKey: longer1\n", 2, "accounts is no list"),
-        ("- a\n", 1, "no table of keys and values"),
+        ("accounts:\n- accessKey: longer1\n", 2, "has no secretKey"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: [a]\n", 3, "secretKey is not a single value"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: {a: b}\n", 3, "secretKey is not a single value"),
+        ("accounts:\n  accessKey: longer1\n", 2, "accounts is not a list"),
+        ("- a\n", 1, "not a YAML mapping"),
         ("accountz: []\n", 1, "did you mean accounts"),
         ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  adminn: true\n", 4, "did you mean admin"),
         ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  admin: perhaps\n", 4, "true or false"),
         ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  topicPerms:\n  - a=PUBLISH\n", 5, "one of DENY"),
-        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  topicPerms:\n  - =PUB\n", 5, "an entry is a name"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  topicPerms:\n  - =PUB\n", 5, "an entry must be NAME"),
         ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  defaultTopicPerm: ALL\n", 4, "one of DENY"),
-        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  accessKey: longer2\n", 4, "stands twice"),
-        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  whiteRemoteAddress: 10.0.0\n", 4, "no address"),
-        ("globalWhiteRemoteAddresses:\n- 10.0.0.1\n- 10.0.0.5-1\n", 3, "no address"),
-        ("accounts:\n- accessKey: 'x\n", 3, "no YAML"),
-        ("accounts:\n- &a {accessKey: longer1, secretKey: 12345678}\n- *a\n", 2, "stands in another one"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  accessKey: longer2\n", 4, "appears twice"),
+        ("accounts:\n- accessKey: longer1\n  secretKey: 12345678\n  whiteRemoteAddress: 10.0.0\n", 4, "not an address"),
+        ("globalWhiteRemoteAddresses:\n- 10.0.0.1\n- 10.0.0.5-1\n", 3, "not an address"),
+        ("accounts:\n- accessKey: 'x\n", 3, "not valid YAML"),
+        ("accounts:\n- &a {accessKey: longer1, secretKey: 12345678}\n- *a\n", 2, "another account has the same accessKey"),
         ("a: " + "[" * 5000, 1, "YAML"),
     ],
 )  # fmt: skip
@@ -232,12 +232,12 @@ def test_a_change_that_cannot_be_used_changes_nothing(tmp_path):
     ):
         with pytest.raises(SettingsError):
             edits.change(change)
-    with pytest.raises(SettingsError, match="no account would be left"):
+    with pytest.raises(SettingsError, match="the last account cannot be removed"):
         edits.delete("onlyone")
-    with pytest.raises(SettingsError, match="there is no account"):
+    with pytest.raises(SettingsError, match="no account has this accessKey"):
         edits.delete("nobody1")
     for name in ("../plain_acl.yml", str(tmp_path / "other.yml"), "/etc/passwd"):
-        with pytest.raises(SettingsError, match="none of the files"):
+        with pytest.raises(SettingsError, match="not an account file"):
             edits.set_white("*", name)
     assert path.read_bytes() == before
     assert sorted(each.name for each in tmp_path.iterdir()) == ["plain_acl.yml"]
@@ -258,7 +258,7 @@ def test_the_last_admin_could_be_deleted_or_made_another(tmp_path, way):
         "delete": lambda: edits.delete("the-admin"),
         "change": lambda: edits.change(AccountChange("the-admin", is_admin=False)),
     }
-    with pytest.raises(SettingsError, match="last account with admin"):
+    with pytest.raises(SettingsError, match="last account must keep admin"):
         ways[way]()
     for current in (files.current, AccountFiles(str(tmp_path)).current):
         found = current.find("the-admin")
@@ -279,7 +279,7 @@ def test_accounts_that_somebody_else_could_have_put_there_were_in_force(tmp_path
     for folder in (linked, real):
         before = folder.stat().st_mode
         folder.chmod(0o777)
-        with pytest.raises(SettingsError, match="others may write to it"):
+        with pytest.raises(SettingsError, match="other users may write to it"):
             AccountFiles(str(linked))
         folder.chmod(before)
 

@@ -36,5 +36,5 @@ def test_a_pattern_means_these_addresses(pattern, within, without):
     ["10.0.0", "10.0.*", "256.0.0.1", "10.0.0.5-1", "10.0.0.a-b", "host", "10.0.0.{}", "10.0.0.1/24", "1::*", "-", "10.0.0.-5"],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(pattern):
-    with pytest.raises(ValueError, match="is no address"):
+    with pytest.raises(ValueError, match="is not an address"):
         AddressPattern(pattern)

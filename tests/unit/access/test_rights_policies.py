@@ -206,22 +206,25 @@ def test_an_entry_counts_from_its_addresses_alone(ip):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "policies: it has to be a list"),
-        ([1], "each has to be an object"),
-        ([{"entries": [{"actions": ["Pub"], "decision": "Allow"}]}], "resource: it has to be"),
-        ([{"entries": [entry("Topic:", "Pub")]}], "resource: it has to be"),
-        ([{"entries": [entry("Topic:a*b", "Pub")]}], "resource: it has to be"),
-        ([{"entries": [entry("Topik:a", "Pub")]}], "resource: it has to be"),
-        ([{"entries": [entry("Topic:a")]}], "actions: none"),
-        ([{"entries": [entry("Topic:a", "Publish")]}], "actions: it has to be one of All"),
-        ([{"entries": [entry("Topic:a", "Pub", decision="Maybe")]}], "decision: it has to be"),
+        (None, "policies: it must be a list"),
+        ([1], "each must be a JSON object"),
+        ([{"entries": [{"actions": ["Pub"], "decision": "Allow"}]}], "resource: it must be"),
+        ([{"entries": [entry("Topic:", "Pub")]}], "resource: it must be"),
+        ([{"entries": [entry("Topic:a*b", "Pub")]}], "resource: it must be"),
+        ([{"entries": [entry("Topik:a", "Pub")]}], "resource: it must be"),
+        ([{"entries": [entry("Topic:a")]}], "actions: the list is empty"),
+        ([{"entries": [entry("Topic:a", "Publish")]}], "actions: it must be one of All"),
+        ([{"entries": [entry("Topic:a", "Pub", decision="Maybe")]}], "decision: it must be"),
         ([{"entries": [entry("Topic:a", "Pub", sources=["10.0.0"])]}], "sourceIps: each"),
         (
             [{"entries": [entry("Topic:a", "Pub", sources=["10.0.0.1"] * 101)]}],
-            "100 is the most",
+            "at most 100 are allowed",
         ),
-        ([{"policyType": "Mine", "entries": []}], "policyType: it has to be"),
-        ([{"entries": [entry(f"Topic:{n}", "Pub") for n in range(1001)]}], "1000 is the most"),
+        ([{"policyType": "Mine", "entries": []}], "policyType: it must be"),
+        (
+            [{"entries": [entry(f"Topic:{n}", "Pub") for n in range(1001)]}],
+            "the limit is 1000",
+        ),
     ],
 )
 def test_a_policy_that_cannot_be_meant_is_refused_by_its_field(value, words):

@@ -94,9 +94,12 @@ def test_an_address_may_stand_in_brackets(tmp_path):
 @pytest.mark.parametrize(
     ("value", "hint"),
     [
-        ("a:9876,b:9876", "RocketMQ separates nameservers by ; and so a:9876,b:9876 is one"),
+        (
+            "a:9876,b:9876",
+            "RocketMQ separates nameservers by ; so a:9876,b:9876 is read as one",
+        ),
         ("c:1;a:9876 b:9876", "write a:9876;b:9876"),
-        ("names", "names: an address is host:port, with a port from 1 to 65535"),
+        ("names", "names: an address must be host:port, with a port from 1 to 65535"),
     ],
 )
 def test_an_address_of_nameservers_that_nobody_has_gets_a_hint(tmp_path, value, hint):
@@ -116,7 +119,7 @@ def test_no_key_of_rocketmq_is_called_unknown():
     _, warnings = read_settings(BrokerSettings, [layer], also_known=KEYS_WITHOUT_EFFECT)
     assert len(warnings) == 1
     names, _, rest = warnings[0].removeprefix("broker.conf: ").partition(" are ")
-    assert rest == "keys of RocketMQ that have no effect here"
+    assert rest == "settings of RocketMQ that have no effect here"
     assert set(names.split(", ")) == ROCKETMQ_KEYS - OUR_KEYS - KEYS_WITHOUT_EFFECT
 
 
@@ -127,16 +130,16 @@ def test_keys_of_rocketmq_without_effect_are_one_sentence_and_hints_are_for_keys
     _, warnings = load(tmp_path, text)
     conf = tmp_path / "broker.conf"
     assert warnings == [
-        f"{conf}: nobody knows brokerNames; did you mean brokerName?",
-        f"{conf}: nobody knows adminBrokerThreadPoolNum; did you mean adminBrokerThreadPoolNums?",
-        f"{conf}: adminBrokerThreadPoolNums, serverSocketBacklog are keys of RocketMQ that have no effect here",
+        f"{conf}: unknown setting brokerNames; did you mean brokerName?",
+        f"{conf}: unknown setting adminBrokerThreadPoolNum; did you mean adminBrokerThreadPoolNums?",
+        f"{conf}: adminBrokerThreadPoolNums, serverSocketBacklog are settings of RocketMQ that have no effect here",
     ]
 
 
 def test_a_key_of_rocketmq_as_a_flag_is_refused_with_the_same_words():
     with pytest.raises(
         SettingsError,
-        match=r"--admin-broker-thread-pool-nums is a key of RocketMQ that has no effect here$",
+        match=r"--admin-broker-thread-pool-nums is a setting of RocketMQ that has no effect here$",
     ):
         load_settings(None, environment={}, arguments=["--admin-broker-thread-pool-nums", "1"])
 
@@ -197,7 +200,7 @@ def test_directories_and_hours_are_lists(tmp_path):
 
 
 def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_noted(tmp_path):
-    with pytest.raises(SettingsError, match="authorizationEnabled=true without"):
+    with pytest.raises(SettingsError, match="authorizationEnabled=true needs"):
         load(tmp_path, "authorizationEnabled=true\n")
     with pytest.raises(SettingsError, match="enableDLegerCommitLog"):
         load(tmp_path, "enableDLegerCommitLog=true\n")
@@ -209,7 +212,7 @@ def test_what_would_leave_the_broker_open_is_refused_and_what_is_missing_is_note
 
 
 def test_the_environment_is_not_passed_over_where_it_asks_for_protection(tmp_path):
-    with pytest.raises(SettingsError, match="authorizationEnabled=true without"):
+    with pytest.raises(SettingsError, match="authorizationEnabled=true needs"):
         load(tmp_path, "", environment={"COMETMQ_AUTHORIZATION_ENABLED": "true"})
 
 
@@ -239,11 +242,11 @@ def test_a_setting_without_effect_is_named_in_a_warning(tmp_path, line):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("inSyncReplicas=3\ntotalReplicas=2", "inSyncReplicas=3: .* write 2 at most"),
-        ("inSyncReplicas=2\nminInSyncReplicas=3", "minInSyncReplicas=3: .* write 2 at most"),
+        ("inSyncReplicas=3\ntotalReplicas=2", "inSyncReplicas=3: .* write at most 2"),
+        ("inSyncReplicas=2\nminInSyncReplicas=3", "minInSyncReplicas=3 is .* write at most 2"),
         (
             "haAllowedAddresses=10.0.0.1,broker-b",
-            "haAllowedAddresses=.*broker-b is no IP address",
+            "haAllowedAddresses=.*broker-b is neither an IP address",
         ),
         ("haHousekeepingInterval=5000", "haHousekeepingInterval=5000: .*write 10000 or more"),
         ("haMasterAddress=10.0.0.1", "haMasterAddress=10.0.0.1: it must be ip:port"),
@@ -305,8 +308,8 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("brokerRole=SLAVE\n", "brokerRole=SLAVE, brokerId=0: .* write brokerId=1"),
-        ("brokerId=2\n", "brokerId=2, brokerRole=ASYNC_MASTER: .* write brokerId=0"),
+        ("brokerRole=SLAVE\n", "brokerRole=SLAVE with brokerId=0: .* write brokerId=1"),
+        ("brokerId=2\n", "brokerId=2 with brokerRole=ASYNC_MASTER: .* write brokerId=0"),
     ],
 )
 def test_an_id_of_another_role_is_refused_with_what_to_write(tmp_path, text, told):

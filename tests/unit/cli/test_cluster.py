@@ -100,5 +100,5 @@ def test_who_does_not_answer_is_away_and_its_slaves_are_behind_nobody():
 
 def test_a_master_whose_sends_wait_in_vain_is_alone():
     (line,) = lines_of([member(0, HaStatus(is_master=True, max_offset=5, needed=2))])
-    assert (line.state, line.error) == ("alone", "sends wait for 2 members")
+    assert (line.state, line.error) == ("alone", "sends wait for 2 in-sync members")
     assert not line.is_well

@@ -39,7 +39,9 @@ def test_moves_say_what_is_passed_over_and_what_comes_again() -> None:
         MoveLine("orders", "a", 1, 4, 7, 3),
         MoveLine("orders", "a", 2, 9, 2, -7),
     ]
-    assert said_of("g", lines) == ("Move g: 3 messages are passed over, 7 are consumed again?")
+    assert said_of("g", lines) == (
+        "Reset group g? It skips 3 messages and consumes 7 messages again."
+    )
     assert move_lines({QUEUE: 7}, {QUEUE: None}) == [MoveLine("orders", "a", 1, None, 7, None)]
 
 

@@ -62,11 +62,11 @@ def test_a_queue_is_found_by_number_or_by_broker_and_number(wanted: str, place: 
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("7", "there is no queue 7; choose one of broker-a:0, broker-a:1, broker-b:1"),
-        ("broker-c:0", "there is no queue broker-c:0"),
+        ("7", "no broker has queue 7; choose one of broker-a:0, broker-a:1, broker-b:1"),
+        ("broker-c:0", "no broker has queue broker-c:0"),
         ("1", "several brokers have queue 1"),
-        ("x", "there is no queue x"),
-        ("-1", "there is no queue -1"),
+        ("x", "no broker has queue x"),
+        ("-1", "no broker has queue -1"),
     ],
 )
 def test_a_queue_that_is_not_one_is_refused_with_those_there_are(

@@ -10,8 +10,8 @@ from cometmq.offline.repair import RepairPlan
 @pytest.mark.parametrize(
     ("count", "says"),
     [
-        (1, "1 queue and 1 index file built again from 1 record"),
-        (2, "2 queues and 2 index files built again from 2 records"),
+        (1, "1 queue and 1 index file rebuilt from 1 record"),
+        (2, "2 queues and 2 index files rebuilt from 2 records"),
     ],
 )
 def test_a_repair_of_one_queue_says_so(capsys, count, says):

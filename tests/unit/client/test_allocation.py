@@ -156,5 +156,5 @@ def test_fixed_queues_are_those_of_the_topic_that_are_there():
 
 
 def test_a_ring_without_nodes_is_refused():
-    with pytest.raises(SettingsError, match="needs one"):
+    with pytest.raises(SettingsError, match="needs at least one"):
         ConsistentHash(0)

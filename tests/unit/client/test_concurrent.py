@@ -42,8 +42,17 @@ def called(listener: Any) -> ListenerCall:
     return listener_call(listener, None, None)
 
 
+class Named(str):
+    """A text with what log lines show of a message."""
+
+    __slots__ = ()
+
+    message_id, queue, queue_offset = "id", "t@b:0", 0
+
+
 def job(*messages: object) -> ListenerJob:
-    return ListenerJob(Loop(), ProcessQueue(), list(messages))  # type: ignore[arg-type]
+    given = [Named(each) if isinstance(each, str) else each for each in messages]
+    return ListenerJob(Loop(), ProcessQueue(), given)  # type: ignore[arg-type]
 
 
 class Results:

@@ -23,7 +23,10 @@ class Queue:
 
 
 def job(queue: Queue, *offsets: int) -> ListenerJob:
-    messages = [SimpleNamespace(queue_offset=offset) for offset in offsets]
+    messages = [
+        SimpleNamespace(queue_offset=offset, queue="t@b:0", message_id="id")
+        for offset in offsets
+    ]
     # Of the loop and the messages only what `ConsumeTimeout` touches.
     return ListenerJob(queue, None, messages)  # type: ignore[arg-type]
 

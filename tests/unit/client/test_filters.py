@@ -51,8 +51,8 @@ def test_filters_are_values_that_travel(each: Filter):
     ("make", "says"),
     [
         (lambda: Tag("||"), "has no tag"),
-        (lambda: Tag("paid", "*"), r"\* stands alone, it means every tag"),
-        (lambda: Tag(wrong(7)), "a tag is text, not int"),
+        (lambda: Tag("paid", "*"), r"\* means every tag and cannot be combined"),
+        (lambda: Tag(wrong(7)), "a tag must be text, not int"),
         (
             lambda: subscription_of("T", wrong("paid")),
             r"'T' is 'paid'; write Tag\('paid'\), or Sql",

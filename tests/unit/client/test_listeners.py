@@ -54,7 +54,7 @@ async def test_an_async_listener_of_either_kind_is_known():
         ({"batch_listener": 5}, "batch_listener is 5; .* takes a list of messages"),
         (
             {"listener": print, "settings": PushSettings(batch_count=8)},
-            "batch_count=8 counts the messages of a batch_listener",
+            "batch_count=8 sets the number of messages for a batch_listener",
         ),
     ],
 )

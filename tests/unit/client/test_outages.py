@@ -32,7 +32,7 @@ def test_64_queues_of_a_broker_that_is_away_for_an_hour_write_a_line_each_five_m
         fail(outages, *range(64))
         clock.turn(1)
     count = 64 * int(AGAIN_SECONDS)
-    again = f"{FIRST} ({count} times since the last such line)"
+    again = f"{FIRST} ({count} failures since the last such line)"
     assert caplog.messages[:2] == [FIRST, again]
     assert len(caplog.messages) == 12
 

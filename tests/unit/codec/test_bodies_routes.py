@@ -140,10 +140,10 @@ def _packed(topic: bytes) -> bytes:
         (zlib.compress(b"abc"), "ends within the length of the data version"),
         (zlib.compress(struct.pack(">i", -1)), "the length of the data version is -1"),
         (zlib.compress(struct.pack(">i", 1 << 30)), "ends within the data version"),
-        (_packed(b"T 4 4"), "'T 4 4' is no topic"),
+        (_packed(b"T 4 4"), "'T 4 4' is not a topic"),
         (_packed(b"T x 4 6 SINGLE_TAG"), "readQueueNums must be a number of 32 bits, not 'x'"),
-        (encode_registration(FULL, is_compressed=True)[:-6], "cut short"),
-        (b"\x78\x9c broken", "broken"),
+        (encode_registration(FULL, is_compressed=True)[:-6], "incomplete"),
+        (b"\x78\x9c broken", "damaged"),
     ],
 )
 def test_a_broken_registration_says_what_is_wrong(body, complaint):

@@ -166,7 +166,7 @@ def test_topic_lists_and_data_versions_come_back():
 @pytest.mark.parametrize(
     ("decode", "text", "complaint"),
     [
-        (decode_topic_table, "", "topic table must be an object, not None"),
+        (decode_topic_table, "", "topic table must be an object, not null"),
         (decode_topic_table, "[]", "topic table must be an object"),
         (decode_topic_table, '{"topicConfigTable"', "topic table: "),
         (decode_topic_table, '{"topicConfigTable":7}', "topicConfigTable must be an object"),

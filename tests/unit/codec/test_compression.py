@@ -63,7 +63,7 @@ def test_cut_and_broken_bodies_are_codec_errors(algorithm):
     packed = compress(b"some text " * 100, algorithm)
     sys_flag = compressed_flag(0, algorithm)
     for size in range(len(packed)):
-        with pytest.raises(CodecError, match=r"cut short|broken"):
+        with pytest.raises(CodecError, match=r"incomplete|broken"):
             decompress(packed[:size], sys_flag, limit=LIMIT)
     with pytest.raises(CodecError, match="broken"):
         decompress(b"garbage" + packed, sys_flag, limit=LIMIT)

@@ -57,7 +57,7 @@ def test_offset_ids_come_back(host, offset, message_id):
 )
 def test_what_is_no_id_is_refused_by_name(text):
     for read in (decode_message_id, lambda text: unique_id_time(text, now_ms=0)):
-        with pytest.raises(CodecError, match="is no message id"):
+        with pytest.raises(CodecError, match="is not a message id"):
             read(text)
 
 

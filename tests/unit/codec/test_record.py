@@ -185,11 +185,11 @@ def test_the_end_mark_of_a_log_file_needs_eight_bytes():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"topic": "t" * 32768}, "topic of 32768"),
-        ({"property_block": bytes(32768)}, "properties of 32768"),
-        ({"born_host": b"12345"}, "host of 5"),
-        ({"queue_id": 1 << 31}, "out of its range"),
-        ({"queue_offset": 1 << 63}, "out of its range"),
+        ({"topic": "t" * 32768}, "topic has 32768"),
+        ({"property_block": bytes(32768)}, "properties have 32768"),
+        ({"born_host": b"12345"}, "host has 5"),
+        ({"queue_id": 1 << 31}, "out of range"),
+        ({"queue_offset": 1 << 63}, "out of range"),
     ],
 )
 def test_what_has_no_room_in_a_record_is_refused(wrong, words):

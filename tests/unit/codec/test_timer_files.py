@@ -69,9 +69,9 @@ def test_what_is_no_handle_is_refused(text):
 
 def test_what_is_no_unit_is_refused():
     for content in (b"", bytes(51), bytes(52), encode_unit(TimerUnit(51, *[0] * 8))):
-        with pytest.raises(CodecError, match="no unit"):
+        with pytest.raises(CodecError, match="timer unit"):
             decode_unit(content)
-    with pytest.raises(CodecError, match="no unit"):
+    with pytest.raises(CodecError, match="timer unit"):
         decode_unit(encode_unit(TimerUnit(52, -1, 16, 0, 0, 0, 0, 0)))
 
 

@@ -72,14 +72,14 @@ def test_what_cannot_be_seen_stands_as_its_number(text, says):
         (b'{"a": 1}', None, "json", '{\n  "a": 1\n}', True, None),
         (b'{"a": 1}', "text", "text", '{"a": 1}', True, None),
         (b"{no", None, "text", "{no", True, None),
-        (b"{no", "json", "text", "{no", True, "It is no JSON"),
-        (b"\xff\x00A", None, "hex", "00000000  ff 00 41", True, "no UTF-8 (byte 0)"),
-        (b"\xff", "text", "text", "\ufffd", True, "no UTF-8 (byte 0)"),
+        (b"{no", "json", "text", "{no", True, "The body is not JSON"),
+        (b"\xff\x00A", None, "hex", "00000000  ff 00 41", True, "not UTF-8 (byte 0)"),
+        (b"\xff", "text", "text", "\ufffd", True, "not UTF-8 (byte 0)"),
         (b"AB", "hex", "hex", "00000000  41 42", True, None),
         (b"", None, "text", "", True, None),
         (b"x" * (BODY_SHOWN_MAX + 1), None, "text", "xxx", False, None),
-        (b"[" * 50_000, "json", "text", "[[[", True, "It is no JSON"),
-        (b"[" + b"1," * BODY_SHOWN_MAX, "json", "text", "[1,", False, "JSON is laid out up to 64 KiB"),
+        (b"[" * 50_000, "json", "text", "[[[", True, "The body is not JSON"),
+        (b"[" + b"1," * BODY_SHOWN_MAX, "json", "text", "[1,", False, "JSON is only formatted up to 64 KiB"),
         ("\u00e4".encode() * BODY_SHOWN_MAX, None, "text", "\u00e4", False, None),
     ],
 )  # fmt: skip
@@ -151,7 +151,7 @@ def test_numbers_and_hexadecimal_are_read():
     assert page_of({}) == 1
     assert number_of({"n": " 7 "}, "n", "N", least=0, most=9, default=1) == 7
     assert hex_of("00 fF\n10", "It") == b"\x00\xff\x10"
-    with pytest.raises(WrongInput, match="is no hexadecimal"):
+    with pytest.raises(WrongInput, match="is not hexadecimal"):
         hex_of("0", "It")
 
 

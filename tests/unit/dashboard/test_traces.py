@@ -47,7 +47,7 @@ def test_an_end_that_is_not_told_is_said():
     assert (consumed.took_ms, consumed.is_well, consumed.outcome) == (
         None,
         None,
-        "its end is not told",
+        "its end was not traced",
     )
     assert spans_of([AFTER]) == []
     assert spans_of([]) == []

@@ -60,7 +60,7 @@ def test_the_later_layer_wins_and_an_old_key_means_the_same():
 def test_keys_that_are_known_elsewhere_are_no_warning():
     layers = [Layer("file", {"haListenPort": "1", "listenPorts": "1"})]
     _, warnings = read_settings(Sample, layers, also_known=["haListenPort"])
-    assert warnings == ["file: nobody knows listenPorts; did you mean listenPort?"]
+    assert warnings == ["file: unknown setting listenPorts; did you mean listenPort?"]
 
 
 def test_a_wrong_choice_names_what_is_allowed():

@@ -68,21 +68,21 @@ def test_flags_beat_environment_and_environment_beats_the_file(tmp_path):
 def test_a_typing_mistake_is_a_warning_with_the_nearest_key(tmp_path):
     _, warnings = read(tmp_path, "listenPrt=1\n")
     assert len(warnings) == 1
-    assert "nobody knows listenPrt; did you mean listenPort?" in warnings[0]
+    assert "unknown setting listenPrt; did you mean listenPort?" in warnings[0]
 
 
 def test_keys_of_rocketmq_without_effect_are_not_called_unknown(tmp_path):
     _, warnings = read(tmp_path, "controllerType=jRaft\nbrokerClusterName=a\n")
     assert len(warnings) == 1
     assert warnings[0].endswith(
-        "brokerClusterName, controllerType are keys of RocketMQ that have no effect here"
+        "brokerClusterName, controllerType are settings of RocketMQ that have no effect here"
     )
 
 
 @pytest.mark.parametrize("key", ["notifyMinBrokerIdChanged", "enableControllerInNamesrv"])
 def test_what_is_not_built_yet_is_a_warning_when_it_is_switched_on(tmp_path, key):
     _, warnings = read(tmp_path, f"{key}=true\n")
-    assert f"{key} is not built yet" in warnings[0]
+    assert f"{key} is not implemented yet" in warnings[0]
     assert read(tmp_path, f"{key}=false\n")[1] == []
 
 

@@ -33,7 +33,7 @@ PORTS = ("0", "-1", "65536", "70000", "", "x", "²", " 1", "1_0", "9" * 5000)
 
 @pytest.mark.parametrize("address", ["", "host", ":1", *(f"host:{port}" for port in PORTS)])
 def test_other_addresses_are_refused(address):
-    with pytest.raises(ValueError, match=r"is host:port, with a port from 1 to 65535$"):
+    with pytest.raises(ValueError, match=r"must be host:port, with a port from 1 to 65535$"):
         split_address(address)
 
 
@@ -45,7 +45,7 @@ def test_a_port_that_there_is_not_is_no_other_port(make_loop):
 
     async def connect(port):
         channels = Channels(SystemClock())
-        with pytest.raises(ConnectError, match=f":{port}: an address is host:port"):
+        with pytest.raises(ConnectError, match=f":{port}: an address must be host:port"):
             await channels.get(f"127.0.0.1:{port}")
 
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -83,13 +83,13 @@ def test_a_password_is_no_flag_and_is_not_shown(tmp_path):
     conf = tmp_path / "open.conf"
     conf.write_text("tls.server.keyPassword=s3cret\n")
     conf.chmod(0o644)
-    with pytest.raises(SettingsError, match="others may read it") as caught:
+    with pytest.raises(SettingsError, match="other users may read it") as caught:
         read_nameserver_settings(str(conf), (), {})
     assert "s3cret" not in str(caught.value)
 
 
 def test_what_a_client_cannot_mean_is_refused():
-    with pytest.raises(SettingsError, match="key_file without cert_file"):
+    with pytest.raises(SettingsError, match="key_file is set without cert_file"):
         TlsSettings(key_file="x")
     with pytest.raises(SettingsError, match="ca_file"):
         TlsSettings(ca_file="")

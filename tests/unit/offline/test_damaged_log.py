@@ -205,7 +205,7 @@ def test_a_body_that_is_not_what_its_record_says_is_a_finding_of_an_archive(root
     rows, findings = archived(root, tmp_path / "archive")
     assert rows == MESSAGES
     assert findings == [
-        f"{logs(root)[0]}: the message at offset 7 of orders/0: its body's CRC is another"
+        f"{logs(root)[0]}: the message at offset 7 of orders/0: the CRC of its body is wrong"
     ]
 
 

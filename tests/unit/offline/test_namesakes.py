@@ -326,7 +326,9 @@ def test_two_records_of_one_life_in_one_place_are_still_damage(tmp_path, deleted
         not verdict.is_sound
     )
     shutil.rmtree(root / "consumequeue")
-    with pytest.raises(StoreDamaged, match="are message 3 of orders/0: one at physical offset"):
+    with pytest.raises(
+        StoreDamaged, match="have the queue offset 3 of orders/0: one at physical offset"
+    ):
         rebuilt(root)
 
 

@@ -67,5 +67,5 @@ def test_a_place_that_nobody_knows_is_one_line(place, monkeypatch):
         open_place(place)
     text = str(raised.value)
     assert repr(place) in text
-    assert "give a path, or a URI such as" in text
+    assert "name a path, or a URI such as" in text
     assert "\n" not in text

@@ -65,14 +65,14 @@ def test_repeats_are_counted_in_a_file_too(tmp_path):
     stream.flush()
     lines = [json.loads(line) for line in (tmp_path / "a.log").read_text().splitlines()]
     assert len(lines) == 11
-    assert lines[-1]["message"].startswith("40 more of these")
+    assert lines[-1]["message"].startswith("40 more like this")
 
 
 @pytest.mark.parametrize(
     ("asked", "word"),
     [
-        ({FORMAT: "xml"}, "it is json or text"),
-        ({FILE: "/proc/none/a.log"}, "name a file that can be written"),
+        ({FORMAT: "xml"}, "it must be json or text"),
+        ({FILE: "/proc/none/a.log"}, "name a writable file"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(asked, word):
@@ -88,7 +88,7 @@ def test_a_log_file_led_elsewhere_by_a_link(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("as it was")
     (tmp_path / "a.log").symlink_to(victim)
-    with pytest.raises(SettingsError, match="it is a link"):
+    with pytest.raises(SettingsError, match="this is a symbolic link"):
         asked_log({FILE: str(tmp_path / "a.log")})
     assert victim.read_text() == "as it was"
     asked_log({FILE: str(tmp_path / "b.log")})

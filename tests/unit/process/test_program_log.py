@@ -95,7 +95,7 @@ def test_what_repeats_is_counted_and_told(written):
     clock.now += 1.5
     handler.handle(record("another %s", 2))
     assert lines(stream)[-2:] == [
-        "WARNING one: 90 more of these within 1 s: closing %s",
+        "WARNING one: 90 more like this within 1 s: closing %s",
         "WARNING one: another 2",
     ]
 
@@ -111,7 +111,7 @@ def test_no_line_is_left_out_for_a_template_that_says_nothing(written, template)
         handler.handle(record(template, *[texts[0]] * template.count("s")))
     clock.now += 1.5
     handler.handle(record("later"))
-    [told] = [line for line in lines(stream) if "more of these" in line]
+    [told] = [line for line in lines(stream) if "more like this" in line]
     assert texts[0] in told
     assert "%" not in told
 
@@ -139,4 +139,4 @@ def test_the_end_of_the_program_tells_the_rest(written):
     for number in range(15):
         handler.handle(record("closing %s", number))
     handler.close()
-    assert lines(stream)[-1] == "WARNING one: 5 more of these within 1 s: closing %s"
+    assert lines(stream)[-1] == "WARNING one: 5 more like this within 1 s: closing %s"

@@ -138,7 +138,7 @@ def test_a_broker_that_stays_away_fails_the_batch_and_the_next_life_finishes_it(
     brokers.troubles["2"] = ["lost"]
     brokers.is_silent = True
     with pytest.raises(
-        CometError, match=r"1 message is not seen as committed.* 2 for 't' on a"
+        CometError, match=r"1 message is not known to be committed.* 2 for 't' on a"
     ):
         commit(committer, half_messages("1", "2"))
     committer.abort(KEY, [half_messages("1", "2"), half_messages("late")])
@@ -179,7 +179,7 @@ def test_a_file_that_is_no_ledger_is_an_error_and_not_an_empty_one(committer, tm
     committer.ledgers.make_folder("query")
     path = tmp_path / "query" / "7.json"
     path.write_text("{}")
-    with pytest.raises(CometError, match="is no ledger"):
+    with pytest.raises(CometError, match="is not a ledger"):
         commit(committer, half_messages("1"))
     path.write_text(json.dumps({"v": 2}))
     with pytest.raises(CometError, match="has version 2"):

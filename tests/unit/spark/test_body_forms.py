@@ -73,8 +73,8 @@ def test_an_avro_body_that_is_cut_or_goes_on_has_a_reason_and_stops_no_other():
     *bad, good = rows(form, *bodies)
     assert good["reason"] is None
     assert all(row["value"] is None for row in bad)
-    assert all(row["reason"].startswith("no avro of the schema (") for row in bad)
-    assert "1 bytes behind the record" in bad[-2]["reason"]
+    assert all(row["reason"].startswith("not avro of this schema (") for row in bad)
+    assert "1 byte after the record" in bad[-2]["reason"]
 
 
 def test_a_number_that_no_column_holds_has_a_reason():
@@ -100,12 +100,12 @@ FIELD = {"type": "record", "name": "R", "fields": [{"name": "f", "type": "?"}]}
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        ("{", "nor an Avro schema"),
-        ('{"type": "strange"}', "nor an Avro schema"),
-        ('{"type": "string"}', "no record"),
+        ("{", "nor a valid Avro schema"),
+        ('{"type": "strange"}', "nor a valid Avro schema"),
+        ('{"type": "string"}', "not a record"),
         (
             json.dumps(FIELD).replace('"?"', '["int", "string"]'),
-            "schema.f: a column has one type",
+            "schema.f: a column can have only one type",
         ),
         (json.dumps(FIELD).replace('"?"', '["null", "R"]'), "schema.f: .*recursive"),
         (json.dumps(FIELD).replace('"?"', '"null"'), "schema.f: null"),
@@ -210,7 +210,7 @@ def test_a_protobuf_body_that_is_none_has_a_reason_and_unknown_fields_are_passed
     assert newer["value"] == first["value"]
     for bad in (cut, null, beyond):
         assert bad["value"] is None
-        assert bad["reason"].startswith("no protobuf of the schema (")
+        assert bad["reason"].startswith("not protobuf of this schema (")
 
 
 def test_descriptors_without_columns_are_refused(tmp_path, descriptors):
@@ -220,11 +220,11 @@ def test_descriptors_without_columns_are_refused(tmp_path, descriptors):
         SettingsError, match=r"not in the descriptor set, which has .*shop\.Order"
     ):
         ProtobufBodies.of(str(descriptors), "shop.Nothing")
-    with pytest.raises(SettingsError, match=r"shop\.Tree holds itself"):
+    with pytest.raises(SettingsError, match=r"shop\.Tree contains itself"):
         ProtobufBodies.of(str(descriptors), "shop.Tree")
     (tmp_path / "broken").write_bytes(b"\x0a\x7f")
     for name in ("broken", "missing"):
-        with pytest.raises(SettingsError, match="no descriptor set"):
+        with pytest.raises(SettingsError, match="not a descriptor set"):
             ProtobufBodies.of(str(tmp_path / name), "shop.Order")
     (tmp_path / "part").write_bytes(order_descriptors(with_imports=False))
     with pytest.raises(SettingsError, match="--include_imports"):

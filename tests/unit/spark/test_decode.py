@@ -322,7 +322,7 @@ def test_a_bomb_is_named_by_queue_and_offset(monkeypatch, algorithm):
     ("limit", "says"),
     [
         ("BODY_SIZE_MAX", r"the inner batch at offset 40 of queue 2: .* more than 2000"),
-        ("UNWRAPPED_SIZE_MAX", r"unpack to more than 2000, at offset 40"),
+        ("UNWRAPPED_SIZE_MAX", r"decompress to more than 2000, at offset 40"),
     ],
 )
 def test_an_inner_batch_that_is_a_bomb_is_named(monkeypatch, limit, says):

@@ -168,11 +168,11 @@ def row(**given) -> dict:
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        ({"body": None}, "has no body"),
-        ({"tags": "a\x01b"}, "a row's tags hold '\\\\x01'"),
-        ({"keys": ["a\x02b"]}, "a row's keys hold"),
-        ({"properties": {"a\x01": "b"}}, "a row's properties hold"),
-        ({"properties": {"a": "b\x02"}}, "a row's properties hold"),
+        ({"body": None}, "has a null body"),
+        ({"tags": "a\x01b"}, "the tags of a row contain the character U\\+0001"),
+        ({"keys": ["a\x02b"]}, "the keys of a row contain"),
+        ({"properties": {"a\x01": "b"}}, "the properties of a row contain"),
+        ({"properties": {"a": "b\x02"}}, "the properties of a row contain"),
         ({"properties": {"a": "x" * 40_000}}, "a message has room for 32767"),
     ],
 )
@@ -186,7 +186,9 @@ def test_a_text_of_other_bytes_than_utf8_is_refused(column):
     texts = pa.array([b"\xff"], pa.binary()).view(pa.string())
     batch = pa.record_batch({"body": [b"x"], column: texts})
     columns = columns_of(schema(body=BinaryType(), **{column: TEXT}))
-    with pytest.raises(MessageError, match=f"a row's {column} hold bytes that are no UTF-8"):
+    with pytest.raises(
+        MessageError, match=f"the {column} of a row have bytes that are not UTF-8"
+    ):
         encode_rows(batch, columns, Numbered())
 
 
@@ -314,9 +316,9 @@ def test_a_row_that_is_due_later_travels_alone_and_says_when():
     assert [each.get(keys_of.DELAY) for each in found] == [None, None, "3", None]
     due = [each.get(keys_of.TIMER_DELIVER_MS) for each in found]
     assert due == [None, None, None, "1700000000123"]
-    with pytest.raises(MessageError, match="give it one"):
+    with pytest.raises(MessageError, match="set only one"):
         delayed([3], [5])
-    with pytest.raises(MessageError, match="below 0"):
+    with pytest.raises(MessageError, match="negative delayLevel"):
         delayed([-1], [None])
 
 
@@ -361,11 +363,15 @@ def test_a_row_without_a_topic_is_refused():
     ("types", "topic", "says"),
     [
         ({"body": TEXT, "value": TEXT}, "t", "'body' and 'value' mean the same"),
-        ({"body": TEXT, "tag": TEXT}, "t", "no column 'tag'; did you mean 'tags'"),
-        ({"body": IntegerType()}, "t", "column 'body' is int; the sink takes binary or string"),
+        ({"body": TEXT, "tag": TEXT}, "t", "the column 'tag'; did you mean 'tags'"),
+        (
+            {"body": IntegerType()},
+            "t",
+            "column 'body' has type int; the sink accepts binary or string",
+        ),
         ({"body": TEXT, "keys": ArrayType(IntegerType())}, "t", "string or array<string>"),
         ({"tags": TEXT}, "t", "needs a column 'body'"),
-        ({"body": TEXT}, None, "where to"),
+        ({"body": TEXT}, None, "no topic: set"),
         ({"body": TEXT}, "../x", "illegal characters"),
     ],
 )
@@ -381,18 +387,18 @@ BY_KEYS = {"queueSelector": "keys"}
 @pytest.mark.parametrize(
     ("types", "options", "says"),
     [
-        ({"brokerName": TEXT}, {}, "without a column 'queueId'"),
+        ({"brokerName": TEXT}, {}, "needs a column 'queueId'"),
         ({"queueId": IntegerType()}, {"queueSelector": "partition"}, "both choose the queue"),
         ({}, BY_KEYS, "needs a column 'keys'"),
-        ({"delayLevel": IntegerType()}, TRANSACTIONAL, "cannot have a delay"),
-        ({"deliverTimestamp": IntegerType()}, {}, "is int; the sink takes timestamp"),
+        ({"delayLevel": IntegerType()}, TRANSACTIONAL, "does not support delays"),
+        ({"deliverTimestamp": IntegerType()}, {}, "has type int; the sink accepts timestamp"),
         ({}, {"delivery": "idempotent", "idColumn": "no"}, "the rows have no column 'no'"),
         (
             {"n": ArrayType(TEXT)},
             {"delivery": "idempotent", "idColumn": "n"},
-            "an id is string",
+            "an id must be string",
         ),
-        ({"n": IntegerType()}, {}, "no column 'n'"),
+        ({"n": IntegerType()}, {}, "does not know the column 'n'"),
     ],
 )
 def test_columns_that_do_not_go_with_the_options_are_refused(types, options, says):

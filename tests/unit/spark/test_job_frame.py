@@ -130,7 +130,9 @@ def test_a_plan_of_an_archive_counts_the_topics_that_are_meant(tmp_path, topic, 
         )
     report = plan(FromOptions(archive=str(tmp_path), topic=topic, since="1000", where="true"))
     assert report.counts["rows"] == rows
-    assert report.notes == ["at most: the plan does not look at --since, --where, the run does"]
+    assert report.notes == [
+        "these are upper limits: the plan ignores --since, --where, which the run applies"
+    ]
 
 
 def test_a_batch_that_runs_twice_is_counted_once():
@@ -170,7 +172,7 @@ def test_a_manifest_is_read_back_as_it_was_written(tmp_path):
     folder.save(manifest)
     assert folder.load("copy-1") == manifest
     assert folder.load("copy-2") is None
-    with pytest.raises(SettingsError, match="no folder that can be opened"):
+    with pytest.raises(SettingsError, match="not a folder that can be opened"):
         JobFolder("nowhere://x")
 
 
@@ -244,15 +246,15 @@ def test_sql_and_settings_that_cannot_be_are_wrong_use():
 
 
 def test_bounds_of_a_stream_are_named_as_the_options_are():
-    with pytest.raises(SettingsError, match=r"--batch-rows 0: at least 1"):
+    with pytest.raises(SettingsError, match=r"--batch-rows 0: it must be at least 1"):
         _ = FlowOptions(batch_rows=0).rows_max
-    with pytest.raises(SettingsError, match=r"--rate -1: at least 0"):
+    with pytest.raises(SettingsError, match=r"--rate -1: it must be at least 0"):
         _ = FlowOptions(rate=-1).rows_max
 
 
 @pytest.mark.parametrize("place", [{"topic": "a"}, {"store": "a"}])
 def test_a_wrong_time_is_named_as_the_option_is(place, bare):
-    with pytest.raises(SettingsError, match=r"^--until 'soon' is no time"):
+    with pytest.raises(SettingsError, match=r"^--until 'soon' is not a time"):
         read_batch(bare, FromOptions(**place, until="soon"))
 
 
@@ -271,7 +273,7 @@ def test_a_replay_that_follows_itself_is_refused_however_its_topics_are_written(
 
 
 def test_less_than_no_groups_are_refused(bare):
-    with pytest.raises(SettingsError, match=r"--top -1: at least 0"):
+    with pytest.raises(SettingsError, match=r"--top -1: it must be at least 0"):
         stats.run(bare, stats.StatsOptions(topic="a", top=-1))
 
 
@@ -282,21 +284,29 @@ def test_a_manifest_of_another_version_is_one_line(tmp_path, text):
     folder = JobFolder(str(tmp_path))
     (tmp_path / "_jobs").mkdir()
     (tmp_path / "_jobs" / "copy-1.json").write_text(text)
-    with pytest.raises(SettingsError, match=r"copy-1\.json is no manifest of this version"):
+    with pytest.raises(SettingsError, match=r"copy-1\.json is not a manifest of this version"):
         folder.load("copy-1")
 
 
 def test_a_place_without_a_query_is_no_checkpoint(tmp_path):
-    with pytest.raises(SettingsError, match="is no checkpoint of a query that has begun; name"):
+    with pytest.raises(
+        SettingsError, match="is not the checkpoint of a query that has started; name"
+    ):
         query_id(str(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"\x0a\xff\xfe", "holds no text; a Protobuf descriptor goes with --format protobuf"),
-        (b'{"type": "struct", "fields": 3}', "is neither a file nor columns like"),
-        (b'{"type": "struct", "fields": [3]}', "is neither a file nor columns like"),
+        (
+            b"\x0a\xff\xfe",
+            "is not a text file; if it is a Protobuf descriptor set, add --format protobuf",
+        ),
+        (b'{"type": "struct", "fields": 3}', "is neither an existing file nor columns such as"),
+        (
+            b'{"type": "struct", "fields": [3]}',
+            "is neither an existing file nor columns such as",
+        ),
     ],
 )
 def test_a_file_that_is_no_schema_is_one_line(tmp_path, content, says):
@@ -315,28 +325,28 @@ def test_a_store_is_restored_and_rebuilt_on_this_machine_only(bare, tmp_path, mo
         lambda: rebuild.run(bare, rebuild.RebuildOptions(store="a", out="s3://bucket/store")),
     ):
         with pytest.raises(
-            SettingsError, match="s3://bucket/store is no folder of this machine"
+            SettingsError, match="s3://bucket/store is not a folder of this machine"
         ):
             run()
     assert not [*tmp_path.iterdir()]
 
 
 def test_times_are_iso_or_milliseconds():
-    with pytest.raises(SettingsError, match=r"--since: .* no time; times are ms since 1970"):
+    with pytest.raises(SettingsError, match=r"--since: .* not a time; times are ms since 1970"):
         time_ms("1960-01-01T00:00+00:00", "--since")
-    with pytest.raises(SettingsError, match=r"--since '0001-01-01' is no time"):
+    with pytest.raises(SettingsError, match=r"--since '0001-01-01' is not a time"):
         time_ms("0001-01-01", "--since")
     assert time_ms("1700000000000", "--since") == 1_700_000_000_000
     assert time_ms("2026-05-01T12:00+00:00", "--since") == 1_777_636_800_000
     with pytest.raises(SettingsError, match=r"--since: 1700000000 ms .* seconds"):
         time_ms("1700000000", "--since")
-    with pytest.raises(SettingsError, match=r"--since 'soon' is no time"):
+    with pytest.raises(SettingsError, match=r"--since 'soon' is not a time"):
         time_ms("soon", "--since")
 
 
 @pytest.mark.parametrize("given", [{}, {"store": "a", "archive": "b"}])
 def test_messages_come_from_one_place(given):
-    with pytest.raises(SettingsError, match="one of --topic, --store, --archive"):
+    with pytest.raises(SettingsError, match="--topic, --store or --archive"):
         plan(FromOptions(**given))
 
 

@@ -67,9 +67,12 @@ def test_the_brokers_that_the_user_names_are_all_that_must_be_there(cluster):
     assert shown(found(cluster, brokers="a, c")) == ["t@c:0", "t@c:1", "t@c:2"]
     (slip,) = found(cluster, brokers="a,bb")
     assert len(slip.queues) == 2
-    assert "not registered; did you mean 'b'?; counted as the others have them" in slip.why
+    assert (
+        "not registered; did you mean 'b'?; its number of queues is assumed to be that of the other brokers"
+        in slip.why
+    )
     (elsewhere,) = found(cluster, brokers="b")
-    assert "no queue of what is read" in elsewhere.why
+    assert "no queue of the topics" in elsewhere.why
 
 
 def test_a_query_that_wants_other_queues_is_not_refused(cluster):
@@ -77,5 +80,7 @@ def test_a_query_that_wants_other_queues_is_not_refused(cluster):
     settings = SourceSettings.parse({"nameserver": "x:1", "subscribe": "t"}, is_stream=False)
     some = found(cluster)
     check_missing(some, settings, wanted=lambda _queues: [])
-    with pytest.raises(QueuesMissing, match=r"^1 queue is missing: 1 of 't' at 'c' \(it left"):
+    with pytest.raises(
+        QueuesMissing, match=r"^1 queue is missing: 1 of 't' at broker 'c' \(it left"
+    ):
         check_missing(some, settings, wanted=lambda queues: queues[:1])

@@ -63,7 +63,7 @@ def test_a_tree_may_end_at_topic_broker_or_queue(text, expected):
         ("5", "object by topic"),
         ('{"t": "5"}', "object by broker"),
         ('{"t": true}', "object by broker"),
-        ('{"t": {"b": {"x": 1}}}', "'x' is no queue number"),
+        ('{"t": {"b": {"x": 1}}}', "'x' is not a queue number"),
         ('{"t": {"b": {"0": {"deep": 1}}}}', "a number"),
     ],
 )

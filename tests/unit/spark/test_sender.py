@@ -167,7 +167,7 @@ def test_rows_name_a_queue_of_a_broker():
     sender, _ = make()
     assert sender.place_of(RowTarget("t", "b", 1)).queue == QUEUES[3]
     for wrong in (RowTarget("t", "c", 1), RowTarget("t", "b"), RowTarget("t", queue_id=1)):
-        with pytest.raises(SettingsError, match="they must name one"):
+        with pytest.raises(SettingsError, match="they must match exactly one"):
             sender.place_of(wrong)
     with pytest.raises(TopicNotFound):
         sender.place_of(RowTarget("other", "b", 1))

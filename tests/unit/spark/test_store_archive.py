@@ -174,7 +174,7 @@ def test_what_cannot_be_restored_is_refused(tmp_path, is_raw):
     back.mkdir()
     assert restore.plan_restore(str(place), str(back))
     for start, end in ((100, 50), (100, 100), (None, 0)):
-        with pytest.raises(SettingsError, match=f"holds nothing of the range {start} to {end}"):
+        with pytest.raises(SettingsError, match=f"has no records from {start} to {end}"):
             restore.plan_restore(str(place), str(back), start=start, end=end)
     (back / "file").touch()
     with pytest.raises(SettingsError, match="is not empty"):
@@ -184,7 +184,7 @@ def test_what_cannot_be_restored_is_refused(tmp_path, is_raw):
     put(store, b"x")
     run_jobs(store)
     store.close()
-    with pytest.raises(SettingsError, match="another place"):
+    with pytest.raises(SettingsError, match="another folder"):
         archived(other, place)
 
 
@@ -245,7 +245,7 @@ def test_a_store_comes_back_with_the_sizes_that_are_chosen_and_the_rest_as_it_wa
     whole = find_store(str(back), None, RealDisk())
     assert verify(whole).findings == []
     whole.close()
-    with pytest.raises(SettingsError, match="is no size"):
+    with pytest.raises(SettingsError, match="is not a size"):
         store_sizes.chosen_sizes(kept, **{**given, "index_slots": -1})
 
 
@@ -263,9 +263,11 @@ def test_a_damaged_file_of_an_archive_is_named_in_one_line(tmp_path, name, read,
     file.parent.mkdir()
     file.write_text(content)
     with pytest.raises(
-        StoreDamaged, match=rf"{name}\.json is damaged \(.*: take it from a copy"
+        StoreDamaged, match=rf"{name}\.json is damaged \(.*: restore it from a copy"
     ):
         read(str(tmp_path))
     file.write_text('{"v": 2}')
-    with pytest.raises(SettingsError, match=rf"{name}\.json has version 2, known is 1"):
+    with pytest.raises(
+        SettingsError, match=rf"{name}\.json has version 2, but this CometMQ reads version 1"
+    ):
         read(str(tmp_path))

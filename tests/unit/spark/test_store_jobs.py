@@ -180,5 +180,5 @@ def test_two_records_in_one_place_are_refused(tmp_path):
         rebuild.WrittenRun("t", 0, 0, 5, 0, 100),
         rebuild.WrittenRun("t", 0, 4, 6, 500, 100),
     ]
-    with pytest.raises(StoreDamaged, match="are message 4 of t/0"):
+    with pytest.raises(StoreDamaged, match="have the queue offset 4 of t/0"):
         rebuild.finish(target, runs)

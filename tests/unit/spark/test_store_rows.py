@@ -156,7 +156,9 @@ def test_a_body_with_another_crc_is_marked_dropped_or_an_error(tmp_path):
     assert [row["valid"] for row in found] == [True, True, False, True, True]
     assert found[2]["body"] != b"body-2"
     assert [r["queueOffset"] for r in rows(tmp_path, mode="DROPMALFORMED")] == [0, 1, 3, 4]
-    with pytest.raises(StoreDamaged, match="offset 2 of orders/0: its body's CRC is another"):
+    with pytest.raises(
+        StoreDamaged, match="offset 2 of orders/0: the CRC of its body is wrong"
+    ):
         rows(tmp_path, mode="failfast")
     assert [row["valid"] for row in rows(tmp_path, verifyCrc="false")] == [True] * 5
 
@@ -201,7 +203,9 @@ def test_a_body_that_unpacks_without_bound_costs_one_row(tmp_path):
     assert [row["valid"] for row in found] == [True, False, False, True]
     assert [row["body"] for row in found] == [b"hello", None, None, b"fine"]
     assert [r["queueOffset"] for r in rows(tmp_path, mode="DROPMALFORMED")] == [0, 3]
-    with pytest.raises(StoreDamaged, match="offset 1 of orders/0: its body does not unpack"):
+    with pytest.raises(
+        StoreDamaged, match="offset 1 of orders/0: its body cannot be decompressed"
+    ):
         rows(tmp_path, mode="FAILFAST")
     stored = rows(tmp_path, decompress="false", mode="FAILFAST")
     assert [row["body"] for row in stored] == [record.body for record in records]
@@ -259,11 +263,14 @@ def test_each_view_shows_what_java_wrote():
     [
         ({}, "option 'path' is required"),
         ({"path": "x", "vieww": "index"}, "did you mean 'view'"),
-        ({"path": "x", "view": "queue"}, "none of messages, consumequeue"),
-        ({"path": "x", "mode": "lenient"}, "none of PERMISSIVE"),
+        ({"path": "x", "view": "queue"}, "not one of messages, consumequeue"),
+        ({"path": "x", "mode": "lenient"}, "not one of PERMISSIVE"),
         ({"path": "x", "columns": "bodi"}, "did you mean 'body'"),
-        ({"path": "x", "view": "index", "columns": "body"}, "no column 'body' in view 'index'"),
-        ({"path": "nowhere://x"}, "no folder that can be opened"),
+        (
+            {"path": "x", "view": "index", "columns": "body"},
+            "unknown column 'body' in view 'index'",
+        ),
+        ({"path": "nowhere://x"}, "not a folder that can be opened"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_words(options, says):
@@ -272,7 +279,7 @@ def test_what_cannot_be_read_is_refused_in_words(options, says):
 
 
 def test_a_folder_without_a_log_is_no_store(tmp_path):
-    with pytest.raises(StoreDamaged, match="is no store"):
+    with pytest.raises(StoreDamaged, match="is not a store"):
         rows(tmp_path)
 
 

@@ -119,18 +119,18 @@ def test_a_value_is_what_the_body_says_or_the_body_is_refused(column, value, wan
     ("body", "reason"),
     [
         (b"", "an empty body"),
-        (b"no json", "no JSON"),
-        (b'{"long": 1}\n{"long": 2}', "something follows the JSON document"),
-        (b'[{"long": 1}]', "no JSON object"),
-        (b"null", "no JSON object"),
-        (b'{"text": "\xff"}', "no UTF-8 text"),
+        (b"no json", "not JSON"),
+        (b'{"long": 1}\n{"long": 2}', "more text follows the JSON document"),
+        (b'[{"long": 1}]', "not a JSON object"),
+        (b"null", "not a JSON object"),
+        (b'{"text": "\xff"}', "not UTF-8 text"),
         (b"[" * 100_000, "JSON that is nested too deeply"),
-        (b'{"long": 1, "long": 2}', "'long' stands twice in one object"),
-        (b'{"inner": {"x": "a"}}', "inner.x: a is no bigint"),
-        (b'{"list": [1, "a"]}', "list[1]: a is no int"),
+        (b'{"long": 1, "long": 2}', "the name 'long' is twice in one object"),
+        (b'{"inner": {"x": "a"}}', "inner.x: a cannot be read as bigint"),
+        (b'{"list": [1, "a"]}', "list[1]: a cannot be read as int"),
         # Half of a surrogate pair is no text, not even in a reason.
-        (b'{"long": "\\udc00"}', "long: \\udc00 is no bigint"),
-        (b'{"\\ud800": 1, "\\ud800": 2}', "'\\ud800' stands twice in one object"),
+        (b'{"long": "\\udc00"}', "long: \\udc00 cannot be read as bigint"),
+        (b'{"\\ud800": 1, "\\ud800": 2}', "the name '\\ud800' is twice in one object"),
     ],
 )
 def test_a_body_that_is_no_single_object_says_why(body, reason):
@@ -284,19 +284,19 @@ ONE = {"id": 1, "amount": 5}
         ({"op": "u", "before": {"id": 1}, "after": ONE, "ts_ms": 3}, [(1, 5, 3, False)]),
         ({"op": "u", "before": {"name": "a"}, "after": ONE, "ts_ms": 3}, [(1, 5, 3, False)]),
         ({"op": "d", "before": {"id": 1, "amount": "x"}, "ts_ms": 3}, [(1, None, 3, True)]),
-        ({"op": "d", "before": None, "ts_ms": 3}, "a change without its key"),
-        ({"op": "t", "ts_ms": 3}, 'op "t" is no change of one row'),
+        ({"op": "d", "before": None, "ts_ms": 3}, "the change has no value for a key column"),
+        ({"op": "t", "ts_ms": 3}, 'op "t" is not a change of one row'),
         (
             {"op": "u", "before": ONE, "after": None, "ts_ms": 3},
-            'op "u" without the row behind it (after)',
+            'op "u" has no row after the change (after)',
         ),
-        ({"op": "c", "after": ONE}, "the change has no field ts_ms, its time (--ts)"),
-        ({"op": "c", "after": ONE, "ts_ms": 1.5}, "ts_ms: 1.5 is no bigint"),
+        ({"op": "c", "after": ONE}, "the change has no field ts_ms with its time (--ts)"),
+        ({"op": "c", "after": ONE, "ts_ms": 1.5}, "ts_ms: 1.5 cannot be read as bigint"),
         (
             {"op": "c", "after": {"id": 1, "amount": 1.239}, "ts_ms": 3},
-            "after.amount: 1.239 is no decimal(20,2)",
+            "after.amount: 1.239 cannot be read as decimal(20,2)",
         ),
-        ({"payload": [1]}, "its payload is no JSON object"),
+        ({"payload": [1]}, "its payload is not a JSON object"),
     ],
 )
 def test_a_change_sets_and_deletes_the_rows_that_it_says(body, wanted):
@@ -309,7 +309,7 @@ def test_the_time_of_a_change_may_lie_within_a_field_or_be_the_store_time():
     assert changes_of(change, "") == [(1, 5, None, False)]
     assert (
         changes_of(change, "source.ts_us")
-        == "the change has no field source.ts_us, its time (--ts)"
+        == "the change has no field source.ts_us with its time (--ts)"
     )
 
 
@@ -320,9 +320,9 @@ BOTH = t.StructType().add("x", t.IntegerType()).add("X", t.IntegerType())
     ("schema", "says"),
     [
         (t.StructType().add("Batch", t.IntegerType()), "'Batch' is read as a folder"),
-        (BOTH, "'X' is there twice"),
-        (t.StructType().add("a", BOTH), "'X' is there twice"),
-        (t.StructType().add("a", t.ArrayType(BOTH)), "'X' is there twice"),
+        (BOTH, "column 'X' appears twice"),
+        (t.StructType().add("a", BOTH), "column 'X' appears twice"),
+        (t.StructType().add("a", t.ArrayType(BOTH)), "column 'X' appears twice"),
     ],
 )
 def test_a_column_with_a_name_of_ours_is_refused_by_name(schema, says):
@@ -333,7 +333,7 @@ def test_a_column_with_a_name_of_ours_is_refused_by_name(schema, says):
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        (t.DayTimeIntervalType(), "c interval .* make the column STRING"),
+        (t.DayTimeIntervalType(), "column c has type interval .* make the column STRING"),
         (t.MapType(t.IntegerType(), t.IntegerType()), "make the column STRING"),
         (t.ArrayType(t.VariantType()), "make the outer column VARIANT"),
         (t.VarcharType(3), "make the column STRING"),

@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_warmed_is_used_cold(call, caplog):
     disk.fail(call, code=errno.ENOMEM)
     put(store, b"taken")
     assert bodies_of(store) == [b"taken"]
-    assert "is used cold" in caplog.text
+    assert "is used without preparing its pages" in caplog.text
 
 
 def test_pages_of_a_real_file_are_locked_and_given_back(tmp_path: Path):

@@ -86,7 +86,7 @@ def test_a_database_without_an_entry_is_noted_and_skipped(store, place, caplog):
     before = sorted(database(store / place).iterdir())
     with caplog.at_level("INFO"):
         open_store(store).close()
-    assert f"{place} is a RocksDB database without an entry" in caplog.text
+    assert f"{place} is an empty RocksDB database" in caplog.text
     assert sorted((store / place).iterdir()) == before
 
 

@@ -119,7 +119,7 @@ def test_a_truncation_forgets_the_blank_end_behind_it():
     copy = open_store(disk=FakeDisk())
     end = append_all(copy, 0, log[: first + 5_000])
     copy.truncate(0)
-    with pytest.raises(RecordIllegal, match="it ends at 0; send them from there"):
+    with pytest.raises(RecordIllegal, match="the log ends at 0; send them from there"):
         copy.append_raw(end, log[end:])
     assert append_all(copy, 0, log) == len(log)
     assert log_of(copy) == log
@@ -157,7 +157,7 @@ def test_an_empty_log_begins_at_the_start_of_any_file():
     assert rest is not None
     disk = FakeDisk()
     copy = open_store(disk=disk)
-    with pytest.raises(RecordIllegal, match="cannot begin at physical offset 100"):
+    with pytest.raises(RecordIllegal, match="cannot start at physical offset 100"):
         copy.append_raw(100, bytes(rest))
     assert copy.append_raw(16_384, bytes(rest)) == source.max_offset
     copy.dispatch_pending()
@@ -180,7 +180,7 @@ def test_what_is_no_part_of_this_log_is_refused_whole():
         with pytest.raises(RecordIllegal, match="no valid record at physical offset"):
             copy.append_raw(0, wrong)
     copy.append_raw(0, content[:size])
-    with pytest.raises(RecordIllegal, match=f"it ends at {size}; send them from there"):
+    with pytest.raises(RecordIllegal, match=f"the log ends at {size}; send them from there"):
         copy.append_raw(0, content)
     with pytest.raises(RecordIllegal, match="no valid record"):
         copy.append_raw(size, content[:size])  # Records of another place.
@@ -253,7 +253,7 @@ def test_a_truncation_waits_for_flush_and_checkpoint():
     clock.turn(11)
     target = store.flush_target()
     assert target is not None
-    with pytest.raises(StoreBusy, match="under way"):
+    with pytest.raises(StoreBusy, match="is running"):
         store.truncate(0)
     store.flush_files(target)
     store.flushed(target)
@@ -265,7 +265,7 @@ def test_a_truncation_waits_for_flush_and_checkpoint():
 def test_a_copy_that_cannot_be_kept_leaves_all_as_it_was():
     store, disk, _ = store_with(b"first", b"second")
     disk.fail("rename")
-    with pytest.raises(StoreError, match="nothing has changed"):
+    with pytest.raises(StoreError, match="nothing was changed"):
         store.truncate(0)
     assert bodies_of(store) == [b"first", b"second"]
     store.truncate(0)

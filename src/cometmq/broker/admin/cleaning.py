@@ -134,8 +134,8 @@ class Cleaning(Feature):
             for queue in store.queues_of(topic):
                 is_empty = queue.min_offset == queue.max_offset == queue.next_offset
                 if is_empty and queue.queue_id >= config.queue_count:
-                    _log.info("removing %r, asked by %s", queue, asker)
-                    with _told(repr(queue)):
+                    _log.info("removing %s, asked by %s", queue, asker)
+                    with _told(str(queue)):
                         store.delete_queue(queue)
 
 

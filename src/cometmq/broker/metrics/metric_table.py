@@ -43,47 +43,53 @@ METRICS = {
     "rocketmq_processor_watermark": Metric(
         GAUGE,
         ("processor",),
-        "Requests that wait for a thread; this broker has none, so always 0.",
+        "Requests that wait for a thread; always 0, because this broker has no thread pools.",
     ),
-    "rocketmq_broker_permission": Metric(GAUGE, (), "6 read and write, 4 read, 2 write."),
-    "rocketmq_topic_number": Metric(GAUGE, (), "Topics."),
-    "rocketmq_consumer_group_number": Metric(GAUGE, (), "Consumer groups."),
+    "rocketmq_broker_permission": Metric(
+        GAUGE, (), "Permission of the broker: 6 read and write, 4 read, 2 write."
+    ),
+    "rocketmq_topic_number": Metric(GAUGE, (), "Number of topics."),
+    "rocketmq_consumer_group_number": Metric(GAUGE, (), "Number of consumer groups."),
     "rocketmq_messages_in_total": Metric(COUNTER, _PUT, "Messages stored."),
-    "rocketmq_throughput_in_total": Metric(COUNTER, _PUT, "Bytes of their records."),
-    "rocketmq_messages_out_total": Metric(COUNTER, _GOT, "Messages handed out."),
-    "rocketmq_throughput_out_total": Metric(COUNTER, _GOT, "Bytes of their records."),
+    "rocketmq_throughput_in_total": Metric(
+        COUNTER, _PUT, "Bytes of the records of these messages."
+    ),
+    "rocketmq_messages_out_total": Metric(COUNTER, _GOT, "Messages returned to consumers."),
+    "rocketmq_throughput_out_total": Metric(
+        COUNTER, _GOT, "Bytes of the records of these messages."
+    ),
     "rocketmq_message_size": Metric(HISTOGRAM, _PUT, "Bytes of a stored record.", SIZES),
     "rocketmq_topic_create_execution_time_milliseconds": Metric(
         HISTOGRAM,
         ("invocation_status", "is_system"),
-        "How long a topic took to be made.",
+        "Time to create a topic, ms.",
         _MS_OF_MAKING,
     ),
     "rocketmq_consumer_group_create_execution_time_milliseconds": Metric(
-        HISTOGRAM, ("invocation_status",), "How long a group took to be made.", _MS_OF_MAKING
+        HISTOGRAM, ("invocation_status",), "Time to create a group, ms.", _MS_OF_MAKING
     ),
     "rocketmq_producer_connections": Metric(
-        GAUGE, ("language", "version", "protocol_type"), "Clients that produce."
+        GAUGE, ("language", "version", "protocol_type"), "Connected producers."
     ),
     "rocketmq_consumer_connections": Metric(
         GAUGE,
         ("consumer_group", "language", "version", "consume_mode", "protocol_type", "is_system"),
-        "Clients of a group.",
+        "Connected members of a group.",
     ),
     "rocketmq_consumer_lag_messages": Metric(
         GAUGE, _LAG, "Messages that a group has not consumed."
     ),
     "rocketmq_consumer_lag_latency_milliseconds": Metric(
-        GAUGE, _LAG, "How old the oldest of these is, ms."
+        GAUGE, _LAG, "Age of the oldest message that a group has not consumed, ms."
     ),
     "rocketmq_consumer_inflight_messages": Metric(
-        GAUGE, _LAG, "Messages that were handed out and not acknowledged."
+        GAUGE, _LAG, "Messages that were returned to consumers but not acknowledged."
     ),
     "rocketmq_consumer_queueing_latency_milliseconds": Metric(
-        GAUGE, _LAG, "How old the oldest message is that was not handed out, ms."
+        GAUGE, _LAG, "Age of the oldest message that was not returned to a consumer, ms."
     ),
     "rocketmq_consumer_ready_messages": Metric(
-        GAUGE, _LAG, "Messages that were not handed out."
+        GAUGE, _LAG, "Messages that were not returned to a consumer."
     ),
     "rocketmq_send_to_dlq_messages_total": Metric(
         COUNTER, ("consumer_group", "topic", "is_system"), "Messages that became dead letters."
@@ -95,42 +101,42 @@ METRICS = {
     "rocketmq_finish_message_latency_milliseconds": Metric(
         HISTOGRAM,
         ("topic",),
-        "From a half message to its commit.",
+        "Time from a half message to its commit.",
         (5, 60, 600, 3_600, 43_200, 86_400),
     ),
-    "rocketmq_half_messages": Metric(GAUGE, ("topic",), "Transactions that are open."),
+    "rocketmq_half_messages": Metric(GAUGE, ("topic",), "Open transactions."),
     "rocketmq_rpc_latency_milliseconds": Metric(
-        HISTOGRAM, _RPC, "How long requests took.", _MS_OF_RPC
+        HISTOGRAM, _RPC, "Duration of requests, ms.", _MS_OF_RPC
     ),
     "rocketmq_storage_size_bytes": Metric(GAUGE, (), "Bytes of the log.", fixed=_STORE),
     "rocketmq_storage_flush_behind_bytes": Metric(
-        GAUGE, (), "Bytes that are not on the device yet.", fixed=_STORE
+        GAUGE, (), "Bytes of the log that are not flushed to the device yet.", fixed=_STORE
     ),
     "rocketmq_storage_dispatch_behind_bytes": Metric(
-        GAUGE, (), "Bytes that consumers cannot see yet.", fixed=_STORE
+        GAUGE, (), "Bytes of the log that are not visible to consumers yet.", fixed=_STORE
     ),
     "rocketmq_storage_message_reserve_time_milliseconds": Metric(
-        GAUGE, (), "How old the oldest message is, ms.", fixed=_STORE
+        GAUGE, (), "Age of the oldest message, ms.", fixed=_STORE
     ),
     "rocketmq_timer_enqueue_lag": Metric(
-        GAUGE, (), "Timed messages that are not in the wheel yet.", fixed=_STORE
+        GAUGE, (), "Timed messages that are not in the timer wheel yet.", fixed=_STORE
     ),
     "rocketmq_timer_dequeue_latency_milliseconds": Metric(
-        GAUGE, (), "How late the wheel is, ms.", fixed=_STORE
+        GAUGE, (), "Delay of the timer wheel, ms.", fixed=_STORE
     ),
     "rocketmq_timing_messages": Metric(
         GAUGE, ("topic",), "Timed messages that wait.", fixed=_STORE
     ),
     "rocketmq_timer_enqueue_total": Metric(
-        COUNTER, ("topic",), "Messages that came into the wheel.", fixed=_STORE
+        COUNTER, ("topic",), "Messages put into the timer wheel.", fixed=_STORE
     ),
     "rocketmq_timer_dequeue_total": Metric(
-        COUNTER, ("topic",), "Messages that left the wheel.", fixed=_STORE
+        COUNTER, ("topic",), "Messages removed from the timer wheel.", fixed=_STORE
     ),
     "rocketmq_delay_message_latency_seconds": Metric(
         HISTOGRAM,
         ("topic",),
-        "For how long messages are to wait, s.",
+        "Requested delay of delayed messages, s.",
         _SECONDS_OF_DELAY,
         _STORE,
     ),
@@ -138,21 +144,23 @@ METRICS = {
         COUNTER, _REVIVE_IN, "Check points and acknowledgements written to the revive topic."
     ),
     "rocketmq_pop_revive_out_message_total": Metric(
-        COUNTER, _REVIVE_OUT, "Check points whose time was over."
+        COUNTER, _REVIVE_OUT, "Check points whose invisible time was over."
     ),
     "rocketmq_pop_revive_retry_messages_total": Metric(
-        COUNTER, ("consumer_group", "topic", "put_status"), "Popped messages that come again."
+        COUNTER,
+        ("consumer_group", "topic", "put_status"),
+        "Popped messages that are redelivered.",
     ),
-    "rocketmq_pop_checkpoint_buffer_size": Metric(GAUGE, (), "Check points that are open."),
+    "rocketmq_pop_checkpoint_buffer_size": Metric(GAUGE, (), "Open check points."),
 }
 
 # Metrics of 5.3.3 that this broker does not have, and why; also in docs/operate/monitor.md, and a test compares.
 NOT_HERE = {
-    "rocketmq_pop_buffer_scan_time_consume_milliseconds": "no buffer is scanned: pop's records are found by time",
-    "rocketmq_pop_offset_buffer_size": "offsets of pops are part of its check points",
-    "rocketmq_pop_revive_lag_milliseconds": "what falls due is found by time, not by reading a topic",
-    "rocketmq_timer_enqueue_latency_milliseconds": "the first that waits is not read for it; the lag says how many",
-    "rocketmq_timer_dequeue_lag": "what is due is delivered in the same step; the latency says how late",
-    "rocketmq_pop_revive_latency_milliseconds": "what falls due is found by time, not by reading a topic",
-    "rocketmq_timer_message_snapshot": "the wheel is not walked through for it",
+    "rocketmq_pop_buffer_scan_time_consume_milliseconds": "there is no such buffer: records of pop are found by time",
+    "rocketmq_pop_offset_buffer_size": "offsets of pop are part of its check points",
+    "rocketmq_pop_revive_lag_milliseconds": "due messages are found by time, not by reading a topic",
+    "rocketmq_timer_enqueue_latency_milliseconds": "the broker does not read the first waiting message for it; the lag has the number of messages",
+    "rocketmq_timer_dequeue_lag": "due messages are delivered at once; the latency has the delay",
+    "rocketmq_pop_revive_latency_milliseconds": "due messages are found by time, not by reading a topic",
+    "rocketmq_timer_message_snapshot": "the broker does not scan the timer wheel for it",
 }

@@ -195,12 +195,12 @@ class BrokerSettings(MetricsKeys):
         role, number = self.broker_role.name, self.broker_id
         if self.is_slave and not number:
             raise SettingsError(
-                f"brokerRole={role}, brokerId=0: 0 is the master's id; write brokerId=1, or another "
+                f"brokerRole={role} with brokerId=0: 0 is the id of the master; write brokerId=1, or another "
                 "number above 0 that no other slave of this brokerName has"
             )
         if number and not self.is_slave:
             raise SettingsError(
-                f"brokerId={number}, brokerRole={role}: an id above 0 is a slave's; write brokerId=0, or "
+                f"brokerId={number} with brokerRole={role}: an id above 0 is the id of a slave; write brokerId=0, or "
                 "brokerRole=SLAVE"
             )
         self._check_copies()
@@ -220,10 +220,11 @@ class BrokerSettings(MetricsKeys):
             return
         if not (self.are_slaves_proven or split_addresses(self.ha_allowed)):
             raise SettingsError(
-                "access control is on, and nothing says who may copy the log: anybody can register at a nameserver as a slave of "
-                f"{self.broker_name}. Write one of these lines into broker.conf: haSecretFile=/etc/cometmq/ha.secret (a file of 16 bytes "
-                "or more with mode 0600, the same at each member), haAllowedAddresses=10.0.0.2 (the addresses of the slaves; "
-                "Java's slaves know no secret), haAllowedAddresses=127.0.0.1 (there is no slave on another machine), or "
+                "access control is on, but no setting restricts who may copy the log, and any program could register "
+                f"as a slave of {self.broker_name}. Write one of these lines into broker.conf: "
+                "haSecretFile=/etc/cometmq/ha.secret (a file of 16 bytes or more with mode 0600, the same for each "
+                "member), haAllowedAddresses=10.0.0.2 (the addresses of the slaves; Java slaves do not support the "
+                "secret), haAllowedAddresses=127.0.0.1 (no slave on another machine), or "
                 "tls.server.need.client.auth=require (and not tls.server.mode=permissive)"
             )
 
@@ -341,8 +342,8 @@ def _nameserver_hints(settings: BrokerSettings) -> list[str]:
         parts = re.split(r"[,\s]+", address)
         if len(parts) > 1:
             hints.append(
-                f"namesrvAddr={settings.nameservers}: RocketMQ separates nameservers by ; and so {address} is one "
-                f"address here, which nobody has; write {';'.join(filter(None, parts))}"
+                f"namesrvAddr={settings.nameservers}: RocketMQ separates nameservers by ; so {address} is read as one "
+                f"address, which does not exist; write {';'.join(filter(None, parts))}"
             )
             continue
         try:

@@ -79,18 +79,18 @@ class ReplicaKeys(StoreKeys):
         total, needed = self.replicas, self.replicas_needed
         if total is not None and needed is not None and needed > total:
             raise SettingsError(
-                f"inSyncReplicas={needed}: the group has totalReplicas={total} members, the master "
-                f"counted, so no send would ever be answered; write {total} at most"
+                f"inSyncReplicas={needed}: the broker group has totalReplicas={total} members, including the "
+                f"master, so sends would never be acknowledged; write at most {total}"
             )
         if needed is not None and self.replicas_least > needed:
             raise SettingsError(
-                f"minInSyncReplicas={self.replicas_least}: inSyncReplicas={needed} is less; write "
-                f"{needed} at most"
+                f"minInSyncReplicas={self.replicas_least} is more than inSyncReplicas={needed}; write "
+                f"at most {needed}"
             )
         if self.ha_silence_ms <= self.ha_heartbeat_ms:
             raise SettingsError(
-                f"haHousekeepingInterval={self.ha_silence_ms}: who has nothing to say says so each "
-                f"haSendHeartbeatInterval={self.ha_heartbeat_ms} ms, so each connection would be closed; "
+                f"haHousekeepingInterval={self.ha_silence_ms}: heartbeats are sent every "
+                f"haSendHeartbeatInterval={self.ha_heartbeat_ms} ms, so idle connections would be closed; "
                 f"write {self.ha_heartbeat_ms * 2} or more"
             )
         try:
@@ -98,7 +98,7 @@ class ReplicaKeys(StoreKeys):
                 split_address(self.ha_master)
         except ValueError:
             raise SettingsError(
-                f"haMasterAddress={self.ha_master}: it must be ip:port, the master's address and its "
+                f"haMasterAddress={self.ha_master}: it must be ip:port, the address of the master and its "
                 "haListenPort (listenPort + 1 there)"
             ) from None
         for part in split_addresses(self.ha_allowed):
@@ -106,7 +106,7 @@ class ReplicaKeys(StoreKeys):
                 ip_network(part)
             except ValueError as error:
                 raise SettingsError(
-                    f"haAllowedAddresses={self.ha_allowed}: {part} is no IP address and no network: {error}"
+                    f"haAllowedAddresses={self.ha_allowed}: {part} is neither an IP address nor a network: {error}"
                 ) from None
 
 

@@ -167,8 +167,8 @@ class StoreKeys(DelayKeys):
         read_only = _paths(self.read_only_commitlog_paths)
         if paths and set(paths) <= set(read_only):
             raise SettingsError(
-                f"readOnlyCommitLogStorePaths={self.read_only_commitlog_paths}: no directory of "
-                f"storePathCommitLog={self.commitlog_path} is left for new files"
+                f"readOnlyCommitLogStorePaths={self.read_only_commitlog_paths}: at least one directory of "
+                f"storePathCommitLog={self.commitlog_path} must be writable, for new files"
             )
         return StoreSettings(
             commitlog_paths=paths,
@@ -240,6 +240,6 @@ def _delete_hours(text: str) -> frozenset[int]:
     for hour in hours:
         if not hour.isdecimal() or int(hour) >= _HOURS:
             raise SettingsError(
-                f"deleteWhen={text}: {hour} is no hour; write 00 to 23, several with ; between"
+                f"deleteWhen={text}: {hour} is not an hour; write 00 to 23, several separated by ;"
             )
     return frozenset(map(int, hours))

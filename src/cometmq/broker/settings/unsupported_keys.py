@@ -6,8 +6,8 @@ Missing features are listed in docs/compatibility.md; this has the messages for 
 from cometmq.model.unsupported import TLS, Unsupported, is_set
 
 _ELSEWHERE = (
-    "this broker keeps everything in RocketMQ's files and neither reads nor writes RocksDB, so what lies there would be "
-    "missing; take the key out, with an empty storePathRootDir or one that was written without it"
+    "this broker uses RocketMQ's files and neither reads nor writes RocksDB, so data in RocksDB would be "
+    "missing; remove the setting, and use an empty storePathRootDir or one that was written without RocksDB"
 )
 
 
@@ -20,22 +20,22 @@ UNSUPPORTED_KEYS = (
     TLS,
     Unsupported(
         ("enableDLegerCommitLog",),
-        "DLedger is not there yet, and a plain master on its directory would begin a log of its own; "
-        "start RocketMQ with this file, or take the key out and name a storePathRootDir of its own",
+        "DLedger is not implemented yet, and an ordinary master on its directory would start another log; "
+        "start RocketMQ with this file, or remove the setting and set another storePathRootDir",
     ),
     Unsupported(
         ("enableControllerMode",),
-        "a controller is not asked yet, and this broker would be a master beside the one that it elects; "
-        "start RocketMQ with this file, or take the key out and give the broker a brokerName of its own",
+        "controllers are not supported yet, and this broker would be a second master beside the elected one; "
+        "start RocketMQ with this file, or remove the setting and give the broker its own brokerName",
     ),
     Unsupported(
         ("enableSlaveActingMaster",),
-        "no slave takes a lost master's place by itself yet; take the key out, and make a slave the master by hand "
+        "a slave cannot replace a lost master automatically yet; remove the setting, and promote a slave by hand "
         "(brokerRole and brokerId in its file, and a restart)",
     ),
     Unsupported(
         ("brokerConfigPaths", "brokerContainerIP"),
-        "a BrokerContainer runs several brokers in one process, and this program runs one; start "
+        "a BrokerContainer runs several brokers in one process, but this program runs only one; start "
         "`cometmq broker` once for each of their files",
         asks=is_set,
     ),
@@ -46,35 +46,35 @@ UNSUPPORTED_KEYS = (
     ),
     Unsupported(
         ("messageStorePlugIn", "tieredStoreEnable"),
-        "there is no tiered storage yet, and messages that a tier keeps would be deleted with the log; take "
-        "the key out, and raise fileReservedTime",
+        "tiered storage is not implemented yet, and messages for another tier would be deleted with the log; remove "
+        "the setting, and raise fileReservedTime",
         asks=is_set,
     ),
     # --- warned of
     Unsupported(
         ("metricsExporterType",),
-        "metrics are not written to the log; they are served at /metrics instead (PROM), and OTLP_GRPC sends them",
+        "metrics cannot be written to the log; they are served at /metrics instead (PROM), or sent with OTLP_GRPC",
         asks=lambda text: text.upper() == "LOG",
         is_refused=False,
     ),
     Unsupported(
         ("metricsInDelta",),
-        "totals are sent, which a collector turns into differences (cumulativetodelta)",
+        "cumulative totals are sent; a collector can convert them to differences (cumulativetodelta)",
         is_refused=False,
     ),
     Unsupported(
         ("enableRemoteEscape", "duplicationEnable"),
-        "no slave acts as a master",
+        "a slave never acts as a master",
         is_refused=False,
     ),
     Unsupported(
         ("coldCtrStrategyEnable",),
-        "thresholds of cold reads do not adapt; set cgColdReadThreshold",
+        "the threshold of cold reads is fixed; set cgColdReadThreshold",
         is_refused=False,
     ),
     Unsupported(
         ("enableConsumeQueueExt",),
-        "units of consumequeue_ext are read and not written; tags select as ever",
+        "consumequeue_ext is read but not written; filtering by tags works without it",
         is_refused=False,
     ),
     Unsupported(
@@ -84,22 +84,23 @@ UNSUPPORTED_KEYS = (
     ),
     Unsupported(
         ("fetchNamesrvAddrByAddressServer",),
-        "no address server is asked; name the nameservers in namesrvAddr",
+        "address servers are not supported; set the nameservers in namesrvAddr",
         is_refused=False,
     ),
     Unsupported(
         ("rejectPullConsumerEnable",),
-        "pull consumers are served like others",
+        "pull consumers are served like other consumers",
         is_refused=False,
     ),
     Unsupported(
         ("disableConsumeIfConsumerReadSlowly",),
-        "consumers that are far behind are served by threads of their own, and are not held back",
+        "consumers that are far behind are served by separate threads and are not throttled",
         is_refused=False,
     ),
     Unsupported(
         ("configBlackList",),
-        "what may change over the wire is marked in docs/operate/settings.md, and taken from this machine only",
+        "docs/operate/settings.md marks the settings that a request can change, and such requests are only "
+        "accepted from this machine",
         asks=is_set,
         is_refused=False,
     ),

@@ -90,7 +90,7 @@ class ByteQuotas:
         """Return the sizes of the records of up to `count` messages, in bytes; at least one."""
         entries = self._store.entries(queue, offset, count)
         if not entries:
-            raise FileNotFoundError(f"{queue!r} has no entry {offset}")
+            raise FileNotFoundError(f"{queue} has no entry {offset}")
         return [
             0 if size == BLANK_SIZE or code == GAP_CODE else size for _, size, code in entries
         ]

@@ -53,7 +53,7 @@ async def missing_brokers(instance: ClientInstance) -> list[AbsentBroker]:
 
 def _absent(broker: MissingBroker) -> AbsentBroker:
     left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
-    why = f"left at {left:%Y-%m-%d %H:%M:%S} and has not come back"
+    why = f"left the nameserver at {left:%Y-%m-%d %H:%M:%S} and has not returned"
     return AbsentBroker(broker.name, why, broker.cluster, broker.left_ms, broker.queues)
 
 

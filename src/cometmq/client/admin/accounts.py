@@ -135,4 +135,4 @@ class Accounts:
             raise next(iter(failed.values()))
         done = ", ".join(name for name in said if name not in failed) or "no broker"
         reasons = "; ".join(f"{name}: {each}" for name, each in failed.items())
-        raise CometError(f"it was done at {done}, but not by {reasons}")
+        raise CometError(f"the change was made at {done}, but failed at {reasons}; repeat it")

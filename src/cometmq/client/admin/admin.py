@@ -37,6 +37,7 @@ from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import BrokerData, TopicRoute
 from cometmq.model.subscription import Subscription
+from cometmq.model.text import in_quotes
 from cometmq.model.topic import TopicConfig
 
 Value = TypeVar("Value")
@@ -300,7 +301,7 @@ class AsyncAdmin(AsyncClient):
         )
         if not any(changed.values()):
             raise TopicNotFound(
-                f"no broker has the topic {name!r}; cometmq topic create, or Admin.create_topic, makes it"
+                f"no broker has the topic {in_quotes(name)}; create it with cometmq topic create or Admin.create_topic"
             )
         self._live.routes.drop(topic)
         return self._short_configs(changed)
@@ -429,7 +430,8 @@ class AsyncAdmin(AsyncClient):
         )
         if not any(changed.values()):
             raise GroupNotFound(
-                f"no broker has settings of the group {name!r}; cometmq group create, or Admin.create_group, makes them"
+                f"no broker has the settings of group {in_quotes(name)}; create it with cometmq group create or "
+                "Admin.create_group"
             )
         return self._short_configs(changed)
 
@@ -511,8 +513,8 @@ class AsyncAdmin(AsyncClient):
         for broker in await missing_brokers(self._live):
             if topic is None or broker.has_any([topic]):
                 raise BrokerNotFound(
-                    f"how far {group!r} is, is not known of all queues: {broker}; start it again, or look at what "
-                    "is known (cometmq group show, Inspector.group)"
+                    f"the offsets of group {in_quotes(group)} are not known for all queues: {broker}; start that "
+                    "broker, or see what is known (cometmq group show, Inspector.group)"
                 )
         answers = await self._each_master(
             lambda address: self._brokers.progress(address, group, topic), None
@@ -597,7 +599,10 @@ class AsyncAdmin(AsyncClient):
         told = decode_recall_handle(handle)
         broker = (await self._live.nameserver_api.route(told.topic)).broker(told.broker_name)
         if broker is None:
-            raise BrokerNotFound(f"no broker {told.broker_name!r} has {told.topic!r}")
+            raise BrokerNotFound(
+                f"topic {in_quotes(told.topic)} has no broker {in_quotes(told.broker_name)}; is the recall handle "
+                "of this cluster?"
+            )
         return await self._messages.recall(_address(broker), told.topic, handle)
 
     async def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
@@ -633,5 +638,7 @@ class AsyncAdmin(AsyncClient):
 def _address(broker: BrokerData) -> str:
     address = broker.master_or_any()
     if address is None:
-        raise BrokerNotFound(f"the broker {broker.broker_name!r} has no address")
+        raise BrokerNotFound(
+            f"broker {in_quotes(broker.broker_name)} has no registered address; start it"
+        )
     return address

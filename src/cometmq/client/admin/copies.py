@@ -112,7 +112,7 @@ def _judge(member: Replica, masters: Mapping[str, HaStatus | None]) -> Copy:
             return Copy(member, "master", status.max_offset, 0, 0.0)
         return Copy(
             member, "alone", status.max_offset, 0, 0.0,
-            f"sends wait for {status.needed} members",
+            f"sends wait for {status.needed} in-sync members",
             "start its slaves; cometmq cluster replicas shows them",
         )  # fmt: skip
     return _judge_slave(member, status, status.master, master)
@@ -144,20 +144,20 @@ def _judge_slave(
     # A Java slave does not report whether it copies.
     if copied.is_active is False or copied.error:
         _, _, advice = (copied.error or "").partition(STOPPED_WORDS)
-        advice = advice or "see that it reaches the master's HA port, and what its log says"
+        advice = advice or "check that it can reach the master's HA port, and read its log"
         return copy._replace(state="stopped", fault=copied.error, advice=advice)
     if copied.metadata_error:
         return copy._replace(
             fault=copied.metadata_error,
-            advice="mend that before it is made the master: it would lack what is not copied",
+            advice="fix that before promoting it: as master it would lack what was not copied",
         )
     if gap and (_is_too_far(member, gap, master) or (behind or 0.0) > BEHIND_SECONDS_MAX):
         since = "" if behind is None else f" and is {behind:.0f} s behind"
         return copy._replace(
             state="late",
-            fault=f"it lacks {gap} bytes{since}",
-            advice="see that it is sent more than the log grows by (haCatchUpByteInSecond, maxHaTransferByteInSecond), and "
-            "that its disk and network keep up",
+            fault=f"it lacks {gap} bytes of the log{since}",
+            advice="check that it is sent more than the log grows by (haCatchUpByteInSecond, "
+            "maxHaTransferByteInSecond), and that its disk and network keep up",
         )
     return copy
 

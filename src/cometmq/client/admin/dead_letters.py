@@ -16,6 +16,7 @@ from cometmq.model.errors import TopicNotFound
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import DLQ_PREFIX, TOOLS_GROUP, dead_letter_topic
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 
 BODY_SIZE_MAX = 64 << 20  # After decompression, bytes.
 
@@ -134,8 +135,8 @@ class DeadLetters:
             await self._instance.nameserver_api.route(topic)
         except TopicNotFound:
             raise TopicNotFound(
-                f"the group {group!r} has no dead letters: no broker has their topic {topic!r}; "
-                "cometmq dlq list shows who has some"
+                f"group {in_quotes(group)} has no dead letters: no broker has the topic {in_quotes(topic)}; "
+                "cometmq dlq list shows the groups that have dead letters"
             ) from None
 
 

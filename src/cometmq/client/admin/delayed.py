@@ -21,6 +21,7 @@ from cometmq.model.errors import BrokerNotFound
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 
 # The timer stores a waiting message again at least every two days (timerRollWindowSlot).
 _TIMER_LOOK_BACK_MS = 3 * 86_400_000
@@ -132,7 +133,10 @@ class DelayedFinder:
 
         async def ask(name: str) -> tuple[str, tuple[int, ...]]:
             if name not in addresses:
-                raise BrokerNotFound(f"no member of {name!r} is registered to tell its delays")
+                raise BrokerNotFound(
+                    f"no member of broker {in_quotes(name)} is registered, so its delay levels are not known; "
+                    "start it, or name them (--levels)"
+                )
             settings = await api.settings(addresses[name])
             return name, delay_levels_ms(settings.values.get(_LEVELS_KEY, DELAY_LEVELS))
 

@@ -90,7 +90,7 @@ class Doctor:
         try:
             return await self._states.groups(brokers) if brokers else []
         except CometError as error:
-            unknown.append(("groups", f"the consumer groups cannot be asked for: {error}"))
+            unknown.append(("groups", f"the consumer groups cannot be read: {error}"))
             return []
 
     async def _replicas(self) -> list[Replica]:
@@ -116,7 +116,7 @@ class Doctor:
             if not isinstance(answer, CometError):
                 found.update(dict.fromkeys(answer))
             elif not _is_java(answer):
-                unknown.append((name, f"it does not say whether members agree: {answer}"))
+                unknown.append((name, f"it cannot compare subscriptions of members: {answer}"))
         return list(found)
 
     # --- queues without a reader

@@ -27,7 +27,7 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import TopicRoute
 from cometmq.model.subscription import SQL92
-from cometmq.model.text import plural
+from cometmq.model.text import in_quotes, plural
 
 # Maximum number of members that are queried for their queues; groups are seldom larger.
 _MEMBERS_ASKED_MAX = 64
@@ -37,10 +37,9 @@ _TOPICS_TOLD = 10
 # Topics where a message waits before it is delivered to its own topic, with a description.
 _WAITING = {
     names.SCHEDULE_TOPIC: "it is delayed",
-    names.WHEEL_TIMER_TOPIC: "it waits for its time",
+    names.WHEEL_TIMER_TOPIC: "it waits for its delivery time",
     names.TRANS_CHECK_MAX_TIME_TOPIC: (
-        "its transaction was discarded after too many checks; cometmq transactions resume brings "
-        "it back"
+        "its transaction was discarded after too many checks; cometmq transactions resume restores it"
     ),
     names.HALF_TOPIC: "its transaction was rolled back, or its producer has not decided yet",
 }
@@ -89,7 +88,7 @@ class Explanation(NamedTuple):
         for finding in self.findings:
             if finding.is_fine is False:
                 return finding.text
-        return "nothing stands in its way: it should be consumed any moment"
+        return "nothing blocks it: it should be consumed any moment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ class Explainer:
         topics = [topic] if topic else [t for t in members.subscriptions if _is_plain(t)]
         if not topics and not is_offset_message_id(message_id):
             raise MessageError(
-                f"no member of {group!r} is there to say its topics; name the topic"
+                f"group {in_quotes(group)} has no connected member that knows its topics; name the topic"
             )
         message = await self._find(message_id, topics)
         if message is None and topic is None:
@@ -140,7 +139,7 @@ class Explainer:
             return Explanation(None, (waits,))
         route = (await self._instance.known(message.topic)).route
         case = _Case(message, group, self._instance.address(message.queue.broker_name), members)
-        found = [_fine("message", f"it lies in {message.queue} at {message.queue_offset}")]
+        found = [_fine("message", f"it is in {message.queue} at offset {message.queue_offset}")]
         found += [each async for each in self._findings(case, route)]
         return Explanation(message, tuple(found))
 
@@ -221,11 +220,11 @@ class Explainer:
         where = ", ".join(topics[:_TOPICS_TOLD]) or "the store"
         if len(topics) > _TOPICS_TOLD:
             where += f" and {len(topics) - _TOPICS_TOLD} other topics"
-        hint = "" if is_named else "; if it is of another topic, name that (--topic)"
+        hint = "" if is_named else "; if it has another topic, name it (--topic)"
         return _stops(
             "message",
-            f"no message {message_id} in {where}: it was never stored, is deleted by now, or the "
-            f"index does not know it{hint}",
+            f"no message {message_id} in {where}: it was never stored, has been deleted, or the "
+            f"index does not have it{hint}",
         )
 
     # --- group and filter
@@ -248,22 +247,26 @@ class Explainer:
     async def _group(self, case: _Case) -> ExplainFinding:
         config = (await self._api.groups(case.address)).get(case.group)
         if config is None:
-            return _stops("group", f"the broker {case.address} does not know {case.group!r}")
+            return _stops("group", f"{case.address} has no group {in_quotes(case.group)}")
         if not config.consume_enabled:
-            return _stops("group", f"{case.group!r} may not consume (consumeEnable)")
-        return _fine("group", f"{case.group!r} may consume")
+            return _stops(
+                "group",
+                f"group {in_quotes(case.group)} may not consume (consumeEnable=false); allow it with cometmq group "
+                "set --consume",
+            )
+        return _fine("group", f"group {in_quotes(case.group)} may consume")
 
     async def _conflicts(self, case: _Case) -> ExplainFinding:
         try:
             conflicts = await self._api.conflicts(case.address, case.group)
         except BrokerRefused:
-            return _unknown("agreement", "this broker does not compare members")
+            return _unknown("agreement", "this broker does not compare subscriptions")
         for conflict in conflicts:
             sides = " | ".join(
                 f"{', '.join(side.clients)}: {side.says}" for side in conflict.sides
             )
-            return _stops("agreement", f"members contradict each other: {sides}")
-        return _fine("agreement", "all members want the same")
+            return _stops("agreement", f"members have different subscriptions: {sides}")
+        return _fine("agreement", "all members have the same subscriptions")
 
     # --- committed offset
 
@@ -271,19 +274,21 @@ class Explainer:
         message = case.message
         committed = await self._offsets.committed(case.group, message.queue)
         if committed is None:
-            return _fine("offset", "the group has stored no offset of this queue yet")
+            return _fine("offset", "the group has not committed an offset of this queue yet")
         if committed > message.queue_offset:
             return await self._behind(case, committed)
         left = message.queue_offset - committed
         return _fine(
-            "offset", f"the group is at {committed}: {left} {plural(left, 'message')} before it"
+            "offset",
+            f"the group has committed offset {committed}; {left} {plural(left, 'message')} of the queue "
+            f"{plural(left, 'is', 'are')} before this one",
         )
 
     async def _behind(self, case: _Case, committed: int) -> ExplainFinding:
         """Explain a message before the committed offset: it was consumed, or waits for a retry."""
         message, group = case.message, case.group
         if await self._lookup(names.dead_letter_topic(group), message.message_id):
-            return _stops("retry", f"it is in the dead letters of {group!r}")
+            return _stops("retry", f"it is a dead letter of group {in_quotes(group)}")
         waiting = await self._lookup(names.SCHEDULE_TOPIC, message.message_id)
         again = await self._lookup(names.retry_topic(group), message.message_id)
         is_retry = waiting is not None and waiting.properties.get(
@@ -291,7 +296,7 @@ class Explainer:
         ) == names.retry_topic(group)
         if is_retry and waiting and (not again or waiting.stored_ms > again.stored_ms):
             tries = waiting.reconsume_times
-            return _stops("retry", f"its try {tries + 1} waits{_until(waiting)}")
+            return _stops("retry", f"its attempt {tries + 1} waits{_until(waiting)}")
         if again is not None:
             retry_queue = MessageQueue(
                 names.retry_topic(group), message.queue.broker_name, again.queue.queue_id
@@ -299,10 +304,10 @@ class Explainer:
             stands = await self._offsets.committed(group, retry_queue) or 0
             if stands <= again.queue_offset:
                 return _stops(
-                    "retry", f"its try {again.reconsume_times + 1} is in the retry topic"
+                    "retry", f"its attempt {again.reconsume_times + 1} is in the retry topic"
                 )
-            return _stops("offset", f"it was consumed at try {again.reconsume_times + 1}")
-        return _stops("offset", f"it was consumed: the group is at {committed}")
+            return _stops("offset", f"it was consumed at attempt {again.reconsume_times + 1}")
+        return _stops("offset", f"it was consumed: the group has committed offset {committed}")
 
     # --- queue assignment and lock
 
@@ -314,10 +319,10 @@ class Explainer:
                 cached = f"{state.cached_count} {plural(state.cached_count, 'message')} cached"
                 return _fine("queue", f"{client} has the queue, {cached}")
         if not clients:
-            return _unknown("queue", "nobody is there to have the queue")
+            return _unknown("queue", "the group has no connected member")
         return _stops(
             "queue",
-            f"no member says that it has {case.message.queue}; it may be shared out",
+            f"no member reports that it has {case.message.queue}; a rebalance may be in progress",
         )
 
     async def _state(self, case: _Case, client_id: str) -> QueueState | None:
@@ -331,16 +336,16 @@ class Explainer:
         try:
             locks = await self._api.queue_locks(case.address, case.group)
         except BrokerRefused:
-            return _unknown("lock", "this broker does not tell who holds locks")
+            return _unknown("lock", "this broker does not report the owners of queue locks")
         holder = locks.get((case.group, case.message.queue))
         if holder is None:
-            return _fine("lock", "nobody holds a lock of the queue")
+            return _fine("lock", "no member holds a lock of the queue")
         if holder not in {each.client_id for each in case.members.connections}:
             return _stops(
                 "lock",
-                f"{holder} holds the queue's lock and is gone; it ends within 60 s",
+                f"{holder} holds the lock of the queue but has left; the lock expires within 60 s",
             )
-        return _fine("lock", f"{holder} holds the queue's lock")
+        return _fine("lock", f"{holder} holds the lock of the queue")
 
 
 def _is_plain(topic: str) -> bool:
@@ -352,21 +357,25 @@ def _permission(case: _Case, route: TopicRoute) -> ExplainFinding:
     for data in route.queues:
         if data.broker_name == broker:
             if not is_readable(data.perm):
-                return _stops("route", f"{topic!r} may not be read at {broker}")
+                return _stops(
+                    "route",
+                    f"topic {in_quotes(topic)} may not be read at {broker}; allow it with cometmq topic perm --read",
+                )
             if case.message.queue.queue_id >= data.read_queues:
                 return _stops(
                     "route",
-                    f"{topic!r} has {data.read_queues} {plural(data.read_queues, 'queue')} to read at {broker}",
+                    f"topic {in_quotes(topic)} has only {data.read_queues} read "
+                    f"{plural(data.read_queues, 'queue')} at {broker}",
                 )
-            return _fine("route", f"{topic!r} can be read at {broker}")
-    return _stops("route", f"no route of {topic!r} names {broker}")
+            return _fine("route", f"topic {in_quotes(topic)} can be read at {broker}")
+    return _stops("route", f"the route of topic {in_quotes(topic)} does not have {broker}")
 
 
 def _online(case: _Case) -> ExplainFinding:
     count = len(case.members.connections)
     return (_fine if count else _stops)(
         "members",
-        f"{count or 'no'} {plural(count, 'member')} of {case.group!r} {plural(count, 'is', 'are')} there",
+        f"group {in_quotes(case.group)} has {count or 'no'} connected {plural(count, 'member')}",
     )
 
 
@@ -374,7 +383,7 @@ def _wanted(case: _Case) -> ExplainFinding:
     message = case.message
     wish = case.members.subscriptions.get(message.topic)
     if wish is None:
-        told = f"no member says that it wants {message.topic!r}"
+        told = f"no member subscribes to topic {in_quotes(message.topic)}"
         return _stops("filter", told) if case.members.connections else _unknown("filter", told)
     if wish.kind == SQL92:
         # Loaded only when needed.
@@ -383,7 +392,12 @@ def _wanted(case: _Case) -> ExplainFinding:
         is_wanted = sql92_filter(wish.expression).matches(encode_properties(message.properties))
     else:
         is_wanted = wish.matches_tag(message.tag)
-    told = f"the group wants {wish.expression!r}; the tag is {message.tag!r}"
+    tag = (
+        f"the tag of the message is {in_quotes(message.tag)}"
+        if message.tag
+        else "the message has no tag"
+    )
+    told = f"the group subscribes to {in_quotes(wish.expression)}; {tag}"
     return _fine("filter", told) if is_wanted else _stops("filter", told)
 
 

@@ -13,6 +13,7 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 
 # Setting of a broker that moves groups itself.
 _MOVES_ITSELF = "useServerSideResetOffset"
@@ -66,7 +67,7 @@ class GroupOffsetAdmin:
             if not first <= offset <= end:
                 raise RequestError(
                     ResponseCode.INVALID_PARAMETER,
-                    f"{queue} has offsets {first} to {end}: a group cannot go on at {offset}",
+                    f"{queue} has the offsets {first} to {end}: a group cannot continue at {offset}",
                 )
         for name in sorted({queue.broker_name for queue in offsets}):
             ours = {queue: each for queue, each in offsets.items() if queue.broker_name == name}
@@ -80,7 +81,8 @@ class GroupOffsetAdmin:
             for queue in queues:
                 if queue.topic == topic and queue not in known:
                     raise RequestError(
-                        ResponseCode.INVALID_PARAMETER, f"the routes know no queue {queue}"
+                        ResponseCode.INVALID_PARAMETER,
+                        f"no route has the queue {queue}; does its topic exist, and is its broker registered?",
                     )
         found = await self._offsets.bounds(queues)
         return dict(zip(found, all_of(found.values()), strict=True))
@@ -95,8 +97,8 @@ class GroupOffsetAdmin:
         if settings.values.get(_MOVES_ITSELF) != "true":
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
-                f"members of {group!r} are connected, and the broker at {address} cannot move them to an offset "
-                f"({_MOVES_ITSELF} is not true): stop them, or move the group to a time",
+                f"group {in_quotes(group)} has connected members, and the broker at {address} cannot reset them to "
+                f"an offset ({_MOVES_ITSELF} is not true): stop the members, or reset the group to a time",
             )
         all_of(
             await side_by_side(

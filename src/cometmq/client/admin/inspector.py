@@ -34,6 +34,7 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
+from cometmq.model.text import in_quotes
 
 
 class AsyncInspector(AsyncClient):
@@ -57,8 +58,8 @@ class AsyncInspector(AsyncClient):
     ) -> None:
         if settings is not None and settings.namespace:
             raise SettingsError(
-                f"an inspector looks at the whole cluster: leave namespace={settings.namespace!r} out of its settings, "
-                f"and give it full names, such as {namespace_of(settings.namespace).wrap('orders')}"
+                f"an inspector reads the whole cluster: leave namespace={in_quotes(settings.namespace)} out of its "
+                f"settings, and pass full names, such as {namespace_of(settings.namespace).wrap('orders')}"
             )
         super().__init__(nameservers, settings, instance)
 

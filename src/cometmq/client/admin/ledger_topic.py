@@ -125,6 +125,6 @@ class LedgerTopic:
             entry = self._own[1] if content == self._own[0] else decode_entry(content)
         except CodecError as error:
             raise CodecError(
-                f"{self._topic} holds what no replay wrote: {error}; somebody sent to it"
+                f"topic {self._topic} has a message that no replay wrote: {error}; find the program that sends to it"
             ) from None
         self.state.take(entry, stored_ms)

@@ -132,8 +132,8 @@ def _unpack_all(content: bytes, broker_name: str, address: str) -> list[StoredMe
         )
         if message is None:
             raise BombError(
-                f"the messages of an answer of {address} unpack to more than {ANSWER_SIZE_MAX} "
-                "bytes; ask for fewer of them (count_max)"
+                f"the messages of an answer of {address} decompress to more than {ANSWER_SIZE_MAX} "
+                "bytes; request fewer messages (count_max)"
             )
         messages.append(message)
     return messages

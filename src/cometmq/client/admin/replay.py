@@ -38,8 +38,8 @@ _SEND_SECONDS_MAX = 8.0
 _SEND_TIMEOUT_MS = 8_000
 # With a rate limit: maximum time lost by claiming and reading that is made up for.
 _CATCH_UP_SECONDS = 0.25
-_HELD = "another run has it and may be sending it; look again in 20 s"
-_HOMELESS = "it does not say which topic it came from"
+_HELD = "another run has reserved it and may be sending it; try again in 20 s"
+_HOMELESS = "it has no property with its original topic"
 
 
 @dataclass(slots=True)
@@ -282,7 +282,8 @@ class Replay:
             if not self._is_waiting:
                 self._is_waiting = True
                 self._say(
-                    f"another run has {len(held)} of them; if it does not end, this one goes on in {seconds:.0f} s"
+                    f"another run has reserved {len(held)} of them; if it does not finish, this run continues in "
+                    f"{seconds:.0f} s"
                 )
             await asyncio.sleep(min(seconds + 0.1, 2.0))
         await self._ledger.read()

@@ -123,8 +123,8 @@ class AsyncReplayClaims(AsyncGroupClient):
             self._claims, self._found, self._count = [], set(), 0
         if lost:
             raise NetError(
-                f"another run took over {lost} dead {plural(lost, 'letter')} of {self._group} during the sends, since the claims were not "
-                "renewed in time; they may be sent twice"
+                f"another run took over {lost} dead {plural(lost, 'letter')} of group {self._group} during the "
+                "sends, because the reservations were not renewed in time; these may be sent twice"
             )
 
     async def _renew(self, ledger: LedgerTopic) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import load_object
 from cometmq.model.errors import CodecError
+from cometmq.model.text import as_given
 
 # Age at which a claim that has not ended expires, by the clock of the ledger's broker.
 LEASE_MS = 20_000
@@ -207,18 +208,24 @@ def _letter(value: Any) -> LetterId:
     match value:
         case [str(broker), int(queue), int(offset), int(stored)]:
             return LetterId(broker, queue, offset, stored)
-    raise CodecError(f"an entry of a replay ledger claims {value!r:.60}, which is no letter")
+    raise CodecError(
+        f"an entry of a replay ledger reserves {as_given(value, 60)}, which is not the place of a dead letter"
+    )
 
 
 def _places(value: Any) -> tuple[int, ...]:
     if not all(isinstance(place, int) for place in _list(value or [])):
-        raise CodecError(f"an entry of a replay ledger has {value!r:.60}, which are no places")
+        raise CodecError(
+            f"an entry of a replay ledger has {as_given(value, 60)}, which are not indexes of dead letters"
+        )
     return tuple(_list(value or []))
 
 
 def _list(value: Any) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise CodecError(f"an entry of a replay ledger has {value!r:.60}, which is no list")
+        raise CodecError(
+            f"an entry of a replay ledger has {as_given(value, 60)}, which is not a list"
+        )
     return value
 
 

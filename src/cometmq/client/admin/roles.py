@@ -22,7 +22,7 @@ from cometmq.model.errors import (
     RequestError,
 )
 from cometmq.model.route import MASTER_ID
-from cometmq.model.text import plural
+from cometmq.model.text import in_quotes, plural
 
 _ROLE, _DEFAULT_ROLE = "brokerRole", "ASYNC_MASTER"
 # How often a slave is asked whether it became the master, if its answer was lost.
@@ -75,7 +75,7 @@ class Roles:
         if not slaves:
             what = "no slave" if broker_id is None else f"no slave with the id {broker_id}"
             raise BrokerNotFound(
-                f"{broker_name}: {what} answers; cometmq cluster replicas shows the members"
+                f"broker {broker_name}: {what} answers; cometmq cluster replicas shows the members"
             )
         slave = max(slaves, key=lambda each: each.offset or 0)
         masters = [
@@ -101,7 +101,9 @@ class Roles:
         ]
         if not copies:
             there = ", ".join(sorted({each.broker_name for each in members})) or "none"
-            raise BrokerNotFound(f"no broker {broker_name!r} is registered; there are: {there}")
+            raise BrokerNotFound(
+                f"no broker {in_quotes(broker_name)} is registered; registered are: {there}"
+            )
         return copies
 
     async def promote(self, plan: Promotion, *, is_forced: bool) -> None:
@@ -160,8 +162,9 @@ class Roles:
                 pass
             await asyncio.sleep(_LOOK_SECONDS)
         raise NetError(
-            f"{plan.address} did not say that it is the master: {error}. Both it and {master}, which has handed over, may be "
-            f"slaves now; cometmq cluster replicas shows them, and cometmq cluster promote {plan.broker_name} makes one the master"
+            f"{plan.address} did not confirm that it is the master: {error}. It and {master}, the former master, may both "
+            f"be slaves now; cometmq cluster replicas shows them, and cometmq cluster promote {plan.broker_name} "
+            "makes one the master"
         )
 
     async def demote(
@@ -184,7 +187,7 @@ class Roles:
         claims = await self._instance.nameserver_api.claims()
         taken = {broker_id for name, broker_id, _ in claims if name == broker_name}
         if not taken:
-            raise BrokerNotFound(f"no broker {broker_name!r} is registered")
+            raise BrokerNotFound(f"no broker {in_quotes(broker_name)} is registered")
         return next(number for number in range(1, len(taken) + 2) if number not in taken)
 
 
@@ -202,20 +205,20 @@ def _losses(
     obstacles = []
     # A slave of a master that is gone does not copy either.
     if slave.fault and STOPPED_WORDS in slave.fault:
-        obstacles.append(f"The slave does not copy: {slave.fault}.")
+        obstacles.append(f"The slave does not replicate: {slave.fault}.")
     if is_told:
         return [], obstacles
     status = slave.member.status
     copied = None if status is None else status.master
     lost = (
-        f"The master cannot be asked: what it has beyond physical offset {slave.offset} of its log is lost. It acknowledged "
-        "that with SYNC_MASTER only if this slave was not in sync."
+        f"The master does not answer: its log after physical offset {slave.offset} is lost. With SYNC_MASTER it "
+        "acknowledged these messages only if this slave was not in sync."
     )
     losses = [lost]
     if copied is not None and copied.metadata_error:
         losses.append(
-            f"Topics, groups and offsets are older than the log: {copied.metadata_error}. Topics with newer messages are made "
-            "again, and groups get messages again."
+            f"Topics, groups and offsets are older than the log: {copied.metadata_error}. Topics with newer messages are "
+            "created again, and groups consume messages again."
         )
     for other in copies:
         more = (other.offset or 0) - (slave.offset or 0)
@@ -225,7 +228,7 @@ def _losses(
             )
     if master is not None:
         obstacles.append(
-            f"The master {master.member.address} is registered and does not answer ({master.fault}); it may still take messages "
-            "from clients that reach it."
+            f"The master {master.member.address} is registered but does not answer ({master.fault}); it may still "
+            "accept messages from clients that can reach it."
         )
     return losses, obstacles

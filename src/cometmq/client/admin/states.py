@@ -38,7 +38,7 @@ from cometmq.model.names import is_retry_topic, retry_topic
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
 from cometmq.model.subscription import Subscription
-from cometmq.model.text import plural
+from cometmq.model.text import in_quotes, plural
 from cometmq.model.total import Total
 
 Value = TypeVar("Value")
@@ -107,7 +107,7 @@ class GroupState:
         if self.model == BROADCASTING:
             return Total(0, ("each member of a broadcasting group keeps its own offsets",))
         if not (reasons or self.topics):
-            reasons = ("the group has no offset and no member, so its topics are not known",)
+            reasons = ("the group has no offsets and no members, so its topics are not known",)
         return Total(sum(each.lag for each in self.progress.values()), reasons)
 
     def lag_in(self, topic: str) -> Total:
@@ -161,7 +161,7 @@ def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNot
     """Return the error that no broker knows a group, so that a misspelt group is not reported as one without a backlog."""
     unasked = "".join(f"; {each}" for each in absent)
     return GroupNotFound(
-        f"no broker knows the consumer group {group!r}: make it (cometmq group create, Admin.create_group), "
+        f"no broker has the consumer group {in_quotes(group)}: create it (cometmq group create, Admin.create_group), "
         f"or start a member{unasked}"
     )
 
@@ -433,7 +433,7 @@ class States:
             else:
                 offset = max(start or 0, ends.first)
                 progress[queue] = QueueProgress(ends.end, offset, offset, is_committed=False)
-        reason = f"nobody says where the group began in {unknown} {plural(unknown, 'queue')} of which it has no offset"
+        reason = f"no member reports where the group began in {unknown} {plural(unknown, 'queue')} without an offset"
         return replace(
             group,
             progress=dict(sorted(progress.items())),
@@ -454,7 +454,7 @@ def _away(
     ]
     for name, broker in registered.items():
         if MASTER_ID not in broker.addresses:
-            why = "it is not registered, only slaves of it are: it cannot be sent to"
+            why = "it is not registered, only its slaves are: it accepts no messages"
             found.append(BrokerState(broker.cluster, name, MASTER_ID, "", None, {}, why))
     return found
 

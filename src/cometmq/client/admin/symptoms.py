@@ -95,7 +95,7 @@ def symptoms_of(facts: ClusterFacts) -> list[Symptom]:
         *_of_groups(facts),
         *_of_members(facts),
         *(
-            Symptom("asking", subject, NOTE, text, "ask its log, or mqadmin")
+            Symptom("asking", subject, NOTE, text, "read its log, or use mqadmin")
             for subject, text in facts.unknown
         ),
     ]
@@ -117,28 +117,30 @@ def _of_nameservers(facts: ClusterFacts) -> Iterator[Symptom]:
             )  # fmt: skip
         elif not everybody:
             yield Symptom(
-                "nameserver", address, BAD, "it knows no broker",
-                "start a broker with this nameserver in namesrvAddr; look for refusals in its log",
+                "nameserver", address, BAD, "no broker is registered at it",
+                "start a broker with this nameserver in namesrvAddr, and search its log for refused registrations",
             )  # fmt: skip
         elif lacking := sorted(everybody - known[address]):
             yield Symptom(
-                "nameserver", address, BAD, f"it does not know {', '.join(lacking)}, which others know",
-                "name every nameserver in the broker's namesrvAddr, and see that it reaches this one",
+                "nameserver", address, BAD, f"{', '.join(lacking)} {plural(len(lacking), 'is', 'are')} not registered at it, but at other nameservers",
+                "name every nameserver in the broker's namesrvAddr, and check that it can reach this one",
             )  # fmt: skip
     if facts.guarded_brokers:
         for address in facts.open_nameservers:
             yield Symptom(
                 "nameserver", address, BAD,
-                f"brokers ask for signatures ({', '.join(facts.guarded_brokers[:_QUEUES_NAMED])}), this nameserver does not: "
-                "anybody who reaches it can register a broker that takes the sends of others",
-                "set aclEnable=true or authenticationEnabled=true there, too (docs/operate/security.md), or let nobody else reach it",
+                f"brokers require signed requests ({', '.join(facts.guarded_brokers[:_QUEUES_NAMED])}), this nameserver "
+                "does not: every program that can reach it can register a broker and receive the messages of others",
+                "set aclEnable=true or authenticationEnabled=true there, too (docs/operate/security.md), or "
+                "restrict access to its port",
             )  # fmt: skip
     for broker in facts.missing:
         left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
         yield Symptom(
             "broker", broker.name, BAD,
-            f"it left at {left:%Y-%m-%d %H:%M:%S} without a word, and had queues of {len(broker.queues)} {plural(len(broker.queues), 'topic')}",
-            "start it again: what it holds cannot be consumed until then",
+            f"it left at {left:%Y-%m-%d %H:%M:%S} without unregistering, and had queues of {len(broker.queues)} "
+            f"{plural(len(broker.queues), 'topic')}",
+            "start it again: its messages cannot be consumed until then",
         )  # fmt: skip
 
 
@@ -146,30 +148,30 @@ def _of_brokers(facts: ClusterFacts) -> Iterator[Symptom]:
     masters = {each.broker_name for each in facts.brokers if each.broker_id == MASTER_ID}
     for name in sorted({each.broker_name for each in facts.brokers} - masters):
         yield Symptom(
-            "route", name, BAD, "it has slaves and no master: nobody can send to it",
-            "start its master, or make a slave the master (docs/operate/replication.md)",
+            "route", name, BAD, "it has slaves but no master: it accepts no messages",
+            "start its master, or promote a slave (docs/operate/replication.md)",
         )  # fmt: skip
     for each in facts.brokers:
         subject = f"{each.broker_name}:{each.broker_id}"
         if each.is_refused:
             yield Symptom(
-                "asking", subject, NOTE, f"it answers, and tells nothing: {each.error}",
-                "ask on its own machine, or as a user who may (docs/operate/security.md)",
+                "asking", subject, NOTE, f"it refuses to report its state: {each.error}",
+                "run this on its own machine, or as a user with that right (docs/operate/security.md)",
             )  # fmt: skip
         elif each.error is not None:
             yield Symptom(
-                "route", subject, BAD, f"routes name {each.address}, where nobody answers: {each.error}",
-                "start it or see why it stands still; if it is gone for good its nameserver forgets it within 120 s",
+                "route", subject, BAD, f"routes have the address {each.address}, where no broker answers: {each.error}",
+                "start it, or find out why it hangs; if it was removed, the nameserver forgets it within 120 s",
             )  # fmt: skip
         if _is_own(each.address) and not all(map(_is_own, facts.nameservers)):
             yield Symptom(
-                "route", subject, BAD, f"routes name {each.address}, which is another machine to everybody else",
-                "set brokerIP1 to an address that clients reach",
+                "route", subject, BAD, f"routes have the address {each.address}, which other machines cannot reach",
+                "set brokerIP1 to an address that clients can reach",
             )  # fmt: skip
         if each.is_writable is False and each.broker_id == MASTER_ID and each.error is None:
             yield Symptom(
-                "route", subject, NOTE, "it is drained: nobody sends to it",
-                f"cometmq cluster undrain {each.broker_name}, when that is over",
+                "route", subject, NOTE, "it is drained: producers do not send to it",
+                f"cometmq cluster undrain {each.broker_name} ends that",
             )  # fmt: skip
 
 
@@ -188,14 +190,15 @@ def _of_disk(subject: str, numbers: Mapping[str, str]) -> Iterator[Symptom]:
     refusal = numbers.get("storeRefusal", "")
     if refusal:
         yield Symptom(
-            "disk", subject, BAD, f"it takes no messages: {refusal}",
-            "make room, or look for the failed write in its log; it goes on by itself once it can",
+            "disk", subject, BAD, f"it accepts no messages: {refusal}",
+            "free disk space, or find the failed write in its log; it continues without a restart as soon as "
+            "writes succeed",
         )  # fmt: skip
     used = _number(numbers.get("commitLogDiskRatio"))
     if used is not None and used >= DISK_NOTE:
         yield Symptom(
             "disk", subject, BAD if used >= DISK_BAD else NOTE, f"{used:.0%} of the disk of its log is used",
-            "give it room, or keep messages for a shorter time (fileReservedTime)",
+            "add disk space, or keep messages for a shorter time (fileReservedTime)",
         )  # fmt: skip
 
 
@@ -205,7 +208,7 @@ def _of_descriptors(subject: str, numbers: Mapping[str, str]) -> Iterator[Sympto
     )
     if used is not None and most and used >= DESCRIPTORS_BAD * most:
         yield Symptom(
-            "descriptors", subject, BAD, f"{used:.0f} of {most:.0f} descriptors are open",
+            "descriptors", subject, BAD, f"{used:.0f} of {most:.0f} file descriptors are open",
             "raise the limit (ulimit -n, LimitNOFILE=) and start it again, or find who opens so many connections",
         )  # fmt: skip
 
@@ -222,14 +225,15 @@ def _of_unread_queues(subject: str, numbers: Mapping[str, str]) -> Iterator[Symp
         return
     named = ", ".join(f"{count} of {topic}" for count, topic in pairs[:_QUEUES_NAMED])
     more = (
-        f" and of {len(pairs) - _QUEUES_NAMED} more topics"
+        f" and of {len(pairs) - _QUEUES_NAMED} more {plural(len(pairs) - _QUEUES_NAMED, 'topic')}"
         if len(pairs) > _QUEUES_NAMED
         else ""
     )
     yield Symptom(
         "queues", subject, BAD,
-        f"messages lie behind the last read queue of their topic, where no consumer finds them: {named}{more}",
-        "give the topic as many queues as before (cometmq topic create TOPIC --queues N), until they are consumed",
+        f"messages are in queues beyond the read queues of their topic, where no consumer reads them: {named}{more}",
+        "give the topic as many queues as before (cometmq topic create TOPIC --queues N) until these messages are "
+        "consumed",
     )  # fmt: skip
 
 
@@ -244,7 +248,7 @@ def _of_clock(
     if not -CLOCK_SECONDS_MAX <= behind <= CLOCK_SECONDS_MAX + 1:
         yield Symptom(
             "clock", subject, BAD, f"its clock is {abs(behind):.0f} s {'behind' if behind > 0 else 'ahead of'} this one",
-            "have every machine keep its time by NTP: delays, retention and resets go by it",
+            "synchronise all clocks with NTP: delays, retention and offset resets depend on them",
         )  # fmt: skip
 
 
@@ -265,11 +269,11 @@ def _of_replicas(facts: ClusterFacts) -> Iterator[Symptom]:
             continue  # There is no fault, or the member is unreachable, which is reported above.
         fault = (copy.fault or "no connection to its master").partition(STOPPED_WORDS)[0]
         if copy.state == "stopped":
-            fault = f"it does not copy: {fault}"
+            fault = f"it does not replicate: {fault}"
         elif copy.state == "alone" and copy.member.status is not None:
-            fault += f", and {copy.member.status.in_sync_slaves + 1} are there"
+            fault += f", and {copy.member.status.in_sync_slaves + 1} {plural(copy.member.status.in_sync_slaves + 1, 'is', 'are')} in sync"
         elif copy.state == "copying":
-            fault = f"topics, groups and offsets are not copied: {fault}"
+            fault = f"topics, groups and offsets are not replicated: {fault}"
         subject = f"{copy.member.broker_name}:{copy.member.broker_id}"
         yield Symptom("replica", subject, BAD, fault, copy.advice)
 
@@ -286,14 +290,16 @@ def _of_groups(facts: ClusterFacts) -> Iterator[Symptom]:
             )  # fmt: skip
         if not group.members:
             yield Symptom(
-                "queues", group.name, BAD, f"nobody is in it, and {group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it",
-                f"start its members; if it is over, cometmq group delete {group.name}",
+                "queues", group.name, BAD, f"it has no members, and {group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it",
+                f"start its members; if the group is not needed any more, delete it: cometmq group delete {group.name}",
             )  # fmt: skip
         elif group.lag.known > facts.lag_max:
             yield Symptom(
                 "group", group.name, BAD,
-                f"{group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it, and it consumes {group.rate:.1f} a second",
-                f"{show} --running: is a listener slow, or one queue far behind? Add members up to the number of queues",
+                f"{group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it, and it consumes "
+                f"{group.rate:.1f} per second",
+                f"check with {show} --running whether a listener is slow or one queue is far behind; add members, "
+                "up to the number of queues",
             )  # fmt: skip
 
 
@@ -303,16 +309,18 @@ def _of_members(facts: ClusterFacts) -> Iterator[Symptom]:
         is_id = conflict.kind == CLIENT_ID
         yield Symptom(
             "members", conflict.group, BAD,
-            f"{'several clients have one id' if is_id else 'members want different things'}: {sides}",
+            f"{'several members have the same client id' if is_id else 'members have different subscriptions'}: "
+            f"{sides}",
             "give each process an instance name of its own" if is_id
-            else "start all members with the same subscriptions: what one does not want the others never get",
+            else "start all members with the same subscriptions: otherwise the group misses messages",
         )  # fmt: skip
     for group, queues in sorted(facts.unread.items()):
         named = ", ".join(map(str, queues[:_QUEUES_NAMED]))
         more = f" and {len(queues) - _QUEUES_NAMED} more" if len(queues) > _QUEUES_NAMED else ""
         yield Symptom(
             "queues", group, BAD, f"no member reads {named}{more}",
-            f"cometmq group show {group} --running says who has which; start the member again that holds back",
+            f"cometmq group show {group} --running shows which member has which queue; restart the member that "
+            "does not consume",
         )  # fmt: skip
 
 

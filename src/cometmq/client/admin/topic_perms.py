@@ -6,6 +6,7 @@ from cometmq.client.api.broker import BrokerApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.model.errors import BrokerNotFound
 from cometmq.model.route import MASTER_ID
+from cometmq.model.text import in_quotes
 
 
 async def change_perm(
@@ -34,7 +35,10 @@ async def change_perm(
         if MASTER_ID in each.addresses and broker_name in (None, each.broker_name)
     }
     if not masters:
-        raise BrokerNotFound(f"no master {broker_name or ''} has {topic!r} now")
+        raise BrokerNotFound(
+            f"no registered master{f' of broker {in_quotes(broker_name)}' if broker_name else ''} has topic "
+            f"{in_quotes(topic)}"
+        )
     changed = {}
     for name, address in sorted(masters.items()):
         config = await api.topic_config(address, topic)

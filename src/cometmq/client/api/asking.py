@@ -110,7 +110,7 @@ async def first_answer(
             async with asyncio.timeout(share if len(addresses) > 1 else None):
                 return await ask(address)
         except TimeoutError:
-            failure = RequestTimeout(f"{address} did not answer in its part of the time")
+            failure = RequestTimeout(f"{address} did not answer in its share of the timeout")
         except NetError as error:
             failure = error
         if failed is not None:

@@ -68,6 +68,7 @@ from cometmq.model.errors import BrokerRefused, SettingsError
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import TRANS_CHECK_MAX_TIME_TOPIC
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 from cometmq.model.topic import TopicConfig
 
 # Creating and deleting topics accesses files and notifies nameservers: mqadmin allows 5 s.
@@ -184,7 +185,7 @@ class BrokerApi:
         """
         if odd := changes.keys() - TopicConfig.__dataclass_fields__.keys():
             raise SettingsError(
-                f"changes: {min(map(str, odd))!r:.80} is no field of TopicConfig; it has "
+                f"changes: {in_quotes(min(map(str, odd)), 80)} is not a field of TopicConfig; its fields are "
                 f"{', '.join(TopicConfig.__dataclass_fields__)}"
             )
         try:

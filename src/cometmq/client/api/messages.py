@@ -9,6 +9,7 @@ from cometmq.codec.headers.recall import RecallRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import BrokerRefused, CodecError
+from cometmq.model.text import in_quotes
 
 ALL_TIME = (1 << 63) - 1  # Long.MAX_VALUE: no upper limit, regardless of clocks.
 
@@ -68,7 +69,8 @@ class MessageApi:
             return FoundRecords(answer.body, int(until))
         except ValueError:
             raise CodecError(
-                f"the answer of {address} to QUERY_MESSAGE: {until!r:.40} is no time of an index"
+                f"the answer of {address} to QUERY_MESSAGE has the indexLastUpdateTimestamp "
+                f"{in_quotes(until, 40)}, which is not a number"
             ) from None
 
     async def view(self, address: str, commitlog_offset: int) -> bytes:

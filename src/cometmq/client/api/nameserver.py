@@ -31,6 +31,7 @@ from cometmq.model.errors import (
 )
 from cometmq.model.names import TRACE_TOPIC
 from cometmq.model.route import MASTER_ID, TopicRoute
+from cometmq.model.text import in_quotes
 
 
 class NameserverApi:
@@ -51,17 +52,17 @@ class NameserverApi:
         current = self._nameservers.current
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             cure = (
-                "brokers make it with traceTopicEnable=true in broker.conf"
+                "brokers create it with traceTopicEnable=true in broker.conf"
                 if topic == TRACE_TOPIC
-                else "create it (cometmq topic create), or send to it where brokers create topics themselves"
+                else "create it (cometmq topic create), or send to it if brokers create topics automatically"
             )
             raise TopicNotFound(
-                f"the nameserver {current} has no route of the topic {topic!r}; {cure}"
+                f"the nameserver {current} has no route of topic {in_quotes(topic)}; {cure}"
             )
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerRefused(answer.code, answer.remark or "", current)
         try:
-            what = f"the route of the topic {topic!r} of {current}"
+            what = f"the route of topic {in_quotes(topic)} from nameserver {current}"
             route = await read_body(
                 decode_topic_route, answer.body, what, size_max=OWN_SIZE_MAX
             )
@@ -118,7 +119,8 @@ class NameserverApi:
         if not masters:
             there = ", ".join(known.broker_names) or "none"
             raise BrokerNotFound(
-                f"no master of {cluster or 'any cluster'!r} is registered; clusters: {there}"
+                f"no master of {f'cluster {in_quotes(cluster)}' if cluster else 'any cluster'} is registered; "
+                f"known clusters: {there}"
             )
         return masters
 
@@ -131,12 +133,14 @@ class NameserverApi:
         brokers = (await self.cluster()).brokers
         if broker_name not in brokers:
             there = ", ".join(sorted(brokers)) or "none"
-            raise BrokerNotFound(f"no broker {broker_name!r} is registered; there are: {there}")
+            raise BrokerNotFound(
+                f"no broker {in_quotes(broker_name)} is registered; registered are: {there}"
+            )
         addresses = brokers[broker_name].addresses
         if broker_id not in addresses:
             there = ", ".join(map(str, sorted(addresses))) or "none"
             raise BrokerNotFound(
-                f"the broker {broker_name!r} has no member {broker_id} now; there are: {there}"
+                f"broker {in_quotes(broker_name)} has no member with id {broker_id} now; it has: {there}"
             )
         return addresses[broker_id]
 

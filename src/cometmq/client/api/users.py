@@ -12,6 +12,7 @@ from cometmq.codec.bodies.json_object import JsonObject
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError
+from cometmq.model.text import as_given
 
 _SUBJECT = "User:"
 
@@ -104,5 +105,5 @@ def _objects(content: bytes, what: str) -> list[JsonObject]:
     """Return the objects of a JSON array; an empty body is treated as an empty array."""
     value = fastjson.loads(content) if content else []
     if not isinstance(value, list):
-        raise CodecError(f"{what}: it must be a list, not {value!r:.60}")
+        raise CodecError(f"{what}: it must be a list, not {as_given(value, 60)}")
     return [JsonObject(each, what) for each in value]

@@ -46,6 +46,7 @@ from cometmq.model.errors import (
 )
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
+from cometmq.model.text import in_quotes
 from cometmq.net.answer import Answer
 from cometmq.net.channel import Channel
 from cometmq.net.channels import Channels
@@ -217,7 +218,7 @@ class ClientInstance:
             open_addresses, self.client_id, member.group, is_producer=is_producer
         )
         self._leaving.remove(member)
-        _log_refusals(f"that {member.group} is left", refused)
+        _log_refusals(f"group {member.group}", refused)
 
     # --- routes
 
@@ -319,8 +320,8 @@ class ClientInstance:
     def not_found(self, broker_name: str, broker_id: int = MASTER_ID) -> BrokerNotFound:
         """Return the error for a broker that no route contains."""
         return BrokerNotFound(
-            f"no route names an address of the broker {broker_name!r} (id {broker_id}); known are "
-            f"{', '.join(sorted(self.routes.brokers)) or 'none'}; is it registered?"
+            f"no route has an address of broker {in_quotes(broker_name)} (id {broker_id}); known brokers are "
+            f"{', '.join(sorted(self.routes.brokers)) or 'none'}; is it registered at the nameserver?"
         )
 
     async def ask(
@@ -446,7 +447,7 @@ class ClientInstance:
             try:
                 await self.beat()
             except Exception:  # noqa: BLE001  A client without heartbeats would be worse than a line.
-                _log.exception("a heartbeat failed; trying again")
+                _log.exception("A heartbeat failed; the next one follows")
 
     async def _is_lost_within(self, wait_ms: float) -> bool:
         """Wait for `wait_ms` ms or until a connection is lost; return whether one was lost."""
@@ -467,13 +468,13 @@ class ClientInstance:
                 return None
         return Answer(
             ResponseCode.SYSTEM_ERROR,
-            f"the client {self.client_id} has no member"
-            + (f" of {group!r}" if group else "")
-            + f" that answers {request_name(command.code)}",
+            f"client {self.client_id} has no member"
+            + (f" of group {in_quotes(group)}" if group else "")
+            + f" that handles {request_name(command.code)}",
         )
 
 
 def _log_refusals(what: str, refused: Mapping[str, CometError | None]) -> None:
     for address, error in refused.items():
         if error is not None:
-            _log.info("%s was not told %s: %s", address, what, error)
+            _log.info("%s does not know that this client leaves %s: %s", address, what, error)

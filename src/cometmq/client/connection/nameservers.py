@@ -56,7 +56,7 @@ class Nameservers:
             )
         except NetError as failure:
             if len(order) > 1:
-                failure.add_note(f"asked all nameservers: {', '.join(self.addresses)}")
+                failure.add_note(f"all nameservers were tried: {', '.join(self.addresses)}")
             raise
 
     def _turn_from(self, address: str) -> None:

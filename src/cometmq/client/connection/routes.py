@@ -11,6 +11,7 @@ from cometmq.model.errors import CodecError
 from cometmq.model.flags import PERM_INHERIT
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, BrokerData, TopicRoute
+from cometmq.model.text import in_quotes
 
 # Queues of a topic on all its brokers together; a single broker allows as many.
 QUEUES_MAX = 65_536
@@ -160,8 +161,8 @@ def check_route(topic: str, route: TopicRoute) -> None:
     count = route.queue_count()
     if count > QUEUES_MAX:
         raise CodecError(
-            f"the route of the topic {topic!r} names {count} queues, and {QUEUES_MAX} is the most "
-            "that a client takes; make fewer queues (cometmq topic update), or ask another nameserver"
+            f"the route of topic {in_quotes(topic)} has {count} queues, and a client accepts at most {QUEUES_MAX}; "
+            "configure fewer queues, or use another nameserver"
         )
 
 

@@ -50,7 +50,7 @@ class ConsistentHash:
 
     def __init__(self, virtual_nodes: int = VIRTUAL_NODES) -> None:
         if virtual_nodes < 1:
-            raise SettingsError(f"virtual_nodes={virtual_nodes}: a member needs one at least")
+            raise SettingsError(f"virtual_nodes={virtual_nodes}: a member needs at least one")
         self._virtual_nodes = virtual_nodes
 
     def __call__(

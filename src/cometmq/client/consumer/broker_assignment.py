@@ -18,6 +18,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, ClientError, CodecError
 from cometmq.model.names import is_retry_topic, pop_retry_topic
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 from cometmq.net.tasks import Tasks
 
 _log = logging.getLogger(__name__)
@@ -82,7 +83,9 @@ class BrokerAssignment:
             return None
         if assigned is None:
             await self._instance.beat()
-            raise ClientError(f"the broker does not know {self._group} yet")
+            raise ClientError(
+                f"the broker has no consumer group {in_quotes(self._group)} yet; the next heartbeat creates it"
+            )
         _check_topic(topic, assigned)
         popped = [each.queue for each in assigned if each.mode == POP]
         pulled = [each.queue for each in assigned if each.mode != POP]
@@ -101,12 +104,12 @@ class BrokerAssignment:
         self._dropped = [loop for loop in self._dropped if not loop.is_at_rest]
         for queue in [each for each in self.loops if each.topic == topic]:
             if queue not in wanted:
-                _log.info("%s pops %s no more", self._group, queue)
+                _log.info("Group %s stops popping from %s", self._group, queue)
                 loop = self.loops.pop(queue)
                 loop.is_dropped = True
                 self._dropped.append(loop)
         for queue in sorted(wanted - self.loops.keys()):
-            _log.info("%s pops %s", self._group, queue)
+            _log.info("Group %s pops from %s", self._group, queue)
             loop = self.loops[queue] = PopLoop(queue, self._popping)
             self._tasks.spawn(loop.run(), f"pop {queue}")
 
@@ -129,9 +132,10 @@ def _check_topic(topic: str, assigned: list[Assignment]) -> None:
     for each in assigned:
         if each.queue.topic != topic:
             raise CodecError(
-                f"asked for queues of {topic!r}, the broker gives {each.queue!r:.300}"
+                f"the broker was asked for queues of topic {in_quotes(topic)} and assigned {each.queue}"
             )
     if len(assigned) > QUEUES_MAX:
         raise CodecError(
-            f"the broker gives {len(assigned)} queues of {topic!r}; {QUEUES_MAX} is the most"
+            f"the broker assigned {len(assigned)} queues of topic {in_quotes(topic)}; a client accepts at most "
+            f"{QUEUES_MAX}"
         )

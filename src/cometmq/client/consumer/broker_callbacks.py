@@ -107,7 +107,7 @@ class BrokerCallbacks:
     ) -> None:
         size = len(command.body)
         if not self._direct.has_room(size):
-            remark = "too many messages wait to be consumed directly; ask again later"
+            remark = "too many messages wait to be consumed directly; repeat the request later"
             channel.answer(command, Answer(ResponseCode.SYSTEM_BUSY, remark))
             return
         self._direct.spawn(self._consume_one(command, channel, consume), "direct", size)
@@ -182,7 +182,9 @@ class BrokerCallbacks:
     def _message_of(self, command: Command) -> StoredMessage:
         records = decode_records(command.body)
         if len(records) != 1:
-            raise CodecError(f"a message for direct consumption, but {len(records)} records")
+            raise CodecError(
+                f"a request for direct consumption must have one message, but it has {len(records)}"
+            )
         (record,) = records
         queue = MessageQueue(
             record.topic, command.fields.get("brokerName", ""), record.queue_id

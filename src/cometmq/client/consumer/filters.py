@@ -15,6 +15,7 @@ from cometmq.codec.sql92 import sql92_filter
 from cometmq.model.errors import SubscriptionError
 from cometmq.model.subscription import ALL as EVERY_TAG
 from cometmq.model.subscription import SQL92, Subscription, parse_subscription, trimmed
+from cometmq.model.text import as_given, in_quotes
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -36,12 +37,15 @@ class Tag:
     def __init__(self, *tags: str) -> None:
         for tag in tags:
             if not isinstance(tag, str):
-                raise SubscriptionError(f"a tag is text, not {type(tag).__name__}: {tag!r:.80}")
+                raise SubscriptionError(
+                    f"a tag must be text, not {type(tag).__name__}: {as_given(tag, 80)}"
+                )
         expression = " || ".join(tags)
         # Brokers would treat a star next to tags as a tag named `*`.
         if EVERY_TAG in (trimmed(tag) for tag in expression.split("||")) and len(tags) > 1:
             raise SubscriptionError(
-                f"Tag({expression!r:.80}): * stands alone, it means every tag"
+                f"Tag({in_quotes(expression, 80)}): * means every tag and cannot be combined with other tags; "
+                "leave out one of the two"
             )
         object.__setattr__(self, "tags", parse_subscription("", expression).tags)
 
@@ -89,8 +93,8 @@ def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subs
     if isinstance(expression, Tag):
         return parse_subscription(topic, str(expression), version=version)
     raise SubscriptionError(
-        f"the filter of topic {topic!r:.80} is {expression!r:.80}; write "
-        f"{f'Tag({expression!r:.80})' if isinstance(expression, str) else 'Tag(...)'}, or Sql('price > 10')"
+        f"the filter of topic {as_given(topic, 80)} is {as_given(expression, 80)}; write "
+        f"{f'Tag({in_quotes(expression, 80)})' if isinstance(expression, str) else 'Tag(...)'}, or Sql('price > 10')"
     )
 
 
@@ -102,8 +106,8 @@ def each_of(subscriptions: Subscriptions | None) -> Iterable[tuple[str, Filter]]
     """
     if isinstance(subscriptions, str):
         raise SubscriptionError(
-            f"subscriptions is the text {subscriptions!r:.80}; write [{subscriptions!r:.80}], or a filter "
-            "for each topic: {'orders': Tag('paid')}"
+            f"subscriptions is the text {in_quotes(subscriptions, 80)}; write [{in_quotes(subscriptions, 80)}], or a "
+            "filter for each topic: {'orders': Tag('paid')}"
         )
     if isinstance(subscriptions, Mapping):
         return list(subscriptions.items())

@@ -300,7 +300,10 @@ class GroupMember:
             try:
                 await self.rebalance()
             except Exception:  # noqa: BLE001  Even a bug must not end the loop.
-                _log.exception("the queues of %s were not shared out", self.group)
+                _log.exception(
+                    "The queues of group %s could not be allocated; the next attempt follows",
+                    self.group,
+                )
             await beat_sleep(_REBALANCE_PAUSE_SECONDS)
             pause = self._settings.rebalance_interval_ms / 1000
             if not self._shares.is_complete:
@@ -345,7 +348,7 @@ class GroupMember:
     async def _give_up(self, queues: list[MessageQueue]) -> None:
         queues = await self._settled(queues)
         for queue in queues:
-            _log.info("%s gives up %s", self.group, queue)
+            _log.info("Group %s: %s is revoked from this member", self.group, queue)
         await self._store(queues, is_answered=True)
         self._drop_loops(queues)
         if self.admission is not None:
@@ -363,7 +366,7 @@ class GroupMember:
                 self._revoked(loop)
 
     def _take(self, queue: MessageQueue) -> None:
-        _log.info("%s takes %s", self.group, queue)
+        _log.info("Group %s: %s is assigned to this member", self.group, queue)
         loop = PullLoop(queue, self._subscription_of(queue.topic), self._reading)
         self.loops[queue] = loop
         self._pulling[queue] = self._tasks.spawn(loop.run(), f"pull {queue}")
@@ -419,18 +422,23 @@ class GroupMember:
         if self._resets.has_room(len(body)):
             self._resets.spawn(self._reset(body), "reset", len(body))
         else:
-            _log.warning("a reset of %s is left: too many are under way", self.group)
+            _log.warning(
+                "An offset reset of group %s is ignored, because too many are in progress; repeat it",
+                self.group,
+            )
 
     async def _reset(self, body: bytes) -> None:
         try:
-            offsets = await read_body(decode_queue_offsets, body, f"a reset of {self.group}")
+            offsets = await read_body(
+                decode_queue_offsets, body, f"the offset reset of group {self.group}"
+            )
         except CometError as error:
-            _log.warning("a reset of %s cannot be read: %s", self.group, error)
+            _log.warning("An offset reset of group %s cannot be decoded: %s", self.group, error)
             return
         for queue, offset in offsets.items():
             loop = self.loops.get(queue)
             if loop is not None and offset >= 0:
-                _log.info("%s is reset to %s", queue, offset)
+                _log.info("The offset of %s is reset to %s", queue, offset)
                 loop.seek(offset)
         await self._store()
 

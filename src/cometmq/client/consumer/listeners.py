@@ -28,7 +28,8 @@ from cometmq.model.delay_levels import (
     delay_levels_ms,
 )
 from cometmq.model.errors import BodyError, ListenerError, SettingsError
-from cometmq.model.message import StoredMessage
+from cometmq.model.message import StoredMessage, message_name
+from cometmq.model.text import as_given, plural
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class RetryLater(Exception):
         given: object = delay
         if not isinstance(given, timedelta) or given < timedelta(0):
             raise SettingsError(
-                f"RetryLater({delay!r:.80}): the delay must be a timedelta of 0 s or more"
+                f"RetryLater({as_given(delay, 80)}): the delay must be a timedelta of 0 s or more"
             )
         super().__init__(delay)
         self.delay_ms = delay // timedelta(milliseconds=1)
@@ -214,13 +215,23 @@ def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> Li
     if isinstance(error, DeadLetter | BodyError):
         dead = getattr(error, "messages", None) or messages
         offsets = {(each.queue, each.queue_offset) for each in dead}
-        _log.warning("%d dead letter(s), first %r: %s", len(dead), messages[0], error)
+        _log.warning(
+            "The listener rejected %d %s, which become dead letters; the first is %s: %s",
+            len(dead),
+            plural(len(dead), "message"),
+            message_name(next(iter(dead))),
+            error,
+        )
         return ListenerVerdict(
             is_consumed=False,
             dead=lambda message: (message.queue, message.queue_offset) in offsets,
             error=error,
         )
-    _log.error("the listener failed on %r; trying later", messages[0], exc_info=error)
+    _log.error(
+        "The listener failed on %s; the message is retried later",
+        message_name(messages[0]),
+        exc_info=error,
+    )
     return ListenerVerdict(is_consumed=False, error=error)
 
 
@@ -253,7 +264,8 @@ def listener_call(
     _check("listener", listener, "a message")
     if batch_count is not None:
         raise SettingsError(
-            f"batch_count={batch_count} counts the messages of a batch_listener; a listener gets one a call"
+            f"batch_count={batch_count} sets the number of messages for a batch_listener; a listener gets one "
+            "message per call. Use batch_listener=, or leave out batch_count"
         )
     return ListenerCall(_of_one(listener), is_async_listener(listener), 1, listener)
 
@@ -261,7 +273,7 @@ def listener_call(
 def _check(name: str, listener: object, given: str) -> None:
     if not callable(listener):
         raise SettingsError(
-            f"{name} is {listener!r:.200}; it must be a function that takes {given}"
+            f"{name} is {as_given(listener)}; it must be a function that takes {given}"
         )
 
 
@@ -292,8 +304,8 @@ def verdict_of(answer: object) -> ListenerVerdict:
     if inspect.iscoroutine(answer):
         answer.close()
     fault = ListenerError(
-        f"the listener returned {answer!r:.200}; it must return None or True (consumed) or False (try again later). "
-        "Nothing more is consumed; the message comes again after a restart"
+        f"the listener returned {as_given(answer)}; it must return None or True (consumed) or False (try again later). "
+        "The consumer stops; after a restart it gets the message again"
     )
     _log.error("%s", fault)
     return ListenerVerdict(is_consumed=False, fault=fault)

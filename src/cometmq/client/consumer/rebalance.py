@@ -13,6 +13,7 @@ from cometmq.client.settings import ConsumerSettings
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import is_retry_topic
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 
 # Maximum number of brokers to query, so that an unresponsive one leaves enough time for the others.
 _ASKED_MAX = 3
@@ -91,7 +92,7 @@ class Rebalance:
             if (address := broker.master_or_any()) is not None
         ]
         if not addresses:
-            raise TopicNotFound(f"no broker of {topic!r} is there")
+            raise TopicNotFound(f"no broker of topic {in_quotes(topic)} is registered")
         return self._instance.chance.sample(addresses, min(len(addresses), _ASKED_MAX))
 
     async def _members(self, topic: str) -> tuple[str, ...]:

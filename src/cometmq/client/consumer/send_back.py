@@ -18,7 +18,7 @@ from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.delay_levels import BROKERS_CHOICE, DEAD_LETTER, FIRST_RETRY_LEVEL
 from cometmq.model.errors import BrokerRefused, CometError
-from cometmq.model.message import Message, StoredMessage
+from cometmq.model.message import Message, StoredMessage, message_name
 from cometmq.model.names import INNER_PRODUCER_GROUP, retry_topic
 
 _log = logging.getLogger(__name__)
@@ -59,13 +59,16 @@ class SendBack:
             )
         except CometError as error:
             if delay_level == DEAD_LETTER:
-                _log.warning("%r cannot be given to the dead letters: %s", message, error)
+                _log.warning("%s cannot become a dead letter: %s", message_name(message), error)
                 return False
             if (
                 isinstance(error, BrokerRefused)
                 and error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
             ):
-                _log.warning("the broker keeps no retries (%s); trying again here", error)
+                _log.warning(
+                    "The broker cannot store a retry (%s); the message is retried in this client",
+                    error,
+                )
                 return False
             return await self.send_anew(message, error)
         return True
@@ -94,10 +97,14 @@ class SendBack:
         await self._api.send_back(self._instance.address(broker_name), header)
 
     async def send_anew(
-        self, message: StoredMessage, reason: object = "its last try was in vain"
+        self, message: StoredMessage, reason: object = "its last attempt failed"
     ) -> bool:
         """Send a message to the retry topic, from which it is delivered again later; return False if this failed."""
-        _log.info("%r was not taken back (%s); sending it to the retry topic", message, reason)
+        _log.info(
+            "The broker did not accept %s for a retry (%s); it is sent to the retry topic",
+            message_name(message),
+            reason,
+        )
         properties = message.properties
         first_id = properties.get(keys_of.ORIGIN_MESSAGE_ID) or message.offset_message_id
         level = FIRST_RETRY_LEVEL + message.reconsume_times

@@ -85,4 +85,8 @@ class CheckAnswers(ProducerMember):
             state = await asyncio.to_thread(self._judge, half)
             self._api.answer_check(channel, asked, state, asked.msg_id or "")
         except (CometError, OSError, ValueError) as error:
-            log.warning("the check of %s was not answered: %s", asked.msg_id, error)
+            log.warning(
+                "The check of transaction %s could not be answered, its broker will repeat it: %s",
+                asked.msg_id,
+                error,
+            )

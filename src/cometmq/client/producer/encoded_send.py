@@ -17,6 +17,7 @@ from cometmq.model.errors import CodecError, MessageError
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.names import DEFAULT_TOPIC, is_written_by_brokers
 from cometmq.model.namespace import namespace_of
+from cometmq.model.text import as_given, in_quotes
 
 _SEND = int(RequestCode.SEND_MESSAGE_V2)
 # System properties that a copy of a message keeps.
@@ -109,9 +110,7 @@ class SendEncoder:
     def _front(self, topic: str, code: int) -> tuple[str, str]:
         """Return the header text that all messages of a topic share; check the topic on its first use."""
         if is_written_by_brokers(topic):
-            raise MessageError(
-                f"the topic {topic!r} belongs to the system; nobody may send to it"
-            )
+            raise MessageError(f"clients may not send to system topic {in_quotes(topic)}")
         full = self._namespace.wrap(topic)
         queues = self._settings.default_topic_queues
         front = full, front_text(code, self._group, full, DEFAULT_TOPIC, queues)
@@ -244,7 +243,7 @@ class SendEncoder:
             raise MessageError("a batch needs at least one message")
         given: object = messages
         if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-            raise MessageError(f"a batch is a list of messages, not {given!r:.80}")
+            raise MessageError(f"a batch must be a list of messages, not {as_given(given, 80)}")
         if odd := [each for each in given if not isinstance(each, Message)]:
             raise _no_message(odd[0])
         first = messages[0]
@@ -253,12 +252,15 @@ class SendEncoder:
         for message in messages:
             if message.topic != first.topic:
                 raise MessageError(
-                    f"a batch has one topic, not {first.topic!r} and {message.topic!r}; send one each"
+                    f"the messages of a batch must have one topic, not {in_quotes(first.topic)} and "
+                    f"{in_quotes(message.topic)}; send a batch for each"
                 )
             if message.wait_store_ok != first.wait_store_ok:
                 raise MessageError("wait_store_ok must be the same for all messages of a batch")
             if message.delay_level or message.deliver is not None:
-                raise MessageError("a message with a delay cannot go in a batch; send it alone")
+                raise MessageError(
+                    "a batch cannot contain a message with a delay; send that message alone"
+                )
             message_id = self._ids.next_id(now_ms)
             block = _property_text(message, message_id).encode()
             item = encode_item(message.flag, bytes(message.body), block)
@@ -299,13 +301,13 @@ class SendEncoder:
     def _check_size(self, size: int, topic: str) -> None:
         if size > self._settings.body_size_max:
             raise MessageError(
-                f"a body of {size} bytes for {topic!r}; at most {self._settings.body_size_max} are "
+                f"the body for topic {in_quotes(topic)} has {size} bytes; at most {self._settings.body_size_max} are "
                 "allowed (body_size_max here, maxMessageSize at the broker)"
             )
 
 
 def _no_message(given: object) -> MessageError:
-    return MessageError(f"{given!r:.80} is no Message; send Message(topic, body)")
+    return MessageError(f"{as_given(given, 80)} is not a Message; send Message(topic, body)")
 
 
 def _property_text(

@@ -16,6 +16,7 @@ from cometmq.model.java_hash import java_hash
 from cometmq.model.message import Message
 from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 
 Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 # Chooses the queue of one message. None instead of a Pick means round robin with retries.
@@ -102,7 +103,8 @@ def pick_of(
     if queue is not None:
         if queue.topic != message.topic and queue.topic != namespace.wrap(message.topic):
             raise MessageError(
-                f"the message is for {message.topic!r}, the queue is of {queue.topic!r}"
+                f"the message has topic {in_quotes(message.topic)}, but the selected queue belongs to topic "
+                f"{in_quotes(queue.topic)}"
             )
         return lambda _queues: queue
     if selector is not None:

@@ -24,9 +24,10 @@ from cometmq.codec.properties import decode_properties
 from cometmq.codec.remoting import Command
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import ClientClosed, CodecError, MessageError, RequestTimeout
-from cometmq.model.message import Message, StoredMessage
+from cometmq.model.message import Message, StoredMessage, message_name
 from cometmq.model.names import REPLY_TOPIC_SUFFIX
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import printable
 from cometmq.net.answer import Answer
 from cometmq.net.channel import Channel
 
@@ -55,7 +56,9 @@ class OpenRequests:
             number, reply = self._replies.popitem()
             if not reply.done():
                 reply.set_exception(
-                    ClientClosed(f"the producer was closed before the reply to {number} came")
+                    ClientClosed(
+                        f"the producer was closed before the reply to request {number} arrived"
+                    )
                 )
 
     def take(self, command: Command, channel: Channel) -> bool:
@@ -65,7 +68,7 @@ class OpenRequests:
         number = properties.get(keys_of.CORRELATION_ID, "")
         reply = self._replies.get(number)
         if reply is None:
-            _log.info("nobody waits for the reply %.100r any more", number)
+            _log.info("The reply %.100s arrived after its request had ended", printable(number))
             return False
         del self._replies[number]
         now_ms = self._instance.clock.now_ms()
@@ -128,7 +131,7 @@ class OpenRequest:
                 return await self._reply
         except TimeoutError:
             raise RequestTimeout(
-                f"no reply to the request {self._number} within {timeout_ms:.0f} ms; does a "
+                f"no reply to request {self._number} within {timeout_ms:.0f} ms; does a "
                 "consumer of its topic reply to it?"
             ) from None
         finally:
@@ -147,7 +150,7 @@ def make_reply(
     cluster = asked.get(keys_of.CLUSTER)
     if not cluster or keys_of.REPLY_TO_CLIENT not in asked:
         raise MessageError(
-            f"{request!r} asks for no reply: it has no {keys_of.REPLY_TO_CLIENT} or "
+            f"{message_name(request)} asks for no reply: it has no property {keys_of.REPLY_TO_CLIENT} or "
             f"{keys_of.CLUSTER}; was it sent with request()?"
         )
     names = (keys_of.CORRELATION_ID, keys_of.REPLY_TO_CLIENT, keys_of.TTL)

@@ -28,6 +28,7 @@ from cometmq.model.errors import (
     SendFailed,
 )
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes, plural
 
 if TYPE_CHECKING:
     from cometmq.client.producer.sender import EncodedSender
@@ -109,7 +110,7 @@ class PendingSend:
         sender = self._sender
         if sender.is_closed:
             self._settle(
-                ClientClosed("the producer was closed; the message may be stored or not")
+                ClientClosed("the producer was closed; the message may or may not be stored")
             )
             return
         try:
@@ -134,7 +135,7 @@ class PendingSend:
             if self._failures:  # The first attempt began when the send did.
                 self._began = sender.clock.monotonic()
             if self._began >= self._deadline:
-                self.failed(RequestTimeout("no time was left for another attempt"))
+                self.failed(RequestTimeout("no time is left to retry; raise send_timeout_ms"))
                 return
             _, front, middle, body, _ = encoded  # Written out for speed.
             pieces = front, queue.queue_id, middle, back_text(name)
@@ -174,7 +175,7 @@ class PendingSend:
         sender = self._sender
         deadline = self._deadline if self._queue is None else self._attempt_deadline()
         left = deadline - sender.clock.monotonic()
-        missing = "no route or connection within the time of the send"
+        missing = "no route or connection within the send timeout"
         try:
             async with asyncio.timeout(max(left, 0)):
                 if self._queue is None:
@@ -187,7 +188,7 @@ class PendingSend:
                         # Without another broker, wait for a restarting one. Not an attempt: nothing was sent.
                         if self._pick or len(self._brokers()) > 1:
                             raise
-                        missing = f"{error} It did not come back within the time of the send"
+                        missing = f"{error} It did not return within the send timeout"
                         await sender.returns.wait(address, self._deadline)
         except TimeoutError:
             self.failed(RequestTimeout(missing))
@@ -291,8 +292,8 @@ class PendingSend:
             return error
         tried = "; ".join(f"{queue or 'no queue yet'}: {why}" for queue, why in self._failures)
         failed = SendFailed(
-            f"message {self.encoded.message_id} for {self.encoded.topic!r} was not acknowledged in "
-            f"{len(self._failures)} attempt(s): {tried}"
+            f"message {self.encoded.message_id} for {in_quotes(self.encoded.topic)} was not acknowledged in "
+            f"{len(self._failures)} {plural(len(self._failures), 'attempt')}: {tried}"
         )
         failed.__cause__ = error
         return failed
@@ -315,8 +316,8 @@ def read_answer(
     try:
         queue_id = int(fields["queueId"])
         queue_offset = int(fields["queueOffset"])
-    except (KeyError, ValueError) as error:
-        raise CodecError(f"the answer to a send has no queue or offset: {error!r}") from None
+    except (KeyError, ValueError):
+        raise CodecError("the answer to a send has no valid queueId or queueOffset") from None
     if queue_id != queue.queue_id:
         queue = MessageQueue(queue.topic, queue.broker_name, queue_id)
     get = fields.get

@@ -20,6 +20,7 @@ from cometmq.client.settings import ProducerSettings
 from cometmq.model.errors import SendFailed
 from cometmq.model.flags import ONEWAY
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 
 
 class EncodedSender:
@@ -156,7 +157,7 @@ class EncodedSender:
         """Choose the queue of the next attempt; `failed` lists the brokers of failed attempts."""
         if not queues:
             raise SendFailed(
-                f"no queue of {topic!r} can be written: its brokers took the permission or have no "
-                "master; see cometmq topic describe"
+                f"topic {in_quotes(topic)} has no writable queue: its brokers have withdrawn the write permission or "
+                "have no master; see cometmq topic describe"
             )
         return pick(queues) if pick else self.turn.choose(topic, queues, failed)

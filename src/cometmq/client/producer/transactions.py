@@ -53,6 +53,7 @@ from cometmq.model.flags import (
 from cometmq.model.message import Message, StoredMessage
 from cometmq.model.namespace import Namespace
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import as_given
 from cometmq.net.channel import Channel
 
 _log = logging.getLogger(__name__)
@@ -155,7 +156,9 @@ class ProducerTransactions:
             MessageError: The producer has no listener.
         """
         if self._listener is None:
-            raise MessageError("this producer has no transaction_listener; use transaction()")
+            raise MessageError(
+                "this producer has no transaction_listener; pass one, or use transaction()"
+            )
         return self._listener
 
     async def close(self) -> None:
@@ -174,7 +177,9 @@ class ProducerTransactions:
             SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged, or was rolled back.
         """
         if message.delay_level:
-            raise MessageError("a message of a transaction cannot have a delay")
+            raise MessageError(
+                "a message of a transaction cannot have a delay; leave out delay_level and deliver"
+            )
         marks = {keys_of.TRAN_MSG: "true", keys_of.PRODUCER_GROUP: self._group}
 
         def start(those: Messages) -> asyncio.Future[SendResult]:
@@ -217,7 +222,7 @@ class ProducerTransactions:
                 await self._api.end(address, it, state, remark=remark)
         except (NetError, BrokerNotFound) as error:
             _log.warning(
-                "the end (%s) of the transaction %s did not reach its broker, which will ask: %s",
+                "The end (%s) of transaction %s did not reach its broker, which will check the transaction: %s",
                 state.name, half.message_id, error,
             )  # fmt: skip
         else:
@@ -235,7 +240,10 @@ class ProducerTransactions:
         try:
             state = await _run(self.check_listener().execute, message, argument)
         except Exception:  # noqa: BLE001  A listener may raise anything.
-            _log.exception("the work of the transaction %s failed", half.message_id)
+            _log.exception(
+                "The work of transaction %s failed; its broker will check the transaction",
+                half.message_id,
+            )
             state = TransactionState.UNKNOWN
         if state is TransactionState.UNKNOWN:
             # UNKNOWN is not reported; the listener answers when the broker checks the transaction.
@@ -276,7 +284,7 @@ class ProducerTransactions:
             return True  # The listener is already checking it.
         if not self._checks.has_room(size):
             _log.warning(
-                "the check of the transaction %.200s is left, its broker will ask again: too many "
+                "The check of transaction %.200s is skipped, its broker will repeat it: too many checks "
                 "wait for the transaction_listener",
                 message.message_id,
             )
@@ -304,7 +312,11 @@ class ProducerTransactions:
             ):
                 self._api.answer_check(channel, asked, state, message.message_id, remark)
         except CometError as error:
-            _log.warning("the check of %s was not answered: %s", message.message_id, error)
+            _log.warning(
+                "The check of transaction %s could not be answered, its broker will repeat it: %s",
+                message.message_id,
+                error,
+            )
 
     async def _state_of(
         self, message: StoredMessage, channel: Channel
@@ -314,15 +326,18 @@ class ProducerTransactions:
             return self._state_known(known, channel), ""
         if self._listener is None:
             _log.warning(
-                "a broker asks about the transaction %s, which this process did not begin; give "
-                "the producer a transaction_listener that knows",
+                "A broker checks transaction %s, which this process did not begin; give "
+                "the producer a transaction_listener that knows its outcome",
                 message.message_id,
             )
-            return TransactionState.UNKNOWN, "nobody knows"
+            return TransactionState.UNKNOWN, "the producer does not know this transaction"
         try:
             return await _run(self._listener.check, message), ""
         except Exception as error:  # noqa: BLE001  A listener may raise anything.
-            _log.exception("the check of the transaction %s failed", message.message_id)
+            _log.exception(
+                "The transaction_listener failed on the check of transaction %s",
+                message.message_id,
+            )
             return TransactionState.UNKNOWN, f"{type(error).__name__}: {error}"
 
     def _state_known(self, known: _Known, channel: Channel) -> TransactionState:
@@ -360,7 +375,7 @@ class AsyncTransaction:
             MessageError: The half message was not sent yet.
         """
         if self._half is None:
-            raise MessageError("the transaction has not begun; use it in `async with`")
+            raise MessageError("the transaction has not begun; use it inside `async with`")
         return self._half
 
     def commit(self) -> asyncio.Future[None]:
@@ -406,7 +421,7 @@ class AsyncTransaction:
         try:
             await end
         except CometError as trouble:
-            _log.warning("the transaction %s: %s", self.half.message_id, trouble)
+            _log.warning("The end of transaction %s failed: %s", self.half.message_id, trouble)
 
 
 def _end_of(
@@ -440,5 +455,5 @@ async def _run(function: Callable[..., Any], *args: Any) -> TransactionState:
     else:
         state = await asyncio.to_thread(function, *args)
     if not isinstance(state, TransactionState):
-        raise TypeError(f"a transaction listener must return a TransactionState, not {state!r}")
+        raise TypeError(f"the listener must return a TransactionState, not {as_given(state)}")
     return state

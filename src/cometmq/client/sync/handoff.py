@@ -82,7 +82,7 @@ def begin(
 
     def settle(done: asyncio.Future[Any]) -> None:
         if done.cancelled():
-            result.set_exception(ClientClosed("the client's loop was closed meanwhile"))
+            result.set_exception(ClientClosed("the client's loop was closed during the call"))
         elif (error := done.exception()) is not None:
             fail(error)
         else:

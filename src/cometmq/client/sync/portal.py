@@ -64,7 +64,7 @@ class Portal:
             try:
                 self._loop.run_forever()
             except BaseException:  # noqa: BLE001  All blocking clients of the process need this thread.
-                _log.exception("an error on the loop of the blocking clients; the loop goes on")
+                _log.exception("An error on the loop of the blocking clients; it continues")
 
     def end(self, function: Callable[..., Any], *args: Any) -> None:
         """Run a function that closes a part of a client, if the loop still exists.
@@ -120,16 +120,14 @@ class Portal:
 
     def _check_usable(self) -> None:
         if self.is_lost:
-            raise ClientClosed(
-                "this client was made before fork(); make a new one in this process"
-            )
+            raise ClientClosed("this client was started before fork(); create a new one here")
         if self._is_stopped:
             raise ClientClosed(
-                "the interpreter is exiting, and the clients were cut off; close them before"
+                "the interpreter is exiting and has cut the clients off; close them before the program ends"
             )
         if threading.get_ident() == self._thread.ident:
             raise ClientClosed(
-                "a blocking client was called from the thread on which it works (an async "
+                "a blocking client was called from the thread of its own event loop (in an async "
                 "listener?); use its Async twin there"
             )
 

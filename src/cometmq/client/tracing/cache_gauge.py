@@ -15,8 +15,8 @@ from cometmq.client.connection.instance import ClientInstance
 Cached = Callable[[], Mapping[str, tuple[int, int]]]
 
 _NAMES = {
-    "rocketmq_consumer_cached_messages": "Messages that wait for a listener, or that one has.",
-    "rocketmq_consumer_cached_bytes": "Bytes of their bodies.",
+    "rocketmq_consumer_cached_messages": "Messages that wait for a listener or are being consumed by one.",
+    "rocketmq_consumer_cached_bytes": "Bytes of the bodies of cached messages.",
 }
 
 

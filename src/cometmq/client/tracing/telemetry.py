@@ -25,7 +25,7 @@ try:
     import opentelemetry.trace as trace  # noqa: PLR0402
 except ImportError as missing:
     raise SettingsError(
-        "telemetry needs OpenTelemetry; install it: pip install cometmq[otel]"
+        "telemetry needs OpenTelemetry; run pip install 'cometmq[otel]'"
     ) from missing
 
 
@@ -44,13 +44,13 @@ class Telemetry:
         self._send_times = meter.create_histogram(
             "rocketmq_send_cost_time",
             unit="milliseconds",
-            description="From a send to its acknowledgement.",
+            description="Time from a send to its acknowledgement.",
             explicit_bucket_boundaries_advisory=_MS_OF_SENDS,
         )
         self._call_times = meter.create_histogram(
             "rocketmq_process_time",
             unit="milliseconds",
-            description="How long a listener took.",
+            description="Duration of a listener call.",
             explicit_bucket_boundaries_advisory=_MS_OF_CALLS,
         )
 

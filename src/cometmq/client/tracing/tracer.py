@@ -215,5 +215,9 @@ class Tracer:
         await self._flush()
         if self.dropped:
             _log.warning(
-                "lost: %d %s of %s", self.dropped, plural(self.dropped, "trace"), self._group
+                "%d %s of group %s could not be sent and %s lost",
+                self.dropped,
+                plural(self.dropped, "trace"),
+                self._group,
+                plural(self.dropped, "is", "are"),
             )

@@ -12,6 +12,7 @@ from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_request
 from cometmq.model.errors import CodecError
 from cometmq.model.frozen import dataclass
+from cometmq.model.text import in_quotes
 
 _BITS_MAX = 1 << 16  # A pop returns 32 messages, spread over those that a filter skipped.
 
@@ -95,9 +96,9 @@ def _bits(text: str) -> list[int]:
     try:
         content = b64decode(text, validate=True)
     except (Base64Error, ValueError):
-        raise CodecError(f"{text!r:.80} is no set of bits in base64") from None
+        raise CodecError(f"{in_quotes(text, 80)} is not a bit set in base64") from None
     if len(content) * 8 > _BITS_MAX:
-        raise CodecError(f"a set of {len(content) * 8} bits; {_BITS_MAX} is the most")
+        raise CodecError(f"the bit set has {len(content) * 8} bits; the limit is {_BITS_MAX}")
     return [
         number * 8 + bit
         for number, byte in enumerate(content)

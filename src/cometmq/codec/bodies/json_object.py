@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from cometmq.codec import fastjson
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import CodecError
+from cometmq.model.text import as_given
 
 Value = TypeVar("Value")
 
@@ -178,13 +179,13 @@ def load_request(content: bytes | str, what: str) -> JsonObject:
     """
     raw = content.encode() if isinstance(content, str) else content
     if len(raw) > REQUEST_SIZE_MAX:
-        raise CodecError(f"{what}: {len(raw)} bytes; {REQUEST_SIZE_MAX} is the most")
+        raise CodecError(f"{what}: it has {len(raw)} bytes; the limit is {REQUEST_SIZE_MAX}")
     if len(raw) > REQUEST_PARTS_MAX:
         count, members = sum(map(raw.count, _PART_MARKS)), raw.count(b":")
         if count > REQUEST_PARTS_MAX or members > REQUEST_MEMBERS_MAX:
             raise CodecError(
-                f"{what}: {count} objects, lists and tags with {members} members; "
-                f"{REQUEST_PARTS_MAX} with {REQUEST_MEMBERS_MAX} are the most, send it in pieces"
+                f"{what}: it has {count} objects, lists and tags with {members} members; "
+                f"at most {REQUEST_PARTS_MAX} with {REQUEST_MEMBERS_MAX} are allowed, so send it in parts"
             )
     try:
         value = fastjson.loads(raw, lenient_size_max=LENIENT_SIZE_MAX)
@@ -215,4 +216,6 @@ def _as_integer(value: Any, bits: int) -> int | None:
 
 
 def _shown(value: Any) -> str:
-    return f"{value!r:.60}"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return as_given(value, 60)

@@ -10,6 +10,7 @@ from typing import Any
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.errors import CodecError
+from cometmq.model.text import as_given
 
 Place = tuple[str, str, int]  # Group, topic, queue.
 
@@ -64,7 +65,7 @@ def decode_order_states(text: str) -> dict[Place, OrderState]:
         queues = table.member(name)
         for queue_id in queues.names():
             if not str(queue_id).isdecimal():
-                raise CodecError(f"{queues}: {queue_id!r} is no queue")
+                raise CodecError(f"{queues}: {as_given(queue_id)} is not a queue id")
             states[group, topic, int(queue_id)] = _state(queues.member(queue_id))
     return states
 
@@ -87,7 +88,7 @@ def _state_json(state: OrderState) -> dict[str, Any]:
 def _state(part: JsonObject) -> OrderState:
     raw = part.raw().get("o")
     if not isinstance(raw, list) or not raw or not all(type(value) is int for value in raw):
-        raise CodecError(f"{part}: o is no list of offsets")
+        raise CodecError(f"{part}: o is not a list of offsets")
     return OrderState(
         offsets=(raw[0], *(raw[0] + step for step in raw[1:])),
         pop_time_ms=part.int64("popTime", 0),

@@ -165,5 +165,5 @@ def decode_ack(content: bytes) -> AckBody:
 def _numbers(body: JsonObject, key: str) -> list[int]:
     values = body.raw().get(key)
     if not isinstance(values, list) or not all(type(value) is int for value in values):
-        raise CodecError(f"{body}: {key} is no list of numbers")
+        raise CodecError(f"{body}: {key} is not a list of numbers")
     return [*values]

@@ -11,6 +11,7 @@ from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.codec.bodies.queue_table import queue_json, queue_of, queue_table_json
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import as_given
 
 
 def encode_queue_offsets(
@@ -39,7 +40,9 @@ def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
             or isinstance(offset, bool)
             or not isinstance(offset, int)
         ):
-            raise CodecError(f"queue offsets: {key!r:.60} must be a queue and have an offset")
+            raise CodecError(
+                f"queue offsets: {as_given(key, 60)} must be a queue and have an offset"
+            )
         offsets[queue_of(JsonObject(dict(key), "queue offsets"))] = offset
     return offsets
 

@@ -17,6 +17,7 @@ from cometmq.codec.fastjson import FrozenObject
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import as_given
 
 Value = TypeVar("Value")
 
@@ -84,7 +85,7 @@ def queue_table_of(
     for key, value in values.items():
         queue = _queue_of_text(key) if isinstance(key, str) else _queue_of_key(key)
         if queue is None:
-            raise CodecError(f"{part}: the key {key!r:.60} must be a queue")
+            raise CodecError(f"{part}: the key {as_given(key, 60)} must be a queue")
         table[queue] = read(JsonObject(value, str(queue), part))
     return table
 

@@ -30,6 +30,7 @@ from cometmq.model.codes import VERSION, VERSION_QUEUE_MAPPING, VERSION_REGISTER
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import BombError, CodecError
 from cometmq.model.frozen import dataclass
+from cometmq.model.text import in_quotes
 from cometmq.model.topic import TopicConfig
 
 # Space in a frame after its header, in bytes.
@@ -175,10 +176,10 @@ def _pieces(body: bytes) -> Iterator[bytes]:
             if size > PLAIN_SIZE_MAX:
                 raise BombError(f"a registration unpacks to more than {PLAIN_SIZE_MAX} bytes")
             if not piece and not body and not stream.eof:
-                raise CodecError("a compressed registration is cut short")
+                raise CodecError("a compressed registration is incomplete")
             yield piece
     except zlib.error as error:
-        raise CodecError(f"a compressed registration is broken: {error}") from None
+        raise CodecError(f"a compressed registration is damaged: {error}") from None
 
 
 class _BodyReader:
@@ -232,7 +233,7 @@ def _topic(content: bytes) -> TopicConfig:
     text = content.decode(errors="replace")
     fields = text.split(" ", len(_TOPIC_FIELDS))
     if len(fields) < len(_TOPIC_FIELDS):
-        raise CodecError(f"registration: {text!r:.80} is no topic")
+        raise CodecError(f"registration: {in_quotes(text, 80)} is not a topic")
     values: dict[str, Any] = dict(zip(_TOPIC_FIELDS, fields, strict=False))
     if len(fields) > len(_TOPIC_FIELDS):
         values["attributes"] = _attributes(fields[-1])

@@ -26,6 +26,7 @@ from cometmq.codec.sql92.nodes import (
 )
 from cometmq.codec.sql92.tokens import Token, tokens_of
 from cometmq.model.errors import ExpressionError
+from cometmq.model.text import in_quotes
 
 # Maximum nesting of brackets, NOTs and signs, and of comparisons of comparisons (a = 1 = TRUE); more than ten are
 # unusual. The compiled functions call each other to this depth.
@@ -99,7 +100,7 @@ class _Parser:
 
     def _expect(self, word: str) -> None:
         if not self._took(word):
-            self._fail(f"{word} is expected, not {_shown(self._next)}")
+            self._fail(f"expected {word}, not {_shown(self._next)}")
 
     def _fail(self, reason: str, token: Token | None = None) -> NoReturn:
         raise ExpressionError(reason, self._expression, (token or self._next).column)
@@ -154,7 +155,7 @@ class _Parser:
         is_negated = self._took("NOT")
         if not self._took("NULL"):
             self._at -= 1 + is_negated
-            self._fail("IS is followed by NULL or NOT NULL; TRUE is compared with =")
+            self._fail("IS must be followed by NULL or NOT NULL; compare with TRUE by =")
         return Not(Equal(left, _NULL)) if is_negated else Equal(left, _NULL)
 
     def _count_depth(self, operand: Operand) -> None:
@@ -186,7 +187,7 @@ class _Parser:
     def _search(self, word: str, operand: Operand, *, is_negated: bool) -> Search:
         self._searched += word == "CONTAINS"
         if self._searched > SEARCHES_MAX:
-            self._fail(f"more than {SEARCHES_MAX} times CONTAINS")
+            self._fail(f"CONTAINS is used more than {SEARCHES_MAX} times")
         return Search(word, operand, self._string(word), is_negated)
 
     def _unary(self) -> Operand:
@@ -224,7 +225,7 @@ class _Parser:
             self._take()
             return _LITERALS[token.kind]
         if token.kind not in ("integer", "float"):
-            self._fail(f"a property or a value is expected, not {_shown(token)}")
+            self._fail(f"expected a property or a value, not {_shown(token)}")
         self._take()
         return self._integer(token) if token.kind == "integer" else self._float(token)
 
@@ -253,7 +254,7 @@ class _Parser:
             not node.is_literal or node.kind not in (Kind.BOOLEAN, Kind.NULL)
         )
         if is_value or isinstance(node, Negation):
-            self._fail("this is a value and no condition; compare it with something", begins)
+            self._fail("this is a value, not a condition; compare it with another", begins)
         return node
 
     def _equal(self, left: Operand, sign: Token, right: Operand) -> Equal:
@@ -295,7 +296,7 @@ class _Parser:
 
     def _in(self, operand: Operand, begins: Token, *, is_negated: bool) -> In:
         if not isinstance(operand, Property):
-            self._fail("IN needs a property at its left", begins)
+            self._fail("IN needs a property on its left", begins)
         self._expect("(")
         texts = {self._string("IN")}
         while self._took(","):
@@ -305,12 +306,12 @@ class _Parser:
 
     def _string(self, word: str) -> str:
         if self._next.kind != "string":
-            self._fail(f"{word} takes strings in single quotes, not {_shown(self._next)}")
+            self._fail(f"{word} needs strings in single quotes, not {_shown(self._next)}")
         return self._take().text
 
 
 def _shown(token: Token) -> str:
-    return "the end" if token.kind == "end" else repr(token.text[:40])
+    return "the end" if token.kind == "end" else in_quotes(token.text, 40)
 
 
 def _negated(node: Operand) -> Constant | Negation:

@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from cometmq.model.errors import ExpressionError
+from cometmq.model.text import in_quotes
 
 WORDS_MAX = 4_096  # Limits IN, which compiles 2,000 texts in 10 ms; Java has no limit.
 
@@ -81,7 +82,7 @@ def _what_is_wrong(expression: str, position: int) -> str:
     if expression.startswith("/*", position):
         return "a comment is not closed; end it with */"
     if sign == '"':
-        return "a string stands in single quotes: 'text'"
+        return "a string must be in single quotes: 'text'"
     if sign == "!":
         return "not equal is written <>"
-    return f"{sign!r} means nothing here"
+    return f"unexpected character {in_quotes(sign)}"

@@ -15,7 +15,7 @@ async def show_audit(request: PageRequest) -> Response:
     """
     if not request.session.is_admin:
         raise FormRefused(
-            f"The audit is shown to admins, and {request.session.user} only reads; log in as an admin"
+            f"The audit is shown to admins only, but user {request.session.user} may only read; log in as an admin"
         )
     actions = table_page(request.context.audit.last(), page_of(request.fields))
     return request.page(

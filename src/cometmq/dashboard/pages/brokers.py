@@ -5,6 +5,7 @@ from starlette.responses import Response
 from cometmq.dashboard.inputs import PageMissing, needed, number_of, text_of
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.model.errors import CometError
+from cometmq.model.text import in_quotes
 
 
 async def show_brokers(request: PageRequest) -> Response:
@@ -38,8 +39,8 @@ async def show_broker(request: PageRequest) -> Response:
     known = request.watcher.broker(name, broker_id)
     if known is None:
         raise PageMissing(
-            f"No broker {name[:100]!r} with the id {broker_id} is registered, or was within the last hour. "
-            "The page of brokers lists those that are."
+            f"No broker {in_quotes(name, 100)} with the id {broker_id} is registered or was registered within the "
+            "last hour. The page Brokers lists the registered ones."
         )
     values: dict[str, str] = {}
     changed: frozenset[str] = frozenset()

@@ -18,7 +18,7 @@ from cometmq.dashboard.paging import table_page
 from cometmq.dashboard.places import place_text, read_place
 from cometmq.model.errors import BrokerRefused, CometError, TopicNotFound
 from cometmq.model.names import DLQ_PREFIX, dead_letter_topic
-from cometmq.model.text import plural
+from cometmq.model.text import in_quotes, plural
 
 _GROUPS_A_PAGE = 50
 _CHOSEN_MAX = 20
@@ -65,7 +65,7 @@ async def show_letters(request: PageRequest) -> Response:
             page_of(request.fields),
         )
     except TopicNotFound:
-        raise PageMissing(f"The group {group[:100]!r} has no dead letters.") from None
+        raise PageMissing(f"The group {in_quotes(group, 100)} has no dead letters.") from None
     replayed: set[str] | None = None
     with contextlib.suppress(BrokerRefused):  # The user may be denied the ledger alone.
         replayed = await _replayed(request, group, [row.message for row in browsed.rows])
@@ -108,10 +108,11 @@ async def replay(request: PageRequest) -> Response:
         request.audit(REPLAY, f"{letter.message_id} of {group}", why_not or "done")
     if any(said):
         sent, reasons = said.count(""), "; ".join(sorted(set(said) - {""}))
-        raise WrongInput(f"{sent} of {len(said)} were sent, the others not: {reasons}.")
+        raise WrongInput(f"{sent} of {len(said)} were sent, the others failed: {reasons}.")
     return request.go(
         "/dead/group",
-        f"{len(letters)} dead {plural(len(letters), 'letter is on its', 'letters are on their')} way again; every group of the topic gets {plural(len(letters), 'it', 'them')}.",
+        f"{len(letters)} dead {plural(len(letters), 'letter was', 'letters were')} sent again; every group of the "
+        f"topic gets {plural(len(letters), 'it', 'them')}.",
         name=group,
     )
 
@@ -123,13 +124,13 @@ async def _check(
     for letter in letters:
         if not dead_letter_origin(letter):
             raise WrongInput(
-                f"The dead letter {letter.message_id} does not say which topic it came from; nothing was sent."
+                f"The dead letter {letter.message_id} has no property with its original topic; nothing was sent."
             )
     known = await _replayed(request, group, letters)
     before = [each.message_id for each in letters if place_text(each) in known]
     if before and not again:
         raise WrongInput(
-            f"{', '.join(before)}: replayed before; nothing was sent. Tick that it shall be sent again all the same."
+            f"{', '.join(before)}: replayed before; nothing was sent. Tick the box to send such dead letters again."
         )
 
 

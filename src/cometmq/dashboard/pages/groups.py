@@ -19,6 +19,7 @@ from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.paging import table_page
 from cometmq.model.errors import CometError, GroupNotFound
 from cometmq.model.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
+from cometmq.model.text import in_quotes
 
 
 def is_system_group(name: str) -> bool:
@@ -77,7 +78,8 @@ async def known_group(request: PageRequest) -> GroupState:
         return await request.inspector.group(name)
     except GroupNotFound:
         raise PageMissing(
-            f"No broker knows a group {name[:100]!r}. A group is there once somebody made it, or a consumer of it came."
+            f"No broker has a group {in_quotes(name, 100)}. A group exists after it was created or after its first "
+            "consumer connected."
         ) from None
 
 
@@ -117,12 +119,10 @@ async def create_group(request: PageRequest) -> Response:
     """Create a group."""
     request.subject = name = needed(request.fields, "name", "group")
     if name in await request.admin.groups():
-        raise WrongInput(
-            f"The group {name[:100]!r} is there already; change it on its own page."
-        )
+        raise WrongInput(f"The group {in_quotes(name, 100)} exists; change it on its own page.")
     new = GroupConfig(name)
     await request.admin.create_group(replace(new, **_settings(request, new)))
-    return request.go("/group", f"The group {name} is there.", name=name)
+    return request.go("/group", f"The group {name} is created.", name=name)
 
 
 async def change_group(request: PageRequest) -> Response:
@@ -133,7 +133,7 @@ async def change_group(request: PageRequest) -> Response:
     except GroupNotFound:
         before = None
     if before is None:
-        raise WrongInput(f"No broker has settings of the group {name[:100]!r}; create it.")
+        raise WrongInput(f"No broker has settings of group {in_quotes(name, 100)}; create it.")
     # The form shows one broker's settings. A field that the user left alone may differ at other brokers and must stay so.
     changes = {
         field: value
@@ -174,7 +174,7 @@ async def delete_group(request: PageRequest) -> Response:
     request.subject = name = needed(request.fields, "name", "group")
     if text_of(request.fields, "sure") != name:
         raise WrongInput(
-            f"The group {name[:100]!r} was not deleted: write its name into the field to say that you are sure."
+            f"The group {in_quotes(name, 100)} was not deleted: enter its name to confirm."
         )
     await request.admin.delete_group(name)
     return request.go("/groups", f"The group {name} is deleted, with its offsets.")

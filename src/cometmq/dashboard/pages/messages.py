@@ -25,6 +25,7 @@ from cometmq.dashboard.inputs import (
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.model.errors import CometError
 from cometmq.model.names import TRACE_TOPIC, is_derived_topic, is_system_topic
+from cometmq.model.text import in_quotes
 
 BY_TIME, BY_KEY, BY_ID = "time", "key", "id"
 _KEY_ROWS_MAX = 64
@@ -45,7 +46,7 @@ async def show_messages(request: PageRequest) -> Response:
         until_ms = request.now_ms() if until_ms is None else until_ms
         from_ms = time_of(fields, "from", "From")
         if from_ms is not None and from_ms > until_ms:
-            raise WrongInput("From is later than until: no message is stored between them.")
+            raise WrongInput("The time From is later than Until; swap them.")
         browsed = await browse(
             request.cluster.puller, topic, from_ms, until_ms, page_of(fields)
         )
@@ -56,7 +57,7 @@ async def show_messages(request: PageRequest) -> Response:
         found = await _by_id(request, topic, needed(fields, "id", "message id"))
         rows = await rows_of(request.cluster.puller, [found])
     elif by not in (BY_TIME, BY_KEY, BY_ID):
-        raise WrongInput(f"Messages are not found by {by[:40]!r}; by time, key or id they are.")
+        raise WrongInput(f"Search by time, key or id, not by {in_quotes(by, 40)}.")
     is_asked = browsed is not None or any(fields.get(name) for name in ("topic", "key", "id"))
     return request.page(
         "messages.html",
@@ -101,10 +102,13 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
         except CometError as error:
             raise PageMissing(f"No message has the id {message_id}: {error}") from None
     where = (
-        f"in {topic[:100]!r}" if topic else "at any broker of this cluster; name its topic, too"
+        f"in topic {in_quotes(topic, 100)}"
+        if topic
+        else "at any broker of this cluster; name its topic, too"
     )
     raise PageMissing(
-        f"No message has the id {message_id[:100]!r} {where}. It may have been deleted with its file, or be of another topic."
+        f"No message has the id {in_quotes(message_id, 100)} {where}. It may have been deleted with its file, or "
+        "have another topic."
     )
 
 
@@ -121,7 +125,7 @@ async def show_message(request: PageRequest) -> Response:
     message = await message_at(request)
     kind = text_of(request.fields, "as") or None
     if kind is not None and kind not in KINDS:
-        raise WrongInput(f"A body is shown as {', '.join(KINDS)}, not as {kind[:40]!r}.")
+        raise WrongInput(f"Show a body as {', '.join(KINDS)}, not as {in_quotes(kind, 40)}.")
     groups, said = await asyncio.gather(
         _groups(request, message.topic), _explained(request, message)
     )
@@ -191,14 +195,16 @@ async def message_in(request: PageRequest, queue: MessageQueue, offset: int) -> 
     """
     if queue not in await request.cluster.puller.queues(queue.topic):
         raise PageMissing(
-            f"The topic {queue.topic[:100]!r} has no queue {queue.queue_id} at {queue.broker_name[:100]!r}."
+            f"The topic {in_quotes(queue.topic, 100)} has no queue {queue.queue_id} at broker "
+            f"{in_quotes(queue.broker_name, 100)}."
         )
     pull = await request.cluster.puller.fetch(queue, offset, max_count=1)
     for message in pull.messages:
         if message.queue_offset == offset:
             return message
     raise PageMissing(
-        f"There is no message at offset {offset} of {queue}: the queue holds {pull.min_offset} to {pull.max_offset - 1}."
+        f"There is no message at offset {offset} of {queue}: the queue has the offsets {pull.min_offset} to "
+        f"{pull.max_offset - 1}."
         if pull.max_offset > pull.min_offset
         else f"There is no message at offset {offset} of {queue}: the queue is empty."
     )
@@ -229,9 +235,7 @@ async def resend(request: PageRequest) -> Response:
     message = await message_at(request)
     request.subject = f"{message.message_id} of {message.topic}"
     if not _may_resend(message):
-        raise WrongInput(
-            "A message of this topic is the system's own and is not sent again by hand."
-        )
+        raise WrongInput("Messages of system topics cannot be sent again.")
     again = Message(
         message.topic,
         bytes(message.body),
@@ -243,7 +247,7 @@ async def resend(request: PageRequest) -> Response:
     sent = await request.cluster.send(again)
     return request.go(
         "/message",
-        f"Sent once more: this is the new one, {sent.message_id}.",
+        f"Sent again: this is the new message, {sent.message_id}.",
         topic=message.topic,
         broker=sent.queue.broker_name,
         queue=sent.queue.queue_id,

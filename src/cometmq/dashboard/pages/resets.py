@@ -10,7 +10,7 @@ from cometmq.dashboard.escaping import moment
 from cometmq.dashboard.inputs import WrongInput, needed, text_of, time_of
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.pages.groups import known_group
-from cometmq.model.text import plural
+from cometmq.model.text import in_quotes, plural
 
 EARLIEST, LATEST, TIME = "earliest", "latest", "time"
 
@@ -82,7 +82,8 @@ async def reset(request: PageRequest) -> Response:
     moved = await request.admin.reset_offsets(name, topic, timestamp_ms)
     return request.go(
         "/group",
-        f"{name} goes on {_words(to, timestamp_ms)} in {len(moved)} {plural(len(moved), 'queue')} of {topic}.",
+        f"The group {name} continues {_words(to, timestamp_ms)} in {len(moved)} {plural(len(moved), 'queue')} of "
+        f"topic {topic}.",
         name=name,
     )
 
@@ -95,16 +96,16 @@ def _target(request: PageRequest) -> tuple[str, int | None]:
     if to == LATEST:
         return to, None
     if to != TIME:
-        raise WrongInput(f"{to[:40]!r} is no place to go on at; choose one of the list.")
+        raise WrongInput(f"{in_quotes(to, 40)} is not a position; choose one from the list.")
     timestamp_ms = time_of(request.fields, "time", "The time")
     if timestamp_ms is None:
-        raise WrongInput("Name the time at which the group shall go on.")
+        raise WrongInput("Enter the time from which the group is to continue.")
     return to, timestamp_ms
 
 
 def _words(to: str, timestamp_ms: int | None) -> str:
     if to == EARLIEST:
-        return "at the first message that is there"
+        return "at the first message"
     return (
         "at the end"
         if timestamp_ms is None

@@ -29,7 +29,7 @@ async def _ends(request: PageRequest, topic: str) -> str:
     queues = await puller.queues(topic)
     if len(queues) > QUEUES_MAX:
         raise WrongInput(
-            f"The topic has {len(queues)} queues; {QUEUES_MAX} is the most that is followed here. Use cometmq tail."
+            f"The topic has {len(queues)} queues; this page follows at most {QUEUES_MAX}. Use cometmq tail."
         )
     ends = await asyncio.gather(*map(puller.max_offset, queues))
     return _text(dict(zip(queues, ends, strict=True)))
@@ -77,7 +77,7 @@ def _text(places: Mapping[MessageQueue, int]) -> str:
 def _read(topic: str, text: str) -> dict[MessageQueue, int]:
     parts = text.split(",")
     if len(parts) > QUEUES_MAX:
-        raise WrongInput("The place in the tail cannot be read; load the page again.")
+        raise WrongInput("The position in the live tail is not valid; load the page again.")
     return dict(read_place(topic, part) for part in parts)
 
 

@@ -26,6 +26,7 @@ from cometmq.model.names import (
     is_system_topic,
 )
 from cometmq.model.properties import split_keys
+from cometmq.model.text import in_quotes
 
 # Each row of a page costs one request to a broker.
 _ROWS = 50
@@ -169,14 +170,12 @@ async def create_topic(request: PageRequest) -> Response:
     """Create a topic."""
     request.subject = name = needed(request.fields, "name", "topic")
     if name in await request.admin.topics():
-        raise WrongInput(
-            f"The topic {name[:100]!r} is there already; change it on its own page."
-        )
+        raise WrongInput(f"The topic {in_quotes(name, 100)} exists; change it on its own page.")
     new = _settings(request, TopicConfig(name))
     await request.admin.create_topic(
         name, queues=new["write_queues"], read_queues=new["read_queues"], perm=new["perm"]
     )
-    return request.go("/topic", f"The topic {name} is there.", name=name)
+    return request.go("/topic", f"The topic {name} is created.", name=name)
 
 
 async def change_topic(request: PageRequest) -> Response:
@@ -185,8 +184,8 @@ async def change_topic(request: PageRequest) -> Response:
     configs = await request.admin.topic_configs(name)
     if request.fields.get("seen") != _fingerprint(configs):
         raise WrongInput(
-            f"The topic {name[:100]!r} was changed meanwhile, in another window or by somebody else; nothing was done. "
-            "What it is now stands here: look, and send again."
+            f"The topic {in_quotes(name, 100)} was changed in the meantime, in another window or by another user; "
+            "nothing was changed now. The page shows its current settings: check them and submit again."
         )
     # The form shows one broker's settings. A field that the user left alone may differ at other brokers and must stay so.
     before = next(iter(configs.values()))
@@ -211,7 +210,7 @@ def _settings(request: PageRequest, before: TopicConfig) -> dict[str, int]:
     )
     perm = number_of(fields, "perm", "Permission", least=0, most=15, default=before.perm)
     if perm not in (*PERMS, before.perm):
-        raise WrongInput(f"{perm} is no permission of a topic; choose one of the list.")
+        raise WrongInput(f"{perm} is not a permission of a topic; choose one from the list.")
     return {"read_queues": read, "write_queues": write, "perm": perm}
 
 
@@ -220,7 +219,7 @@ async def delete_topic(request: PageRequest) -> Response:
     request.subject = name = needed(request.fields, "name", "topic")
     if text_of(request.fields, "sure") != name:
         raise WrongInput(
-            f"The topic {name[:100]!r} was not deleted: write its name into the field to say that you are sure."
+            f"The topic {in_quotes(name, 100)} was not deleted: enter its name to confirm."
         )
     await request.admin.delete_topic(name)
     return request.go("/topics", f"The topic {name} is deleted, with its messages.")
@@ -234,9 +233,9 @@ async def send_message(request: PageRequest) -> Response:
     text = text.replace("\r\n", "\n")
     body = hex_of(text, "The body") if request.fields.get("hex") else text.encode()
     if not body:
-        raise WrongInput("The body is empty; write one.")
+        raise WrongInput("The body is empty; enter one.")
     if len(body) > _BODY_MAX:
-        raise WrongInput(f"The body has {len(body)} bytes; {_BODY_MAX} is the most here.")
+        raise WrongInput(f"The body has {len(body)} bytes; this page sends up to {_BODY_MAX}.")
     message = Message(
         name,
         body,
@@ -259,7 +258,9 @@ def _properties(fields: Mapping[str, str]) -> dict[str, str]:
         if line.strip():
             name, equals, value = line.partition("=")
             if not equals or not name.strip():
-                raise WrongInput(f"The property {line[:60]!r}: write name=value, one a line.")
+                raise WrongInput(
+                    f"{in_quotes(line, 60)} is not a property; write name=value, one per line."
+                )
             found[name.strip()] = value.strip()
     return found
 

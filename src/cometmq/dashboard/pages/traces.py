@@ -112,7 +112,7 @@ def _span(trace: Trace, end: Trace | None) -> TraceSpan | None:
 
 
 def _consumed(trace: Trace, end: Trace | None) -> TraceSpan:
-    took_ms, outcome, is_well = None, "its end is not told", None
+    took_ms, outcome, is_well = None, "its end was not traced", None
     if end is not None:
         took_ms, is_well = end.took_ms, end.is_success
         outcome = end.outcome.name.lower().replace("_", " ")

@@ -19,6 +19,7 @@ from cometmq.dashboard.inputs import (
 )
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.paging import table_page
+from cometmq.model.text import in_quotes
 
 _PASSWORD_MAX = 256
 ACTIONS = ("All", "Pub", "Sub", "Get", "List", "Create", "Update", "Delete")
@@ -74,7 +75,8 @@ def _check_may_look(request: PageRequest) -> None:
     """
     if not (request.session.is_admin or request.session.is_of_cluster):
         raise FormRefused(
-            "Who may do what in the cluster is shown to admins of the dashboard, and to users of the cluster whom its brokers tell."
+            "Users and policies are shown to admins of the dashboard and to cluster users who may list them. Log "
+            "in as one of these."
         )
 
 
@@ -97,7 +99,9 @@ async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLin
     if not users:
         if told.refusals and not told.users:
             raise next(iter(told.refusals.values()))
-        raise PageMissing(f"No broker knows a user {name[:100]!r}. The list shows all of them.")
+        raise PageMissing(
+            f"No broker has a user {in_quotes(name, 100)}. The page Users lists all users."
+        )
     return told, users
 
 
@@ -106,13 +110,13 @@ async def create_user(request: PageRequest) -> Response:
     request.subject = name = needed(request.fields, "name", "user")
     password = _password(request)
     if not password:
-        raise WrongInput("No password was written; write one, twice.")
+        raise WrongInput("The password is missing; enter it twice.")
     told = await _told(request)
     if any(each.user == name for each in told.users):
-        raise WrongInput(f"The user {name[:100]!r} is there already; his page changes him.")
+        raise WrongInput(f"The user {in_quotes(name, 100)} exists; change it on its own page.")
     is_super = _one_of(request, "kind", (_NORMAL, _SUPER)) == _SUPER
     await request.cluster.accounts.create(name, password, is_super=is_super)
-    return request.go("/user", f"The user {name} is there, at every broker.", name=name)
+    return request.go("/user", f"The user {name} is created at every broker.", name=name)
 
 
 async def change_user(request: PageRequest) -> Response:
@@ -121,8 +125,8 @@ async def change_user(request: PageRequest) -> Response:
     _, users = await _known(request)
     if request.fields.get("seen") != _fingerprint(users):
         raise WrongInput(
-            f"The user {name[:100]!r} was changed meanwhile, in another window or by somebody else; nothing was done. "
-            "What he is now stands here: look, and send again."
+            f"The user {in_quotes(name, 100)} was changed in the meantime, in another window or by another user; "
+            "nothing was changed now. The page shows the current settings: check them and submit again."
         )
     values = {
         "userType": _one_of(request, "kind", (_NORMAL, _SUPER)),
@@ -131,7 +135,7 @@ async def change_user(request: PageRequest) -> Response:
     if password := _password(request):
         values["password"] = password
     await request.cluster.accounts.update(name, values)
-    return request.go("/user", f"The user {name} is changed, at every broker.", name=name)
+    return request.go("/user", f"The user {name} is changed at every broker.", name=name)
 
 
 async def delete_user(request: PageRequest) -> Response:
@@ -139,12 +143,12 @@ async def delete_user(request: PageRequest) -> Response:
     request.subject = name = needed(request.fields, "name", "user")
     if text_of(request.fields, "sure") != name:
         raise WrongInput(
-            f"The user {name[:100]!r} was not deleted: write his name into the field to say that you are sure."
+            f"The user {in_quotes(name, 100)} was not deleted: enter the name to confirm."
         )
     # Brokers also report success for a user that never existed.
     await _known(request)
     await request.cluster.accounts.delete(name)
-    return request.go("/users", f"The user {name} is deleted, with his policies.")
+    return request.go("/users", f"The user {name} is deleted, with the policies.")
 
 
 async def put_entry(request: PageRequest) -> Response:
@@ -162,7 +166,7 @@ async def put_entry(request: PageRequest) -> Response:
     await request.cluster.accounts.put_entry(
         name, resource, actions, sources, is_allowed=decision == "Allow"
     )
-    return request.go("/user", f"What {name} may do to {resource} is changed.", name=name)
+    return request.go("/user", f"User {name} has new permissions for {resource}.", name=name)
 
 
 async def delete_entry(request: PageRequest) -> Response:
@@ -172,14 +176,16 @@ async def delete_entry(request: PageRequest) -> Response:
     request.subject = f"{name}: {resource}"
     told, _ = await _known(request)
     if not any((each.user, each.resource) == (name, resource) for each in told.entries):
-        raise PageMissing(f"No policy of {name[:100]!r} says anything of {resource[:100]!r}.")
+        raise PageMissing(
+            f"No policy of user {in_quotes(name, 100)} has an entry for {in_quotes(resource, 100)}."
+        )
     if not request.fields.get("sure"):
         raise WrongInput(
-            f"The entry {resource[:100]!r} was not taken away: tick that you are sure."
+            f"The entry {in_quotes(resource, 100)} was not removed: tick the box to confirm."
         )
     await request.cluster.accounts.delete_entry(name, resource)
     return request.go(
-        "/user", f"The entry {resource} is out of the policy of {name}.", name=name
+        "/user", f"The entry {resource} is removed from the policy of user {name}.", name=name
     )
 
 
@@ -193,10 +199,10 @@ def _password(request: PageRequest) -> str:
     first, again = request.fields.get("password", ""), request.fields.get("again", "")
     if len(first) > _PASSWORD_MAX:
         raise WrongInput(
-            f"The password has {len(first)} characters; {_PASSWORD_MAX} is the most."
+            f"The password has {len(first)} characters; at most {_PASSWORD_MAX} are allowed."
         )
     if first != again:
-        raise WrongInput("The password was not written twice alike; nothing was done.")
+        raise WrongInput("The passwords differ; nothing was changed. Enter the same one twice.")
     return first
 
 
@@ -208,7 +214,7 @@ def _one_of(request: PageRequest, field: str, known: Sequence[str]) -> str:
     """
     value = text_of(request.fields, field) or known[0]
     if value not in known:
-        raise WrongInput(f"{field}: {value[:40]!r} is none of {', '.join(known)}.")
+        raise WrongInput(f"{field}: {in_quotes(value, 40)} is not one of {', '.join(known)}.")
     return value
 
 

@@ -18,10 +18,11 @@ from cometmq.dashboard.paging import table_page
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import BrokerRefused, TopicNotFound
 from cometmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, TRANSACTION_GROUP
+from cometmq.model.text import in_quotes
 
 KINDS = {
     "level": "Delay levels",
-    "time": "At a time",
+    "time": "Delivery times",
     "half": "Half messages",
     "discarded": "Discarded half messages",
 }
@@ -42,7 +43,9 @@ async def show_waiting(request: PageRequest) -> Response:
     if kind in _DELAYED:
         return await _show_delayed(request, kind)
     if kind not in _SLICES:
-        raise WrongInput(f"Nothing waits by {kind[:40]!r}; choose one of the kinds.")
+        raise WrongInput(
+            f"{in_quotes(kind, 40)} is not a kind of waiting messages; choose one of the tabs."
+        )
     try:
         slices = await _SLICES[kind](request)
     except (TopicNotFound, BrokerRefused):

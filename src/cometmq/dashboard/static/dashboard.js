@@ -78,7 +78,7 @@
     const said = document.getElementById("unreachable");
     if (!said) return;
     said.hidden = false;
-    said.textContent = "The dashboard itself has not answered since " + awaySince.toTimeString().slice(0, 8) + "; what stands here is of then.";
+    said.textContent = "The dashboard has not answered since " + awaySince.toTimeString().slice(0, 8) + "; the page shows the state of that time.";
   }
 
   function back() {

@@ -99,7 +99,7 @@ class AdminHandlers:
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.wipe_write_perm(header.broker_name)
         _log.info(
-            "%s: no sends to %s, %d %s",
+            "%s withdrew the write permission of broker %s, for %d %s",
             peer.address,
             header.broker_name,
             count,
@@ -112,7 +112,7 @@ class AdminHandlers:
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.add_write_perm(header.broker_name)
         _log.info(
-            "%s: sends to %s again, %d %s",
+            "%s restored the write permission of broker %s, for %d %s",
             peer.address, header.broker_name, count, plural(count, "topic"),
         )  # fmt: skip
         return Answer(fields=encode_fields(AddWritePermResponse(count)))
@@ -149,7 +149,11 @@ class AdminHandlers:
         except OSError as error:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"in force until the next start, but not written: {error.strerror}",
+                f"the change is effective until the next start, but could not be written to the file: {error.strerror}",
             ) from error
-        _log.warning("%s changed settings: %s", peer.address, values)
+        _log.warning(
+            "%s changed settings: %s",
+            peer.address,
+            ", ".join(f"{name}={value}" for name, value in values.items()),
+        )
         return Answer()

@@ -90,7 +90,7 @@ class RegistrationHandlers:
         if self._waiting_bytes + len(command.body) > WAITING_BYTES_MAX:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
-                f"registrations of {self._waiting_bytes} bytes wait to be read; register again soon",
+                f"registrations of {self._waiting_bytes} bytes are waiting to be decoded; register again soon",
             )
         return self._register_later(header, command, peer)
 
@@ -235,7 +235,10 @@ class RegistrationHandlers:
 
 def _check_there(peer: Peer) -> None:
     if peer.is_closed:
-        raise RequestError(ResponseCode.SYSTEM_ERROR, f"{peer.address} has left meanwhile")
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR,
+            f"the connection of {peer.address} was closed before its registration was complete",
+        )
 
 
 def _read(header: RegisterBroker, command: Command) -> _Read:
@@ -243,7 +246,7 @@ def _read(header: RegisterBroker, command: Command) -> _Read:
     if header.body_crc32 and header.body_crc32 != body_crc(command.body):
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,
-            f"crc32 not match: the body of {len(command.body)} bytes was changed on its way",
+            f"crc32 not match: the body of {len(command.body)} bytes was damaged in transit",
         )
     registration = decode_registration(
         command.body, is_compressed=header.compressed, version=command.version

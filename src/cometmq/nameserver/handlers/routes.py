@@ -75,7 +75,7 @@ class RouteHandlers:
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"No topic route info in name server for the topic: {header.topic}; create it, or "
-                "see whether its brokers are registered at this nameserver",
+                "check whether its brokers are registered at this nameserver",
             )
         if settings.is_order_message_enabled:
             route = self._with_order(route, header.topic)

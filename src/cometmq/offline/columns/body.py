@@ -75,6 +75,6 @@ def _unpacked(window: RecordWindow, row: int, body: bytes) -> bytes:
     except CodecError as error:
         queue_id, offset = int(window.int32(QUEUE_ID_AT)[row]), int(window.queue_offset[row])
         raise CodecError(
-            f"the body at offset {offset} of queue {queue_id} does not unpack: {error}; "
-            "decompress=false reads it as it is stored"
+            f"the body of the message at offset {offset} of queue {queue_id} cannot be decompressed: {error}; "
+            "decompress=false returns it as stored"
         ) from error

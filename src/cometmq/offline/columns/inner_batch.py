@@ -42,7 +42,7 @@ def unwrapped(window: RecordWindow) -> RecordWindow:
             total += len(message)
             if total > UNWRAPPED_SIZE_MAX:
                 raise CodecError(
-                    f"inner batches of {len(window.buffer)} bytes unpack to more than "
+                    f"inner batches of {len(window.buffer)} bytes decompress to more than "
                     f"{UNWRAPPED_SIZE_MAX}, at offset {decode_record(piece).queue_offset}"
                 )
     buffer = b"".join(pieces)

@@ -10,6 +10,7 @@ from typing import Literal
 import pyarrow as pa
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 
 PropertiesFormat = Literal["map", "raw", "json"]
 
@@ -68,7 +69,7 @@ def stored_schema(
     lowered = {name.lower(): name for name in types}
     unknown = next((name for name in columns if name.lower() not in lowered), None)
     if unknown is not None:
-        raise SettingsError(f"no column {unknown!r}{nearest(unknown, types)}")
+        raise SettingsError(f"unknown column {in_quotes(unknown)}{nearest(unknown, types)}")
     names = [lowered[name.lower()] for name in columns]
     names = names or [name for name in types if name != RAW_RECORD or with_raw]
     return pa.schema([(name, types[name]) for name in names])
@@ -79,5 +80,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
     lowered = {word.lower(): word for word in known}
     close = get_close_matches(name.strip().lower(), list(lowered), n=1)
     if close:
-        return f"; did you mean {lowered[close[0]]!r}?"
-    return f"; known are {', '.join(lowered.values())}"
+        return f"; did you mean {in_quotes(lowered[close[0]])}?"
+    return f"; known names are {', '.join(lowered.values())}"

@@ -35,7 +35,7 @@ def record_starts(buffer: bytes) -> Longs:
     if position != end:
         # Walk again to report where it stopped and why; `RecordWindow` checks the magic numbers.
         _, stopped_at, why = walk_records(buffer, 0, end)
-        raise CodecError(f"no whole record at byte {stopped_at} of {end}: {why.name}")
+        raise CodecError(f"no whole record at byte {stopped_at} of {end} ({why.name.lower()})")
     return np.frombuffer(places, np.int64)
 
 
@@ -207,7 +207,7 @@ class RecordWindow:
         if not fits.all():
             row = int(np.argmin(fits))
             raise CodecError(
-                f"record {row}: its {piece} do not fit its {self.int32(0)[row]} bytes"
+                f"record {row}: its {piece} do not fit into its {self.int32(0)[row]} bytes"
             )
 
     def _gather(self, positions: Longs, kind: str) -> Longs:

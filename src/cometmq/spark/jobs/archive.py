@@ -50,13 +50,16 @@ class ArchiveOptions(JobOptions, ClusterOptions):
         every: Pause between two rounds with `follow`.
     """
 
-    store: str = option("The store's directory; a broker may have it open.", "")
-    to: str = option("The archive's folder or URI.")
-    topic: str = option("Topics of a cluster; with --store: only these. No watermark.", "")
-    raw: bool = option("Keep each record's own bytes: what `restore` needs.", False)
-    until: str = option("Only what was stored before: 2026-05-01T12:00, or ms.", "")
-    follow: bool = option("Go on with what comes; Ctrl-C ends it.", False, is_what=False)
-    every: str = option("With --follow: a round so often.", "1m", is_what=False)
+    store: str = option("The store directory; a broker may have it open.", "")
+    to: str = option("Folder or URI of the archive.")
+    topic: str = option(
+        "Topics of a cluster, separated by commas; with --store, only these topics and no mark for retention.",
+        "",
+    )
+    raw: bool = option("Also archive the bytes of each record, which `restore` needs.", False)
+    until: str = option("Only messages stored before this time: 2026-05-01T12:00, or ms.", "")
+    follow: bool = option("Continue with new messages until Ctrl-C.", False, is_what=False)
+    every: str = option("With --follow: interval between two rounds.", "1m", is_what=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +76,13 @@ class RestoreOptions(JobOptions):
         index_entries: Entries of an index file (maxIndexNum); 0 for the original number.
     """
 
-    archive: str = option("The archive's folder or URI, made with --raw.")
-    to: str = option("The store's directory: a new or an empty one.")
-    start: int = option("Begin with the log file of this physical offset; -1: the oldest.", -1)
-    end: int = option("End with the log file before this physical offset; -1: the newest.", -1)
-    queue_file_size: int = option("mappedFileSizeConsumeQueue, bytes; 0: as it was.", 0)
-    index_slots: int = option("maxHashSlotNum of the index files; 0: as it was.", 0)
-    index_entries: int = option("maxIndexNum of the index files; 0: as it was.", 0)
+    archive: str = option("Folder or URI of an archive made with --raw.")
+    to: str = option("The store directory to create; it must be new or empty.")
+    start: int = option("Start with the log file of this physical offset; -1: the oldest.", -1)
+    end: int = option("Stop before the log file of this physical offset; -1: at the end.", -1)
+    queue_file_size: int = option("mappedFileSizeConsumeQueue in bytes; 0: as archived.", 0)
+    index_slots: int = option("maxHashSlotNum of the index files; 0: as archived.", 0)
+    index_entries: int = option("maxIndexNum of the index files; 0: as archived.", 0)
 
 
 def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
@@ -144,11 +147,9 @@ def _rounds(options: ArchiveOptions) -> _Rounds:
             lambda spark, run: _archive_new(spark, run, options, folder),
         )
     if not options.topic:
-        raise SettingsError("say what is archived: --store or --topic")
+        raise SettingsError("name what to archive: --store or --topic")
     if options.raw:
-        raise SettingsError(
-            "--raw keeps the records of a log, from which a store is restored: it needs --store"
-        )
+        raise SettingsError("--raw archives the records of a log and needs --store")
     until_ms = time_ms(options.until, "--until") if options.until else None
     topics = TopicArchive(options.nameserver, options.topic, same_place(options.to), until_ms)
     return _Rounds(topics.planned, lambda spark, run: archive_round(spark, run, topics))

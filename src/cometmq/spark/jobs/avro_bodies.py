@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 )
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import plural
 from cometmq.spark.jobs.body_forms import Reader
 
 _PRECISION_MAX = 38
@@ -82,12 +83,12 @@ class AvroBodies:
             whole = expand_schema(schema)
         except Exception as error:
             raise SettingsError(
-                f"--schema is neither a file nor an Avro schema: {error}"
+                f"--schema is neither an existing file nor a valid Avro schema: {error}"
             ) from error
         columns, _ = _column(whole, "the schema")
         if not isinstance(columns, StructType):
             raise SettingsError(
-                "the Avro schema is no record: a table's columns are a record's fields"
+                "the Avro schema is not a record; only the fields of a record can become columns of a table"
             )
         return cls(json.dumps(schema), columns)
 
@@ -99,7 +100,7 @@ class AvroBodies:
             stream = BytesIO(body)
             found = schemaless_reader(stream, schema, None)
             if left := len(body) - stream.tell():
-                raise ValueError(f"{left} bytes behind the record")
+                raise ValueError(f"{left} {plural(left, 'byte')} after the record")
             assert isinstance(found, dict)
             return found
 
@@ -141,7 +142,8 @@ def _record(schema: Any, where: str) -> DataType:
 def _array(schema: Any, where: str) -> DataType:
     if _is_empty(schema["items"]):
         raise SettingsError(
-            f"{where}: its items take no bytes, so a body of ten bytes can say that it holds any number of them"
+            f"{where}: the items of this array take no bytes, so a short body could claim any number of them; use "
+            "another item type"
         )
     return ArrayType(*_column(schema["items"], where))
 
@@ -176,7 +178,7 @@ def _single(schema: dict[str, Any], kind: str, where: str) -> DataType:
     if logical is not None:
         return _LOGICAL[logical]
     if kind not in _PLAIN:
-        raise SettingsError(f"{where}: {kind} is recursive or has no column")
+        raise SettingsError(f"{where}: {kind} is recursive or has no matching column type")
     return _PLAIN[kind]
 
 
@@ -189,6 +191,7 @@ def _union(schema: list[Any], where: str) -> tuple[DataType, bool]:
     wider = _WIDER.get(frozenset(names))
     if wider is None:
         raise SettingsError(
-            f"{where}: a column has one type, the union has {', '.join(names) or 'null only'}"
+            f"{where}: a column can have only one type besides null, but this union has "
+            f"{', '.join(names) or 'null only'}"
         )
     return wider, may_be_null

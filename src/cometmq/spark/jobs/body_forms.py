@@ -84,6 +84,6 @@ def _reason(form: BodyForm, error: Exception) -> str:
         text = str(error)
     else:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        text = f"no {form.name} of the schema ({said})"
+        text = f"not {form.name} of this schema ({said})"
     # A body may contain half of a surrogate pair, which a text column cannot store.
     return text[:_REASON_MAX].encode(errors="backslashreplace").decode()

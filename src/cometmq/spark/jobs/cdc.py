@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StructType
 
 from cometmq.model.errors import SettingsError
-from cometmq.model.text import plural
+from cometmq.model.text import as_given, in_quotes, plural
 from cometmq.offline.columns.schema import nearest
 from cometmq.spark.jobs.body_forms import value_and_reason
 from cometmq.spark.jobs.changes import CHANGES, IS_GONE, ROW, TIME, ChangeBodies
@@ -34,8 +34,8 @@ _TIME = "_ts"
 _PLACE = "_offset"
 _READ = "_read"
 _OURS = {
-    _TIME: "the time of a row's last change",
-    _PLACE: "the place of a row's last change",
+    _TIME: "reserved for the time of a row's last change",
+    _PLACE: "reserved for the position of a row's last change",
     **TAKEN,
 }
 
@@ -50,10 +50,10 @@ class CdcOptions(FromOptions, TargetOptions):
         ts: Field with the time of a change, or the path to it with dots; empty for the store time.
     """
 
-    schema: str = option("Columns of a row, 'id BIGINT, name STRING', or a file.")
-    key: str = option("The columns that tell rows apart, with commas between.")
+    schema: str = option("Columns of a row, such as 'id BIGINT, name STRING', or a file.")
+    key: str = option("The primary key columns, separated by commas.")
     ts: str = option(
-        "The field of a change that holds its time, a number; 'source.ts_ms' within another; '' is the store time.",
+        "The field with the time of a change, a number; 'source.ts_ms' for a nested field; '' for the store time.",
         "ts_ms",
     )
 
@@ -86,7 +86,9 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
     keys = list(dict.fromkeys(name.strip() for name in options.key.split(",")))
     for name in keys:
         if name not in row.fieldNames():
-            raise SettingsError(f"--key: there is no column {name!r}{nearest(name, row.names)}")
+            raise SettingsError(
+                f"--key: the schema has no column {in_quotes(name)}{nearest(name, row.names)}"
+            )
     changes = ChangeDecoder(options, row, keys)
     if options.dry_run:
         return plan(options, read_before("cdc", options, options.to))
@@ -110,7 +112,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
         table.finish(spark)
     bad = this.manifest.counts.get("bad", 0)
     findings = (
-        [f"{bad} {plural(bad, 'change')} did not fit: {this.folder_of(BAD_FOLDER)}"]
+        [f"{bad} {plural(bad, 'change')} could not be read; see {this.folder_of(BAD_FOLDER)}"]
         if bad
         else []
     )
@@ -129,7 +131,8 @@ def _check_made_alike(options: CdcOptions) -> None:
             before, now = other.options.get(name, ""), getattr(options, name)
             if has_rows and _words(before) != _words(now):
                 raise SettingsError(
-                    f"{options.to} was made with --{name} {before!r}, not {now!r}: take another folder"
+                    f"{options.to} was created with --{name} {as_given(before)}, not {as_given(now)}: use another "
+                    "folder"
                 )
 
 

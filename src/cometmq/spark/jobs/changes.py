@@ -79,7 +79,7 @@ def _without_envelope(body: dict[str, Any]) -> dict[str, Any]:
     if payload is None:
         return body
     if not isinstance(payload, dict):
-        raise BodyMismatch("its payload is no JSON object")
+        raise BodyMismatch("its payload is not a JSON object")
     return payload
 
 
@@ -92,7 +92,7 @@ def _time_of(change: dict[str, Any], path: str, as_time: Any) -> int | None:
         for name in path.split("."):
             found = found.get(name) if isinstance(found, dict) else None
     if found is None:
-        raise BodyMismatch(f"the change has no field {path}, its time (--ts)")
+        raise BodyMismatch(f"the change has no field {path} with its time (--ts)")
     try:
         time: int = as_time(found)
     except WrongValue as error:
@@ -125,9 +125,9 @@ def _is_deletion(op: Any, after: Any) -> bool:
     if kind in _DELETES:
         return True
     if kind not in _SETS:
-        raise BodyMismatch(f"op {json_text(op)[:60]} is no change of one row")
+        raise BodyMismatch(f"op {json_text(op)[:60]} is not a change of one row")
     if after is None:
-        raise BodyMismatch(f"op {json_text(op)[:60]} without the row behind it (after)")
+        raise BodyMismatch(f"op {json_text(op)[:60]} has no row after the change (after)")
     return False
 
 
@@ -141,4 +141,4 @@ def _part(convert: Any, value: Any, name: str) -> dict[str, Any]:
 
 def _check_key(row: dict[str, Any], keys: tuple[str, ...]) -> None:
     if any(row.get(name) is None for name in keys):
-        raise BodyMismatch("a change without its key")
+        raise BodyMismatch("the change has no value for a key column")

@@ -21,7 +21,7 @@ def query_id(place: str) -> str:
             found: str = json.loads(stream.read())["id"]
     except FileNotFoundError:
         raise SettingsError(
-            f"{place} is no checkpoint of a query that has begun; name the query's own checkpointLocation"
+            f"{place} is not the checkpoint of a query that has started; name the query's own checkpointLocation"
         ) from None
     return found
 

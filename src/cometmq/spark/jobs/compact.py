@@ -29,8 +29,8 @@ class CompactOptions(FromOptions, FlowOptions):
         keep_last: Number of messages to keep per key.
     """
 
-    to: str = option("The table's folder or URI.")
-    keep_last: int = option("How many messages of a key stay.", 1)
+    to: str = option("Folder or URI of the table.")
+    keep_last: int = option("Number of messages to keep for each key.", 1)
 
 
 def run(spark: SparkSession, options: CompactOptions) -> Report:
@@ -44,7 +44,7 @@ def run(spark: SparkSession, options: CompactOptions) -> Report:
     """
     check_has_driver(spark, options, "compact")
     if options.keep_last < 1:
-        raise SettingsError(f"--keep-last {options.keep_last}: at least 1")
+        raise SettingsError(f"--keep-last {options.keep_last}: it must be at least 1")
     if options.dry_run:
         return plan(options, read_before("compact", options, options.to))
     with running("compact", options, place=options.to, is_alone=True) as this:

@@ -24,7 +24,7 @@ def check_has_driver(spark: SparkSession, options: JobOptions, job: str) -> None
     """
     if is_connect(spark) and not options.dry_run:
         raise SettingsError(
-            f"{job} does not run over Spark Connect, whose server would write its micro-batches out of the "
-            f"job's sight; run it beside a driver: `cometmq pipeline {job}` with --master local[*] or "
+            f"{job} cannot run over Spark Connect, because the job could not observe the micro-batches that the "
+            f"server writes; run it with a driver of its own: `cometmq pipeline {job}` with --master local[*] or "
             "spark://host:7077, or in Python with cometmq.spark.session()"
         )

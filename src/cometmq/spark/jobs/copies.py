@@ -54,7 +54,7 @@ class TopicCopy:
         if self.broker and not queues:
             there = ", ".join(sorted({queue.broker_name for queue in covered})) or "no broker"
             raise SettingsError(
-                f"--broker {self.broker}: no queue of {self.name} is there, but at {there}"
+                f"--broker {self.broker}: this broker has no queue of {self.name}; {there} has"
             )
         return planning.between(
             planning.resolve(settings.starting, queues, cluster),

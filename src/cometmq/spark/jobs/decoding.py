@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, NullType, StructType, VariantType
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.spark.jobs.body_forms import BodyForm, value_and_reason
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.options import JobOptions
@@ -32,13 +33,14 @@ class BodyOptions(JobOptions):
         separator: Separator of CSV values.
     """
 
-    format: BodyFormat = option("What bodies hold.", "json")
+    format: BodyFormat = option("Format of the bodies.", "json")
     schema: str = option(
-        "Columns, 'id BIGINT, name STRING', or a file: such a text, Avro schema, descriptor.",
+        "Columns, such as 'id BIGINT, name STRING', or a file with columns, an Avro schema or a Protobuf "
+        "descriptor set.",
         is_what=False,
     )
-    message: str = option("The Protobuf message's name.", "")
-    separator: str = option("What stands between the values of CSV.", ",")
+    message: str = option("Name of the Protobuf message.", "")
+    separator: str = option("Separator of the values of CSV.", ",")
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def schema_of(given: str) -> StructType:
     # A type alone, such as "int", has no columns.
     if not isinstance(columns, StructType):
         raise SettingsError(
-            f"--schema {given!r} is neither a file nor columns like 'id BIGINT, name STRING'"
+            f"--schema {in_quotes(given)} is neither an existing file nor columns such as 'id BIGINT, name STRING'"
         )
     return columns
 
@@ -119,7 +121,7 @@ def _content(given: str) -> str:
         return path.read_text()
     except UnicodeDecodeError:
         raise SettingsError(
-            f"--schema {given} holds no text; a Protobuf descriptor goes with --format protobuf"
+            f"--schema {given} is not a text file; if it is a Protobuf descriptor set, add --format protobuf"
         ) from None
 
 

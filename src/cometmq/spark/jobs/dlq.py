@@ -12,6 +12,7 @@ from cometmq.client import Admin, LetterId, ReplayCandidate, ReplayClaims
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import GroupNotFound
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, dead_letter_topic, is_system_topic
+from cometmq.model.text import in_quotes
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -41,11 +42,16 @@ class ReplayDeadOptions(ClusterOptions, FlowOptions):
 
     group: str = option("The consumer group.", is_argument=True)
     where: str = option(
-        "Only what this SQL says, over the message's columns and originTopic.", ""
+        "Only messages that match this SQL condition on their columns and originTopic.", ""
     )
-    since: str = option("Only what died at or after: 2026-05-01T12:00, or ms.", "")
-    until: str = option("Only what died before: 2026-05-01T12:00, or ms.", "")
-    to_topic: str = option("Where to; else each to the topic where it came from.", "")
+    since: str = option(
+        "Only messages that became dead letters at or after this time: 2026-05-01T12:00, or ms.",
+        "",
+    )
+    until: str = option(
+        "Only messages that became dead letters before this time: 2026-05-01T12:00, or ms.", ""
+    )
+    to_topic: str = option("Send them to this topic. Default: the original topic of each.", "")
     state: str = option("Folder for manifest and checkpoint.", STATE_DEFAULT, is_what=False)
 
 
@@ -139,7 +145,8 @@ def _messages(options: ReplayDeadOptions) -> FromOptions:
     with Admin(options.nameserver) as admin:
         if topic not in admin.topics():
             raise GroupNotFound(
-                f"the group {options.group!r} has no dead letters in this cluster; `cometmq dlq list` says which groups have"
+                f"group {in_quotes(options.group)} has no dead letters in this cluster; `cometmq dlq list` shows "
+                "the groups that have"
             )
     return FromOptions(
         nameserver=options.nameserver, topic=topic, since=options.since, until=options.until

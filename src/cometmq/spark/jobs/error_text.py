@@ -37,7 +37,7 @@ def message_of(error: BaseException) -> str:
             "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION for s3://, VERSION being that of Spark's hadoop-client-api"
         )
     if _condition_of(error) == _NO_JAVA:
-        return f"{text} Look with --log FILE why, and at JAVA_HOME"
+        return f"{text} Find the reason with --log FILE, and check JAVA_HOME"
     said = _JAVA_CALL.sub("", _JAVA_TRACE.split(text)[0])
     lines = _STATE.sub("", said).strip().splitlines()
     return " ".join(line.strip() for line in lines[:4] if line.strip())

@@ -49,7 +49,7 @@ class Report:
             OverflowError,
         ) as error:  # Python's times have the years 1 to 9999.
             raise SettingsError(
-                f"the answer has a time that Python cannot hold ({error}): make it text, as with CAST(… AS STRING)"
+                f"the result has a time outside Python's range ({error}): convert it to text with CAST(… AS STRING)"
             ) from error
         return cls(counts={"rows": len(rows), **counts}, columns=frame.columns, rows=rows)
 

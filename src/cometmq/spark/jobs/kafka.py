@@ -38,9 +38,9 @@ class ImportOptions(ClusterOptions, FlowOptions):
         state: Folder for manifest and checkpoint.
     """
 
-    kafka: str = option("Kafka's bootstrap servers, host:port.")
-    from_topic: str = option("Topics of Kafka, with commas between.")
-    to_topic: str = option("The topic that gets the messages.")
+    kafka: str = option("Bootstrap servers of Kafka, host:port.")
+    from_topic: str = option("Topics in Kafka, separated by commas.")
+    to_topic: str = option("The topic to send the messages to.")
     state: str = option("Folder for manifest and checkpoint.", STATE_DEFAULT, is_what=False)
 
 
@@ -54,8 +54,8 @@ class ExportOptions(FromOptions, FlowOptions):
         state: Folder for manifest and checkpoint.
     """
 
-    kafka: str = option("Kafka's bootstrap servers, host:port.")
-    to_topic: str = option("The topic of Kafka.")
+    kafka: str = option("Bootstrap servers of Kafka, host:port.")
+    to_topic: str = option("The topic in Kafka to send the messages to.")
     state: str = option("Folder for manifest and checkpoint.", STATE_DEFAULT, is_what=False)
 
 
@@ -72,7 +72,9 @@ def import_kafka(spark: SparkSession, options: ImportOptions) -> Report:
     if options.dry_run:
         # The offsets are not known without asking Kafka.
         return Report(
-            notes=[f"{options.from_topic} at {options.kafka} goes to {options.to_topic}"]
+            notes=[
+                f"would send {options.from_topic} of Kafka at {options.kafka} to {options.to_topic}"
+            ]
         )
     with running("import-kafka", options, place=options.state) as this:
         records = spark.readStream.format("kafka").options(
@@ -225,7 +227,7 @@ def check_kafka(spark: SparkSession) -> None:
         spark.readStream.format("kafka").options(**given).load()
     except AnalysisException as error:
         raise SettingsError(
-            "Kafka needs Spark's connector: add --conf spark.jars.packages="
+            "this job needs Spark's Kafka connector: add --conf spark.jars.packages="
             f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
         ) from error
 

@@ -125,8 +125,8 @@ class JobFolder:
             return Manifest(**json.loads(text))
         except (ValueError, TypeError) as error:
             raise SettingsError(
-                f"{self.place}/{FOLDER}/{run_id}.json is no manifest of this version of CometMQ ({error}); finish the "
-                f"run with the version that wrote it, or remove {self.place}/{FOLDER} to begin anew"
+                f"{self.place}/{FOLDER}/{run_id}.json is not a manifest of this version of CometMQ ({error}); finish "
+                f"the run with the version that wrote it, or remove {self.place}/{FOLDER} to start over"
             ) from error
 
     def all(self, job: str) -> list[Manifest]:
@@ -187,13 +187,14 @@ class JobFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise RunGoesOn(
-                    f"another run writes to {self.place} ({path.name} is locked): wait until it has ended, or end it"
+                    f"another run writes to {self.place} ({path.name} is locked): wait until it has finished, or "
+                    "stop it"
                 ) from None
             yield
 
     def _not_writable(self, error: OSError) -> SettingsError:
         return SettingsError(
-            f"{self.place} cannot be written to: {error}; name a folder that this user may write to"
+            f"{self.place} cannot be written to: {error}; name a folder in which this user may write"
         )
 
     def _path(self, run_id: str) -> str:

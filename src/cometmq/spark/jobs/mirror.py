@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from cometmq.client import Admin
 from cometmq.model.errors import SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
@@ -46,9 +47,9 @@ class MirrorOptions(FlowOptions, JobOptions):
         state: Folder for manifest, checkpoint and the map of offsets.
     """
 
-    source: str = option("Nameservers of the cluster that is read.")
-    target: str = option("Nameservers of the cluster that is written.")
-    topics: str = option("Topics, with commas between.")
+    source: str = option("Nameservers of the cluster to read from.")
+    target: str = option("Nameservers of the cluster to write to.")
+    topics: str = option("Topics, separated by commas.")
     state: str = option(
         "Folder for checkpoint and map of offsets.", STATE_DEFAULT, is_what=False
     )
@@ -65,7 +66,7 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
     check_has_driver(spark, options, "mirror")
     if options.source == options.target:
         raise SettingsError(
-            "--source and --target are one cluster: it would mirror its own mirror"
+            "--source and --target are the same cluster: the job would read what it writes; name two clusters"
         )
     messages = FromOptions(nameserver=options.source, topic=options.topics)
     if options.dry_run:
@@ -100,8 +101,8 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
             queues = here.route(topic).read_queues(topic)
             if not queues:
                 raise SettingsError(
-                    f"--source {source}: {topic!r} has no queue there that can be read; give it read queues and "
-                    f"the right to read (`cometmq topic create {topic}`), or leave it out"
+                    f"--source {source}: topic {in_quotes(topic)} has no readable queue there; give it read queues and "
+                    f"the read permission (`cometmq topic create {topic}`), or leave it out"
                 )
             try:
                 route = there.route(topic)
@@ -113,8 +114,8 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
             goals = sorted({*route.write_queues(topic)} & {*route.read_queues(topic)})
             if not goals:
                 raise SettingsError(
-                    f"--target {target}: {topic!r} has no queue there that can be written and read; give it queues "
-                    f"and both rights (`cometmq topic create {topic}`), or leave it out"
+                    f"--target {target}: topic {in_quotes(topic)} has no queue there that is writable and readable; "
+                    f"give it queues and both permissions (`cometmq topic create {topic}`), or leave it out"
                 )
             for place, queue in enumerate(queues):
                 key = queue.topic, queue.broker_name, queue.queue_id

@@ -22,9 +22,9 @@ class JobOptions:
         progress: How the progress of a run is shown.
     """
 
-    dry_run: bool = option("Say what would be done, and do nothing.", False, is_what=False)
+    dry_run: bool = option("Show what would be done, but do nothing.", False, is_what=False)
     progress: ProgressStyle = option(
-        "Progress on stderr: a line on a terminal, JSON lines, or nothing.",
+        "Progress on stderr: a line on a terminal, JSON lines, or none.",
         "auto",
         is_what=False,
     )

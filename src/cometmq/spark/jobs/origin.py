@@ -48,9 +48,7 @@ class ClusterOptions:
             as for every client, or else 127.0.0.1:9876.
     """
 
-    nameserver: str = option(
-        "Nameservers, several with ';' between. Without it 127.0.0.1:9876.", ""
-    )
+    nameserver: str = option("Nameservers, separated by ';'. Default: 127.0.0.1:9876.", "")
 
     def __post_init__(self) -> None:
         """Set the default nameserver if none is given."""
@@ -73,13 +71,15 @@ class FromOptions(ClusterOptions):
         where: Only messages for which this SQL condition over the columns holds.
     """
 
-    topic: str = option("Topics, with commas between.", "")
-    store: str = option("A store's directory instead of a cluster.", "")
-    archive: str = option("An archive's folder instead of a cluster.", "")
-    tag: str = option("Only these tags, 'a || b': the broker leaves out the others.", "*")
-    since: str = option("Only what was stored at or after: 2026-05-01T12:00, or ms.", "")
-    until: str = option("Only what was stored before: 2026-05-01T12:00, or ms.", "")
-    where: str = option("Only what this SQL says, over the message's columns.", "")
+    topic: str = option("Topics, separated by commas.", "")
+    store: str = option("A store directory instead of a cluster.", "")
+    archive: str = option("The folder of an archive instead of a cluster.", "")
+    tag: str = option("Only messages with these tags, 'a || b'; the broker filters.", "*")
+    since: str = option(
+        "Only messages stored at or after this time: 2026-05-01T12:00, or ms.", ""
+    )
+    until: str = option("Only messages stored before this time: 2026-05-01T12:00, or ms.", "")
+    where: str = option("Only messages that match this SQL condition on their columns.", "")
 
 
 def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
@@ -186,7 +186,7 @@ def _archive(place: str) -> str:
     there = folder.entries(folder.root)
     if not any(each.base_name.startswith("topic=") for each in there):
         raise SettingsError(
-            f"--archive {place}: no archive of messages is there; name the place that "
+            f"--archive {place}: this folder has no archive of messages; name the folder that "
             "`pipeline archive --to` wrote to"
         )
     return hadoop_place(place)
@@ -201,7 +201,7 @@ def _archived(spark: SparkSession, place: str) -> StructType:
             .schema
         )
     except AnalysisException as error:  # Spark cannot derive columns without files.
-        raise SettingsError(f"--archive {place}: there is no file in its folders") from error
+        raise SettingsError(f"--archive {place}: the archive has no files") from error
     return StructType(
         [
             StructField(each.name, StringType() if each.name == "topic" else each.dataType)
@@ -229,7 +229,7 @@ def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
     narrowing = _NARROWING[_kind(options)]
     if left := [f"--{name}" for name in narrowing if getattr(options, name) not in ("", "*")]:
         report.notes.append(
-            f"at most: the plan does not look at {', '.join(left)}, the run does"
+            f"these are upper limits: the plan ignores {', '.join(left)}, which the run applies"
         )
     return report
 
@@ -237,7 +237,7 @@ def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
 def _kind(options: FromOptions) -> str:
     given = [name for name in ("store", "archive") if getattr(options, name)]
     if len(given) > 1 or not (given or options.topic):
-        raise SettingsError("say where the messages are: one of --topic, --store, --archive")
+        raise SettingsError("name the origin of the messages: --topic, --store or --archive")
     return given[0] if given else "topic"
 
 
@@ -286,7 +286,8 @@ def _files(place: str, topics: Sequence[str]) -> Report:
             count = pq.read_metadata(each.path, filesystem=files).num_rows
         except pa.ArrowInvalid as error:
             raise StoreDamaged(
-                f"{place}/{name} is no Parquet file ({error}): archive again to another place, or take it away"
+                f"{place}/{name} is not a Parquet file ({error}): archive again into another folder, or remove "
+                "this file"
             ) from error
         rows.append((name, each.size, count))
     counts = {

@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 )
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.spark.jobs.body_forms import Reader
 
 _TIMESTAMP = "google.protobuf.Timestamp"
@@ -77,13 +78,13 @@ class ProtobufBodies:
             SettingsError: The file is no descriptor set, lacks the message, or the message cannot be expressed as columns.
         """
         if not message:
-            raise SettingsError("--format protobuf needs --message, the message's name")
+            raise SettingsError("--format protobuf needs --message, the name of the message")
         try:
             content = Path(file).read_bytes()
             found = _found(content, message)
         except (OSError, DecodeError) as error:
             raise SettingsError(
-                f"--schema {file!r} is no descriptor set ({error}): make one with "
+                f"--schema {in_quotes(file)} is not a descriptor set ({error}): create one with "
                 "protoc --include_imports --descriptor_set_out=FILE"
             ) from error
         return cls(content, message, _columns(found, ()))
@@ -106,11 +107,11 @@ def _found(content: bytes, message: str) -> Descriptor:
         return pool.FindMessageTypeByName(message)
     except KeyError:
         raise SettingsError(
-            f"--message {message!r} is not in the descriptor set, which has {', '.join(names) or 'none'}"
+            f"--message {in_quotes(message)} is not in the descriptor set, which has {', '.join(names) or 'no message'}"
         ) from None
     except TypeError as error:
         raise SettingsError(
-            f"the descriptor set is not whole ({error}): make it with protoc --include_imports"
+            f"the descriptor set is incomplete ({error}): create it with protoc --include_imports"
         ) from error
 
 
@@ -120,7 +121,7 @@ def _found(content: bytes, message: str) -> Descriptor:
 def _columns(message: Descriptor, inside: tuple[str, ...]) -> StructType:
     if message.full_name in inside:
         raise SettingsError(
-            f"{message.full_name} holds itself: a recursive message has no columns"
+            f"message {message.full_name} contains itself: a recursive message cannot become columns"
         )
     inside = (*inside, message.full_name)
     return StructType(

@@ -30,10 +30,13 @@ class RebuildOptions(JobOptions):
         out: Other directory for the new files; the store is not changed.
     """
 
-    store: str = option("The store's directory, on this machine.")
-    topic: str = option("Only queues of these topics, with commas between; no index then.", "")
-    check: bool = option("Compare queues with those that are there; change nothing.", False)
-    out: str = option("Another directory for the new files; the store stays as it is.", "")
+    store: str = option("The store directory, on this machine.")
+    topic: str = option(
+        "Only the queues of these topics, separated by commas; the index is not rebuilt then.",
+        "",
+    )
+    check: bool = option("Compare with the existing queue files; change nothing.", False)
+    out: str = option("Write the files to this directory and leave the store unchanged.", "")
 
 
 def run(spark: SparkSession, options: RebuildOptions) -> Report:

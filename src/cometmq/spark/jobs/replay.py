@@ -34,10 +34,10 @@ class ReplayOptions(FromOptions, FlowOptions):
         state: Folder for manifest and checkpoint.
     """
 
-    to_topic: str = option("The topic that gets the messages.")
-    to_nameserver: str = option("Nameservers of another cluster; else the same.", "")
-    map_time: bool = option("Deliver them as far apart as they were stored.", False)
-    map_start: str = option("With --map-time: when the first is due; else now.", "")
+    to_topic: str = option("The topic to send the messages to.")
+    to_nameserver: str = option("Nameservers of another cluster. Default: the same.", "")
+    map_time: bool = option("Deliver them at the intervals at which they were stored.", False)
+    map_start: str = option("With --map-time: delivery time of the first. Default: now.", "")
     map_speed: float = option("With --map-time: 2 is twice as fast.", 1.0)
     state: str = option("Folder for manifest and checkpoint.", STATE_DEFAULT, is_what=False)
 
@@ -80,9 +80,9 @@ def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = No
 def _check(options: ReplayOptions) -> None:
     is_same = options.to_nameserver in ("", options.nameserver)
     if options.follow and is_same and options.to_topic in words(options.topic):
-        raise SettingsError("--follow would read what it sends: choose another --to-topic")
+        raise SettingsError("--follow would read what it sends: use another --to-topic")
     if not options.map_time and (options.map_start or options.map_speed != 1):
-        raise SettingsError("--map-start and --map-speed say how --map-time maps: give it, too")
+        raise SettingsError("--map-start and --map-speed need --map-time")
     check_speed(options.map_speed)
 
 

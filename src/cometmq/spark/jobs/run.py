@@ -113,7 +113,7 @@ class Run:
             counts=manifest.counts,
             columns=manifest.result.get("columns", ()),
             rows=[tuple(row) for row in manifest.result.get("rows", ())],
-            notes=[f"{manifest.id} is done already; nothing was changed"],
+            notes=[f"run {manifest.id} is already complete; nothing was changed"],
         )
 
 

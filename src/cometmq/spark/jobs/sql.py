@@ -26,7 +26,7 @@ class SqlOptions(FromOptions, JobOptions):
     """
 
     query: str = option("SELECT … FROM messages, or FROM a topic's name.", is_argument=True)
-    top: int = option("The most rows of the answer.", 1000)
+    top: int = option("Maximum number of rows of the result.", 1000)
 
 
 def run(spark: SparkSession, options: SqlOptions) -> Report:

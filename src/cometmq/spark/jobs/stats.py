@@ -8,6 +8,7 @@ from pyspark.sql import functions as f
 
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.offline.columns.schema import nearest
 from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.connect_session import check_has_driver
@@ -54,10 +55,11 @@ class StatsOptions(FromOptions, WindowOptions):
     """
 
     by: str = option(
-        "Some of topic, broker, queue, tag, key, producer, group, minute, hour, day.", "topic"
+        "What to group by: any of topic, broker, queue, tag, key, producer, group, minute, hour, day.",
+        "topic",
     )
-    top: int = option("Only so many groups, those with the most messages; 0: all.", 0)
-    to: str = option("Write the table as Parquet to this folder, too.", "")
+    top: int = option("Only so many rows, those with the most messages; 0: all.", 0)
+    to: str = option("Also write the table as Parquet to this folder.", "")
 
 
 def run(spark: SparkSession, options: StatsOptions) -> Report:
@@ -67,7 +69,7 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
         SettingsError: A group is unknown, or no source of messages was given.
     """
     if options.top < 0:
-        raise SettingsError(f"--top {options.top}: at least 0, which is all groups")
+        raise SettingsError(f"--top {options.top}: it must be at least 0, which means all rows")
     groups = groups_of(options)
     check_follow(options, options.to)
     if options.follow:
@@ -172,7 +174,7 @@ def groups_of(options: StatsOptions) -> dict[str, Column]:
     for name in names:
         if name not in _COLUMN_OF:
             raise SettingsError(
-                f"--by: there is no group {name!r}{nearest(name, list(_COLUMN_OF))}"
+                f"--by: cannot group by {in_quotes(name)}{nearest(name, list(_COLUMN_OF))}"
             )
     stored, groups = f.col("storeTimestamp"), dict[str, Column]()
     if options.window_ms:

@@ -38,10 +38,12 @@ class FlowOptions(JobOptions):
         rate: Maximum number of messages per second; 0 for no limit.
     """
 
-    follow: bool = option("Go on with what comes; Ctrl-C ends it.", False, is_what=False)
-    trigger: str = option("With --follow: a micro-batch so often.", "10 seconds", is_what=False)
-    batch_rows: int = option("The most messages of a micro-batch.", 500_000, is_what=False)
-    rate: int = option("The most messages a second; 0: no limit.", 0, is_what=False)
+    follow: bool = option("Continue with new messages until Ctrl-C.", False, is_what=False)
+    trigger: str = option(
+        "With --follow: interval between micro-batches.", "10 seconds", is_what=False
+    )
+    batch_rows: int = option("Maximum messages in a micro-batch.", 500_000, is_what=False)
+    rate: int = option("Maximum number of messages per second; 0: no limit.", 0, is_what=False)
 
     @property
     def rows_max(self) -> int:
@@ -51,9 +53,9 @@ class FlowOptions(JobOptions):
             SettingsError: A limit is out of range.
         """
         if self.batch_rows < 1:
-            raise SettingsError(f"--batch-rows {self.batch_rows}: at least 1")
+            raise SettingsError(f"--batch-rows {self.batch_rows}: it must be at least 1")
         if self.rate < 0:
-            raise SettingsError(f"--rate {self.rate}: at least 0, which is no limit")
+            raise SettingsError(f"--rate {self.rate}: it must be at least 0 (no limit)")
         return min(self.batch_rows, self.rate) if self.rate else self.batch_rows
 
 
@@ -131,8 +133,8 @@ class WrittenCounts:
             return dict(found.result(within_s))
         except TimeoutError:
             raise CountsLost(
-                f"Spark wrote a micro-batch and did not say within {within_s:g} s how many rows it had; run the same "
-                "command again: it goes on with this micro-batch"
+                f"Spark wrote a micro-batch but did not report its number of rows within {within_s:g} s; run the same "
+                "command again to continue with this micro-batch"
             ) from None
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from cometmq.model.errors import SettingsError
-from cometmq.model.text import plural
+from cometmq.model.text import as_given, plural
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.decoding import BodyOptions, DecodedBody, decoded, typed
 from cometmq.spark.jobs.field import option
@@ -46,7 +46,7 @@ class TableOptions(BodyOptions, FromOptions, TargetOptions):
     """
 
     keep: str = option(
-        "The message's own columns in the table, with '_' in front of their names.",
+        "Columns of the message to add to the table; their names get the prefix '_'.",
         "topic,queueId,queueOffset,msgId,storeTimestamp",
         is_what=False,
     )
@@ -84,13 +84,14 @@ def _check_none_twice(options: TableOptions) -> None:
     for other in JobFolder(options.to).all("table"):
         if other.id != own and other.counts.get("rows") and _may_share(options, other.options):
             differ = " ".join(
-                f"--{name.replace('_', '-')} {other.options.get(name)!r}"
+                f"--{name.replace('_', '-')} {as_given(other.options.get(name))}"
                 for name, value in options.what().items()
                 if other.options.get(name) != value
             )
             raise SettingsError(
-                f"{options.to} has rows of a run with {differ}: messages that both runs read would be there twice; repeat "
-                "the options of that run, name other topics, or times that do not overlap, or take another folder"
+                f"{options.to} has rows of a run with {differ}: messages that both runs read would be in it twice; "
+                "repeat the options of that run, name other topics, or times that do not overlap, or use another "
+                "folder"
             )
 
 
@@ -113,11 +114,9 @@ def _may_share(options: TableOptions, other: dict[str, Any]) -> bool:
 
 
 def _names_of_ours(options: TableOptions, kept: list[str]) -> dict[str, str]:
-    taken = {f"_{name}": "a column of the message, which --keep names" for name in kept}
+    taken = {f"_{name}": "reserved for a column named by --keep" for name in kept}
     if options.table_format == "parquet":
-        taken[FOLDER_COLUMN] = (
-            "read as the name of the table's folders (--table-format delta has none)"
-        )
+        taken[FOLDER_COLUMN] = "reserved for the table's folders (unless --table-format delta)"
     return taken
 
 
@@ -163,7 +162,9 @@ class TableWriter:
 def _report(this: Run) -> Report:
     bad = this.manifest.counts.get("bad", 0)
     findings = (
-        [f"{bad} {plural(bad, 'body', 'bodies')} did not fit: {this.folder_of(BAD_FOLDER)}"]
+        [
+            f"{bad} {plural(bad, 'body', 'bodies')} could not be read; see {this.folder_of(BAD_FOLDER)}"
+        ]
         if bad
         else []
     )

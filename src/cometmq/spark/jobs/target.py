@@ -28,9 +28,9 @@ class TargetOptions(FlowOptions):
         table_format: Format of the table.
     """
 
-    to: str = option("The table's folder or URI.")
+    to: str = option("Folder or URI of the table.")
     table_format: TableFormat = option(
-        "Files of Parquet, or a Delta table (needs 'cometmq[delta]').", "parquet"
+        "Parquet files, or a Delta table (needs 'cometmq[delta]').", "parquet"
     )
 
 
@@ -104,5 +104,5 @@ def check_parquet(place: str) -> None:
     files, root = open_place(place)
     if files.get_file_info(f"{root}/_delta_log").type == fs.FileType.Directory:
         raise SettingsError(
-            f"{place} holds a Delta table: --table-format delta, or take another folder"
+            f"{place} is a Delta table: add --table-format delta, or use another folder"
         )

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import types as t
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.spark.jobs.body_forms import BodyMismatch, Reader
 from cometmq.spark.jobs.text_values import (
     Convert,
@@ -36,16 +37,16 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         found = _DECODER.decode(body.decode())
     except UnicodeDecodeError:
-        raise BodyMismatch("no UTF-8 text") from None
+        raise BodyMismatch("not UTF-8 text") from None
     except json.JSONDecodeError as error:
         is_more = error.msg == "Extra data"
         raise BodyMismatch(
-            "something follows the JSON document" if is_more else "no JSON"
+            "more text follows the JSON document" if is_more else "not JSON"
         ) from None
     except RecursionError:
         raise BodyMismatch("JSON that is nested too deeply") from None
     if not isinstance(found, dict):
-        raise BodyMismatch("no JSON object")
+        raise BodyMismatch("not a JSON object")
     return found
 
 
@@ -54,12 +55,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise BodyMismatch(f"{twice[:60]!r} stands twice in one object")
+        raise BodyMismatch(f"the name {in_quotes(twice, 60)} is twice in one object")
     return made
 
 
 def _no_number(text: str) -> None:
-    raise BodyMismatch(f"no JSON: {text} is no number")
+    raise BodyMismatch(f"not JSON: {text} is not a number")
 
 
 _DECODER = json.JSONDecoder(
@@ -128,13 +129,13 @@ class CsvBodies(JsonBodies):
         super().__post_init__()
         if not self.separator or set(self.separator) & set('"\r\n'):
             raise SettingsError(
-                f"--separator {self.separator!r}: say what stands between the values, such as , or ;"
+                f"--separator {in_quotes(self.separator)}: it must be the separator of the values, such as , or ;"
             )
         for each in self.schema.fields:
             if isinstance(each.dataType, _NOT_IN_CSV):
                 raise SettingsError(
-                    f"--schema: {each.name} {each.dataType.simpleString()}: CSV has no such values; "
-                    "make the column STRING"
+                    f"--schema: column {each.name} has type {each.dataType.simpleString()}, which CSV cannot "
+                    "represent; make the column STRING"
                 )
 
     def reader(self) -> Reader:
@@ -151,7 +152,7 @@ class CsvBodies(JsonBodies):
             try:
                 values = _line(value, body.decode())
             except UnicodeDecodeError:
-                raise BodyMismatch("no UTF-8 text") from None
+                raise BodyMismatch("not UTF-8 text") from None
             if len(values) != len(fields):
                 raise BodyMismatch(f"{len(values)} values for {len(fields)} columns")
             document = {

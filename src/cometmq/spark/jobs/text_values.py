@@ -82,7 +82,7 @@ def json_text(value: Any) -> str:
 
 def _wrong(value: object, kind: t.DataType) -> WrongValue:
     shown = value if isinstance(value, str) else json_text(value)
-    return WrongValue(f"{shown[:_SHOWN_MAX]} is no {kind.simpleString()}")
+    return WrongValue(f"{shown[:_SHOWN_MAX]} cannot be read as {kind.simpleString()}")
 
 
 def _integer(kind: t.DataType) -> Convert:
@@ -149,7 +149,7 @@ def _string(kind: t.DataType) -> Convert:
             try:
                 text.encode()
             except UnicodeEncodeError:  # Half of a surrogate pair.
-                raise WrongValue("it holds half a character, which is no text") from None
+                raise WrongValue("it has half a surrogate pair, which is not text") from None
         return text
 
     return convert
@@ -196,7 +196,8 @@ def _timestamp(kind: t.DataType) -> Convert:
         found = _TIME.fullmatch(value) if type(value) is str else None
         if type(value) is Number:
             raise WrongValue(
-                f"{value[:_SHOWN_MAX]} is a number without a unit and no {kind.simpleString()}: make the column BIGINT"
+                f"{value[:_SHOWN_MAX]} is a number without a unit and cannot be read as {kind.simpleString()}: "
+                "make the column BIGINT"
             )
         if found is None or (found[3] and not has_zone):
             raise _wrong(value, kind)
@@ -226,7 +227,7 @@ def _variant(kind: t.DataType) -> Convert:
 
 def _check_variant(value: Any, depth: int) -> None:
     if depth > _VARIANT_DEPTH_MAX:
-        raise WrongValue(f"it is nested more than {_VARIANT_DEPTH_MAX} deep")
+        raise WrongValue(f"it has more than {_VARIANT_DEPTH_MAX} levels")
     if type(value) is Number:
         found = _NUMBER.fullmatch(value)
         is_exact = found is not None and (
@@ -235,7 +236,7 @@ def _check_variant(value: Any, depth: int) -> None:
             else len((found[2] + (found[3] or "")).lstrip("0")) <= _DECIMAL_DIGITS_MAX
         )
         if not is_exact:
-            raise WrongValue(f"{value[:_SHOWN_MAX]} has more digits than a variant keeps")
+            raise WrongValue(f"{value[:_SHOWN_MAX]} has more digits than a VARIANT can store")
     elif isinstance(value, dict):
         for each in value.values():
             _check_variant(each, depth + 1)
@@ -345,11 +346,12 @@ def _check_type(name: str, kind: t.DataType, *, is_top: bool = False) -> None:
         _check_type(f"{name}[]", kind.valueType)
     elif isinstance(kind, t.VariantType) and not is_top:
         raise SettingsError(
-            f"--schema: {name} is a VARIANT inside of another column: make the outer column VARIANT"
+            f"--schema: {name} is a VARIANT inside another column: make the outer column VARIANT"
         )
     elif type(kind) not in _MAKERS or isinstance(kind, t.MapType):
         raise SettingsError(
-            f"--schema: {name} {kind.simpleString()}: a text body has no such values; make the column STRING"
+            f"--schema: column {name} has type {kind.simpleString()}, which a text body cannot represent; make the "
+            "column STRING"
         )
 
 

@@ -55,7 +55,7 @@ class TimeMap:
             str(made)
         except (ValueError, OverflowError):
             raise SettingsError(
-                f"--map-speed {speed}: the last message would be due after the year 9999; take a higher one"
+                f"--map-speed {speed}: the last message would be due after the year 9999; use a higher speed"
             ) from None
         return made
 

@@ -78,7 +78,7 @@ class TopicArchive:
         """
         if read_manifest(self.place) is not None:
             raise SettingsError(
-                f"{self.place} is an archive of a store: take another place for topics"
+                f"{self.place} is an archive of a store: use another folder for topics"
             )
         return read_topic_manifest(self.place) or TopicManifest({})
 

@@ -59,8 +59,8 @@ class TraceOptions(FromOptions, WindowOptions):
         horizon: With `follow`, how long a send is kept to compute the time of its delivery.
     """
 
-    to: str = option("A folder for every record, with --follow for the windows.", "")
-    horizon: str = option("With --follow: a send is kept so long for its delivery.", "1h")
+    to: str = option("Folder for the trace records; with --follow, for the windows.", "")
+    horizon: str = option("With --follow: how long a send waits for its delivery.", "1h")
 
 
 def run(spark: SparkSession, options: TraceOptions) -> Report:

@@ -38,12 +38,14 @@ class VerifyOptions(JobOptions, ClusterOptions):
         to: Folder for the manifest.
     """
 
-    store: str = option("The store's directory.", "")
-    topic: str = option("Topics of a cluster; with --store: only these, if compared.", "")
-    against: str = option("Compare with this: a store, an archive, or topics.", "")
-    broker: str = option("Of topics only the queues of this broker.", "")
-    until: str = option("Compare only what was stored before; live: a second ago.", "")
-    to: str = option("Folder in which the manifest is kept.", "")
+    store: str = option("The store directory.", "")
+    topic: str = option("Topics of a cluster; with --store and --against, only these.", "")
+    against: str = option("A store directory, an archive, or topics to compare with.", "")
+    broker: str = option("Compare only the queues of this broker.", "")
+    until: str = option(
+        "Compare only messages stored before this time. Default for topics: one second ago.", ""
+    )
+    to: str = option("Folder for the manifest.", "")
 
 
 def run(spark: SparkSession, options: VerifyOptions) -> Report:
@@ -59,14 +61,14 @@ def run(spark: SparkSession, options: VerifyOptions) -> Report:
     if options.against:
         return _compare(spark, options)
     if not options.store:
-        raise SettingsError("say what to look at: --store, or --topic with --against")
+        raise SettingsError("name what to verify: --store, or --topic with --against")
     return _check(spark, options)
 
 
 def _compare(spark: SparkSession, options: VerifyOptions) -> Report:
     one, other = options.store or options.topic, options.against
     if not one:
-        raise SettingsError("say what is compared: --store or --topic")
+        raise SettingsError("name what to compare: --store or --topic")
     topics = options.topic
     if not (topics or "/" in other or Path(other).is_dir()):
         topics = other  # Compare only these topics of the store.

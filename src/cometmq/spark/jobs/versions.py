@@ -42,7 +42,7 @@ _SMALL_BYTES = 8_000_000  # Written within the second that a micro-batch takes a
 _FRESH_S = 600  # Maximum age of a version in seconds.
 _FOLDERS_MAX = 200  # Maximum folders of changes; each has to be listed.
 _RANK, _DELETIONS, _FRESH, _NEWEST = "_rank", "_deletions", "_fresh", "_newest"
-TAKEN = dict.fromkeys((GONE, _FRESH, _NEWEST, _VERSION[:-1]), "a column of ours")
+TAKEN = dict.fromkeys((GONE, _FRESH, _NEWEST, _VERSION[:-1]), "reserved by this job")
 _IDENTITY = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp")
 
 

@@ -39,8 +39,8 @@ class WindowOptions(FlowOptions):
         late: With `follow`, how long a window waits for late messages.
     """
 
-    window: str = option("Windows of time: 30s, 5m, 1h; they follow each other.", "")
-    late: str = option("With --follow: a window waits so long for what is late.", "30s")
+    window: str = option("Length of the time windows: 30s, 5m, 1h.", "")
+    late: str = option("With --follow: how long a window waits for late messages.", "30s")
 
     @property
     def window_ms(self) -> int:
@@ -68,7 +68,7 @@ def check_follow(options: WindowOptions, to: str) -> None:
         SettingsError: One is missing.
     """
     if options.follow and not (options.window_ms and to):
-        raise SettingsError("--follow writes windows: say --window 5m and --to FOLDER")
+        raise SettingsError("--follow writes windows: add --window, like 5m, and --to FOLDER")
 
 
 def window_of(time_ms: Column, window_ms: int) -> Column:
@@ -179,5 +179,5 @@ def duration(text: str, name: str, *, smallest: int) -> int:
     except ValueError as error:
         raise SettingsError(f"{name}: {error}") from None
     if found < smallest:
-        raise SettingsError(f"{name} {text}: at least {smallest} ms")
+        raise SettingsError(f"{name} {text}: it must be at least {smallest} ms")
     return found

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 
 from cometmq.client import TransactionState
 from cometmq.model.errors import BrokerRefused, CometError
-from cometmq.model.text import plural
+from cometmq.model.text import in_quotes, plural
 from cometmq.spark.sink.half_messages import (
     BatchKey,
     HalfMessages,
@@ -59,7 +59,7 @@ class BatchCommitter:
             return
         if entry.state == COMMITTING:
             log.warning(
-                "batch %s was decided before: %d %s",
+                "The outcome of batch %s was already recorded, with %d %s",
                 key,
                 entry.rows,
                 plural(entry.rows, "message"),
@@ -80,7 +80,7 @@ class BatchCommitter:
         age_ms = self.now_ms() - born_ms
         if age_ms * 2 > self.settings.immunity_ms:
             raise CometError(
-                f"batch {key} took {age_ms} ms, and brokers ask about its messages after "
+                f"batch {key} took {age_ms} ms, but brokers check its messages after "
                 f"{self.settings.immunity_ms} ms; raise 'transactionImmunity' or make batches smaller"
             )
 
@@ -122,7 +122,7 @@ class BatchCommitter:
             try:
                 is_there = self.resolver.committed(each.messages())
             except CometError as error:
-                log.warning("%s cannot be asked what is committed: %s", each.broker, error)
+                log.warning("Broker %s cannot list committed messages: %s", each.broker, error)
                 unknown.append(each)
                 continue
             wanted = [index for index, there in enumerate(is_there) if not there]
@@ -137,7 +137,7 @@ class BatchCommitter:
             failed = [error for error in errors if error is not None]
             if failed:
                 log.warning(
-                    "left to the check: %d of %d half messages on %s: %s",
+                    "%d of %d half messages on %s could not be rolled back, the broker's check will do it: %s",
                     len(failed), len(errors), each.broker, failed[0],
                 )  # fmt: skip
 
@@ -181,8 +181,8 @@ class _CommitAnswers:
                 if error is not None:
                     raise CometError(
                         f"batch {key}: {each.broker} does not commit {message_id} for "
-                        f"{each.topic!r}: {error}. If it was discarded after too many checks, "
-                        "`cometmq transactions resume` brings it back; then run the batch again"
+                        f"{in_quotes(each.topic)}: {error}. If it was discarded after too many checks, "
+                        "`cometmq transactions resume` restores it; then run the batch again"
                     ) from error
 
 
@@ -205,7 +205,7 @@ def _without(
 def _not_sure(key: BatchKey, unsure: Sequence[HalfMessages]) -> CometError:
     first, count = unsure[0], count_of(unsure)
     return CometError(
-        f"batch {key}: {count} {plural(count, 'message is', 'messages are')} not seen as committed, the first ones "
-        f"{', '.join(first.ids[:_NAMED_MAX])} for {first.topic!r} on {first.broker}; run it again "
-        "when the broker is there and its index (messageIndexEnable) is on"
+        f"batch {key}: {count} {plural(count, 'message is', 'messages are')} not known to be committed, the first "
+        f"{', '.join(first.ids[:_NAMED_MAX])} for {in_quotes(first.topic)} on {first.broker}; run it again "
+        "when that broker is running and its index (messageIndexEnable) is on"
     )

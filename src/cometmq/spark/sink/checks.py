@@ -67,7 +67,12 @@ def _judge(ledgers: Ledgers, half: CheckedHalfMessage) -> TransactionState:
         message_id=half.properties.get(keys_of.UNIQ_KEY, ""),
         is_over=half.age_ms > seconds * 1000,
     )
-    log.info("%s asks about %s: %s", half.broker_name, run, state.name)
+    log.info(
+        "Broker %s checked a half message of %s; the answer is %s",
+        half.broker_name,
+        run,
+        state.name,
+    )
     return state
 
 

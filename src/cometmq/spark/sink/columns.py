@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 
 from cometmq.model.errors import MessageError, SettingsError
 from cometmq.model.names import topic_fault
+from cometmq.model.text import in_quotes
 from cometmq.offline.columns.pieces import indices_of, number_array
 from cometmq.offline.columns.schema import nearest
 from cometmq.spark.sink.options import BY_KEYS, ROUND_ROBIN
@@ -102,7 +103,7 @@ class SinkColumns:
         if "body" not in names:
             raise SettingsError("the sink needs a column 'body' (or 'value'), BINARY or STRING")
         if settings.topic is None and "topic" not in names:
-            raise SettingsError("where to? Give the option 'topic' or a column 'topic'")
+            raise SettingsError("no topic: set the option 'topic', or add a column 'topic'")
         if settings.topic is not None:
             _check_topic(settings.topic)
         _check_against(names, settings)
@@ -186,12 +187,12 @@ def _id_field(schema: StructType, name: str | None) -> StructField | None:
     field = next((each for each in schema.fields if each.name.lower() == name.lower()), None)
     if field is None:
         raise SettingsError(
-            f"option 'idColumn': the rows have no column {name!r}{nearest(name, schema.names)}"
+            f"option 'idColumn': the rows have no column {in_quotes(name)}{nearest(name, schema.names)}"
         )
     if not isinstance(field.dataType, _ID_TYPES):
         raise SettingsError(
-            f"option 'idColumn': {field.name!r} is {field.dataType.simpleString()}; an id is "
-            f"{_one_of(_ID_TYPES)}"
+            f"option 'idColumn': column {in_quotes(field.name)} has type {field.dataType.simpleString()}; an id must "
+            f"be {_one_of(_ID_TYPES)}"
         )
     return field
 
@@ -205,13 +206,14 @@ def _meanings(schema: StructType, id_field: StructField | None) -> dict[str, str
             if field is id_field:
                 continue
             raise SettingsError(
-                f"the sink has no column {field.name!r}{nearest(field.name, list(lowered.values()))}; "
-                "select only what is to be sent"
+                "the sink does not know the column "
+                f"{in_quotes(field.name)}{nearest(field.name, list(lowered.values()))}; select only columns of the "
+                "sink"
             )
         meaning = _ALIASES.get(spelt, spelt)
         if meaning in names:
             raise SettingsError(
-                f"{names[meaning]!r} and {field.name!r} mean the same; keep one"
+                f"columns {in_quotes(names[meaning])} and {in_quotes(field.name)} mean the same; keep one"
             )
         _check_type(field.name, field.dataType, TYPES[meaning])
         names[meaning] = field.name
@@ -221,7 +223,7 @@ def _meanings(schema: StructType, id_field: StructField | None) -> dict[str, str
 def _check_against(names: Mapping[str, str], settings: SinkSettings) -> None:
     """Check that the columns fit the options and each other."""
     if "brokerName" in names and "queueId" not in names:
-        raise SettingsError("column 'brokerName' names no queue without a column 'queueId'")
+        raise SettingsError("column 'brokerName' needs a column 'queueId'")
     if settings.queue_selector != ROUND_ROBIN and "queueId" in names:
         raise SettingsError(
             f"option 'queueSelector' {settings.queue_selector} and a column 'queueId' both choose "
@@ -231,14 +233,13 @@ def _check_against(names: Mapping[str, str], settings: SinkSettings) -> None:
         raise SettingsError("option 'queueSelector' keys needs a column 'keys'")
     if settings.is_transactional and "msgId" in names:
         raise SettingsError(
-            "column 'msgId': messages of a transaction have ids of their own; drop it, or use "
+            "column 'msgId': transactional delivery creates its own message ids; drop the column, or use "
             "delivery idempotent"
         )
     for name in DELAYS:
         if name in names and settings.is_transactional:
             raise SettingsError(
-                f"column {name!r}: a message of a transaction cannot have a delay; use another "
-                "delivery"
+                f"column {in_quotes(name)}: transactional delivery does not support delays; use another delivery"
             )
 
 
@@ -260,7 +261,7 @@ def _check_type(name: str, kind: DataType, allowed: tuple[type[DataType], ...]) 
         )
     if not is_right:
         raise SettingsError(
-            f"column {name!r} is {kind.simpleString()}; the sink takes {_one_of(allowed)}"
+            f"column {in_quotes(name)} has type {kind.simpleString()}; the sink accepts {_one_of(allowed)}"
         )
 
 

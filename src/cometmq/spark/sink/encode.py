@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import MessageError
+from cometmq.model.text import in_quotes
 from cometmq.offline.columns.batch_items import (
     batch_items,
     check_block_sizes,
@@ -84,7 +85,7 @@ def encode_rows(
     """
     bodies = _column(batch, columns, "body", BINARY)
     if bodies.null_count:
-        raise MessageError("a row has no body: it is null; send empty bytes if that is meant")
+        raise MessageError("a row has a null body; use empty bytes for an empty message")
     delays, is_alone = _delays(batch, columns)
     parts = _identities(batch, columns, ids)
     parts += [same(f"{name}{_NAME_END}{value}{_ENTRY_END}", batch.num_rows)
@@ -125,14 +126,16 @@ def _delays(
     if columns.has("delayLevel"):
         levels = _column(batch, columns, "delayLevel", pa.int32())
         if pc.any(pc.less(levels, 0)).as_py():
-            raise MessageError("a row has a delayLevel below 0; 0 or null is none, 1 the first")
+            raise MessageError(
+                "a row has a negative delayLevel; 0 or null means no delay, 1 is the first level"
+            )
         levels = pc.if_else(pc.fill_null(pc.greater(levels, 0), fill_value=False), levels, None)
         parts.append(_entries(keys_of.DELAY, levels.cast(STRING)))
         is_delayed |= _valid(levels)
     if columns.has("deliverTimestamp"):
         times = _column(batch, columns, "deliverTimestamp", None)
         if (is_delayed & _valid(times)).any():
-            raise MessageError("a row has a delayLevel and a deliverTimestamp; give it one")
+            raise MessageError("a row has a delayLevel and a deliverTimestamp; set only one")
         times_ms = times.cast(pa.timestamp("ms", times.type.tz), safe=False).cast(pa.int64())
         parts.append(_entries(keys_of.TIMER_DELIVER_MS, times_ms.cast(STRING)))
         is_delayed |= _valid(times)
@@ -206,12 +209,13 @@ def _check_text(values: pa.Array, column: str) -> None:
         values.validate(full=True)
     except pa.ArrowInvalid:
         raise MessageError(
-            f"a row's {column} hold bytes that are no UTF-8; encode them, as with base64()"
+            f"the {column} of a row have bytes that are not UTF-8; encode them, for example with base64()"
         ) from None
     for mark in (_NAME_END, _ENTRY_END):
         if pc.any(pc.match_substring(values, mark)).as_py():
             raise MessageError(
-                f"a row's {column} hold {mark!r}, which ends a stored property; remove it"
+                f"the {column} of a row contain the character U+{ord(mark):04X}, which separates stored "
+                "properties; remove it"
             )
 
 
@@ -226,7 +230,7 @@ def _column(
     try:
         return column if kind is None else column.cast(kind)
     except pa.ArrowInvalid as error:
-        raise MessageError(f"column {name!r}: {error}") from error
+        raise MessageError(f"column {in_quotes(name)}: {error}") from error
 
 
 def _valid(values: pa.Array) -> npt.NDArray[np.bool_]:

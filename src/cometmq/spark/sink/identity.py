@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cometmq.model.errors import MessageError
+from cometmq.model.text import in_quotes
 from cometmq.offline.columns.pieces import BINARY, STRING
 
 _DIGITS = np.frombuffer(b"".join(b"%02X" % octet for octet in range(256)), np.uint16)
@@ -130,7 +131,7 @@ class ColumnIds:
         values = batch.column(batch.schema.get_field_index(self._column))
         if values.null_count:
             raise MessageError(
-                f"a row has no id: its column {self._column!r} is null; filter such rows out or give "
+                f"a row has no id: its column {in_quotes(self._column)} is null; filter such rows out, or give "
                 "them a value"
             )
         if not pa.types.is_binary(values.type):
@@ -162,7 +163,7 @@ class RowNumbers:
         self._next += count
         if self._next > _ROWS_MAX:
             raise MessageError(
-                f"a task of more than {_ROWS_MAX} rows has no ids for them; make more partitions"
+                f"a task has more than {_ROWS_MAX} rows, the most that can get ids; use more partitions"
             )
         return rows, pc.binary_join_element_wise(self._front, pa.array(rows).cast(STRING), "")
 

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from cometmq.model.errors import CometError
+from cometmq.model.text import decode_reason
 from cometmq.spark.sink.half_messages import BatchKey, HalfMessages, count_of
 
 VERSION = 1
@@ -61,13 +62,18 @@ class Ledgers:
         try:
             content = json.loads(text)
             if content["v"] != VERSION:
-                raise CometError(f"{path} has version {content['v']}; this reads {VERSION}")
+                raise CometError(
+                    f"{path} has version {content['v']}, but this CometMQ reads version {VERSION}; use the CometMQ "
+                    "that wrote it"
+                )
             half_messages = [_from_json(each) for each in content["halves"]]
             return LedgerEntry(
                 content["state"], content["group"], content["rows"], half_messages
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise CometError(f"{path} is no ledger: {error!r}") from error
+            raise CometError(
+                f"{path} is not a ledger of transactional writes ({decode_reason(error)}); restore it from a copy"
+            ) from error
 
     def begin(self, key: BatchKey, group: str, half_messages: Sequence[HalfMessages]) -> None:
         """Record the decision to commit a batch, which must then be completed.
@@ -82,7 +88,7 @@ class Ledgers:
             os.link(fresh, self._path(key))
         except FileExistsError:
             raise CometError(
-                f"{self._path(key)} is there already: another driver runs this query; stop one"
+                f"{self._path(key)} exists already, so another driver runs this query; stop one of the two"
             ) from None
         finally:
             fresh.unlink()

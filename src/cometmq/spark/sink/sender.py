@@ -23,7 +23,7 @@ from cometmq.model.errors import (
 )
 from cometmq.model.java_hash import java_hash
 from cometmq.model.queue import MessageQueue
-from cometmq.model.text import plural
+from cometmq.model.text import as_given, in_quotes, plural
 from cometmq.spark.sink.batches import Request, RowBatch, RowPlace
 from cometmq.spark.sink.cluster import Outcomes, SinkCluster
 from cometmq.spark.sink.columns import RowTarget
@@ -149,7 +149,7 @@ class TaskSender:
                     raise error
             request = request.only(list(failures))
             log.warning(
-                "sent again: %d %s for %s: %s",
+                "%d %s for %s will be sent again: %s",
                 request.rows, plural(request.rows, "row"), request.place.queue or request.place.topic, error,
             )  # fmt: skip
             sleep(pause)
@@ -163,7 +163,9 @@ class TaskSender:
             if isinstance(outcome, CometError):
                 failures[index] = outcome
             elif outcome.status in _UNSAFE:
-                failures[index] = SendFailed(f"stored at {outcome.queue}, but {outcome.status}")
+                failures[index] = SendFailed(
+                    f"stored at {outcome.queue}, but with the status {outcome.status}"
+                )
             elif self.on_half_message is not None:
                 self.on_half_message(request, outcome)
             elif isinstance(request, RowBatch):
@@ -185,7 +187,9 @@ class TaskSender:
         if topic not in self._queues:
             self._queues[topic] = self.cluster.writable_queues(topic)
         if not self._queues[topic]:
-            raise TopicNotFound(f"topic {topic!r} has no queue that can be written")
+            raise TopicNotFound(
+                f"topic {in_quotes(topic)} has no writable queue; see cometmq topic describe"
+            )
         return self._queues[topic]
 
     def _named(self, target: RowTarget) -> MessageQueue:
@@ -197,8 +201,8 @@ class TaskSender:
         ]
         if target.queue_id is None or len(fitting) != 1:
             raise SettingsError(
-                f"brokerName {target.broker_name!r} and queueId {target.queue_id} fit "
-                f"{len(fitting)} writable queues of {target.topic}; they must name one"
+                f"brokerName {as_given(target.broker_name)} and queueId {target.queue_id} match "
+                f"{len(fitting)} writable queues of topic {target.topic}; they must match exactly one"
             )
         return fitting[0]
 

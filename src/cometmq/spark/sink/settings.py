@@ -8,6 +8,7 @@ from typing import Any
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import SettingsError
 from cometmq.model.namespace import namespace_of
+from cometmq.model.text import in_quotes
 from cometmq.model.tls import TlsSettings
 from cometmq.offline.place import same_place
 from cometmq.spark.options import (
@@ -102,9 +103,8 @@ def _name_servers(value: Mapping[str, Any]) -> tuple[str, ...]:
     """
     if value["nameServer"] is None and value["topic"] is None:
         raise SettingsError(
-            "option 'nameServer' is required where the option 'topic' is not given: beside that one "
-            "NAMESRV_ADDR in the environment of the driver is enough; an INSERT INTO names both itself, "
-            "in WITH (...)"
+            "option 'nameServer' is required if the option 'topic' is not set: with that option, NAMESRV_ADDR in the "
+            "environment of the driver is enough; an INSERT INTO sets both options itself, in WITH (...)"
         )
     return name_servers_of(value)
 
@@ -119,12 +119,12 @@ def _check_delivery(value: Mapping[str, Any], delivery: str, *, is_stream: bool)
     for name, deliveries in wanted_by.items():
         if value[name] is not None and delivery not in deliveries:
             raise SettingsError(
-                f"option {name!r} means nothing with delivery {delivery}; remove it, or set "
+                f"option {in_quotes(name)} has no effect with delivery {delivery}; remove it, or set "
                 f"delivery to {' or '.join(deliveries)}"
             )
     if is_stream and value["writeId"] is not None:
         raise SettingsError(
-            "option 'writeId' means nothing for a stream, whose checkpoint names it; remove it"
+            "option 'writeId' has no effect for a stream, which its checkpoint identifies; remove it"
         )
     if delivery != TRANSACTIONAL:
         return
@@ -133,5 +133,5 @@ def _check_delivery(value: Mapping[str, Any], delivery: str, *, is_stream: bool)
         require(value, "writeId", example="orders-2026-11-21")
     if value["transactionImmunity"] < 1000:
         raise SettingsError(
-            "option 'transactionImmunity': brokers count in seconds; give 1s or more"
+            "option 'transactionImmunity': it must be at least 1s, because brokers use seconds"
         )

@@ -49,7 +49,7 @@ def _commit(messages: Messages, what: str, settings: SinkSettings) -> None:
     _note(done, STORED, settings)
     rows = sum(each.rows for each in done)
     log.info(
-        "%s: %d %s stored %d %s",
+        "%s is complete: %d %s stored %d %s",
         what, len(done), plural(len(done), "task"), rows, plural(rows, "message"),
     )  # fmt: skip
 
@@ -68,7 +68,7 @@ def _abort(messages: Messages, what: str, settings: SinkSettings) -> None:
         return
     rows = sum(each.rows for each in done)
     log.warning(
-        "%s failed; %d %s that its tasks have stored: not taken back from the topics",
+        "%s failed; %d %s that its tasks have stored remain in the topics",
         what,
         rows,
         plural(rows, "message"),
@@ -130,6 +130,7 @@ def _run_of_task() -> TaskRun:
     batch = context.getLocalProperty(_BATCH) if context else None
     if context is None or query is None or batch is None:
         raise CometError(
-            f"Spark does not tell the task its micro-batch ({_QUERY}, {_BATCH}); this needs Spark 4.2"
+            f"Spark does not pass the number of the micro-batch to its tasks ({_QUERY}, {_BATCH}); use Spark 4.2 "
+            "or newer"
         )
     return TaskRun(query, int(batch), context.partitionId())

@@ -170,7 +170,7 @@ class ClientSourceCluster:
         try:
             return self._reader.indexed(topic, key, is_id=is_id)
         except (NetError, BrokerRefused) as error:
-            log.warning("the index is not used: %s", error)
+            log.warning("The index cannot be used, so all messages are read: %s", error)
             return None
 
     def first_pulls(

@@ -14,7 +14,7 @@ class DataLossError(CometError):
     def __init__(self, what: str) -> None:
         super().__init__(
             f"{what}. Read them from an archive or a replica if there is one; with "
-            "failOnDataLoss=false the read goes on with what there is"
+            "failOnDataLoss=false the read continues with the remaining messages"
         )
 
 
@@ -46,7 +46,7 @@ class RowLosses:
         self._said.add(what)
         self.rows += rows
         log.warning(
-            "%s. failOnDataLoss is false: going on with what there is; %d %s lost so far",
+            "%s. failOnDataLoss is false: the read continues with the remaining messages; %d %s lost so far",
             what,
             self.rows,
             plural(self.rows, "message"),

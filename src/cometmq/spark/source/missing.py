@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from cometmq.client import MissingBroker
 from cometmq.model.errors import CometError, NetError
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes, plural
 from cometmq.offline.columns.schema import nearest
 from cometmq.spark.source.cluster import SourceCluster
 from cometmq.spark.source.settings import SourceSettings
@@ -24,9 +25,9 @@ NAMED_MAX = 5
 
 
 _CURE = (
-    "A read now would give fewer rows. Start these brokers and read again, or, where they are gone for "
+    "A read now would return fewer rows. Start these brokers and read again, or, if they were removed for "
     'good, name those that must be there, e.g. .option("brokers", "broker-a"); with '
-    "failOnDataLoss=false the read goes on without them"
+    "failOnDataLoss=false the read continues without them"
 )
 
 
@@ -43,10 +44,10 @@ class BrokerSilent(NetError):
     """
 
     def __init__(self, queues: Sequence[MessageQueue], error: CometError) -> None:
-        found = missing_by_broker(queues, f"it is registered and does not answer: {error}")
+        found = missing_by_broker(queues, f"it is registered but does not answer: {error}")
         super().__init__(
-            f"{_said(found)}. A read now would give fewer rows. Read again when they answer; with "
-            "failOnDataLoss=false a batch goes on without them"
+            f"{_said(found)}. A read now would return fewer rows. Read again when they answer; with "
+            "failOnDataLoss=false a batch continues without them"
         )
         self.missing = found
 
@@ -63,12 +64,13 @@ class MissingBrokerQueues:
         topics: dict[str, int] = {}
         for queue in self.queues:
             if not queue.topic:  # The broker's queues are unknown.
-                return f"{self.broker!r} ({self.why})"
+                return f"broker {in_quotes(self.broker)} ({self.why})"
             topics[queue.topic] = topics.get(queue.topic, 0) + 1
         some = ", ".join(
-            f"{count} of {topic!r}" for topic, count in list(topics.items())[:NAMED_MAX]
+            f"{count} of {in_quotes(topic)}"
+            for topic, count in list(topics.items())[:NAMED_MAX]
         )
-        return f"{some} at {self.broker!r} ({self.why})"
+        return f"{some} at broker {in_quotes(self.broker)} ({self.why})"
 
 
 def missing_queues(
@@ -129,20 +131,26 @@ def check_missing(
     what = _said(lacking)
     if settings.fail_on_data_loss:
         raise QueuesMissing(f"{what}. {_CURE}")
-    log.warning("%s. failOnDataLoss is false: going on without them", what)
+    log.warning("%s. failOnDataLoss is false: the read continues without them", what)
 
 
 def warn_of_missing(found: Sequence[MissingBrokerQueues]) -> None:
     """Log a warning about queues that are missing when a continuous stream starts."""
     if found:
         log.warning(
-            "%s. The stream reads them when they are there, as if they had been", _said(found)
+            "%s. The stream reads these queues as soon as they are available, as if they had been available from "
+            "its start",
+            _said(found),
         )
 
 
 def _said(found: Sequence[MissingBrokerQueues]) -> str:
     count = sum(len(each.queues) for each in found)
-    more = f" and at {len(found) - NAMED_MAX} other brokers" if len(found) > NAMED_MAX else ""
+    more = (
+        f" and at {len(found) - NAMED_MAX} other {plural(len(found) - NAMED_MAX, 'broker')}"
+        if len(found) > NAMED_MAX
+        else ""
+    )
     which = "; ".join(map(str, found[:NAMED_MAX])) + more
     return f"{count} {'queue is' if count == 1 else 'queues are'} missing: {which}"
 
@@ -160,7 +168,7 @@ def _remembered(
                 for topic in topics
                 for number in range(each.queues.get(topic, 0))
             ],
-            f"it left the nameserver at {_time(each.left_ms)} and is not back",
+            f"it left the nameserver at {_time(each.left_ms)} and has not returned",
         )
         for each in left
     ]
@@ -172,7 +180,7 @@ def _in_order(
     """Return the missing queues that the topics' order configurations contain."""
     named = cluster.ordered_queues(sorted({queue.topic for queue in covered}))
     return missing_by_broker(
-        named, "the topic's order configuration names it and it is not registered"
+        named, "the topic's order configuration names it, but it is not registered"
     )
 
 
@@ -189,12 +197,12 @@ def _of_name(
         for number in range(count)
     ]
     if name in known:
-        why = "the option 'brokers' names it, and it has no queue of what is read"
+        why = "the option 'brokers' names it, but it has no queue of the topics"
     else:
         hint = nearest(name, sorted(known))
-        why = f"the option 'brokers' names it, and it is not registered{hint}"
+        why = f"the option 'brokers' names it, but it is not registered{hint}"
     if queues:
-        why += "; counted as the others have them"
+        why += "; its number of queues is assumed to be that of the other brokers"
     return MissingBrokerQueues(name, queues or [MessageQueue("", name, 0)], why)
 
 

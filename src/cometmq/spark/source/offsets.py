@@ -20,6 +20,7 @@ from typing import Any
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import as_given, in_quotes
 from cometmq.offline.columns.schema import nearest
 
 Offsets = dict[MessageQueue, int]
@@ -88,7 +89,7 @@ class StreamOffset:
         """
         if value.get("v") != VERSION:
             raise SettingsError(
-                f"offset {json.dumps(value)[:200]} is not of this source (version {VERSION}); "
+                f"offset {json.dumps(value)[:200]} was not written by this source (version {VERSION}); "
                 "use a new checkpoint location"
             )
         if value.get("initial"):
@@ -149,7 +150,7 @@ class QueueValues:
         try:
             values = json.loads(text)
         except ValueError as error:
-            raise SettingsError(f"{option}: not JSON: {error}") from error
+            raise SettingsError(f"{option} is not JSON: {error}") from error
         _check_level(values, option, ("topic", "broker", "queue"), fault)
         return cls(values, option)
 
@@ -172,7 +173,7 @@ class QueueValues:
         unknown = sorted(set(self.values) - set(there))
         if unknown:
             raise SettingsError(
-                f"{self.option}: it names topics that are not read: {unknown}"
+                f"{self.option} names topics that are not read: {', '.join(unknown)}"
                 f"{nearest(unknown[0], sorted(there))}"
             )
         for topic, brokers in self.values.items():
@@ -185,7 +186,7 @@ class QueueValues:
         for broker, numbers in brokers.items():
             if broker not in there:
                 raise SettingsError(
-                    f"{self.option}: {topic!r} has no broker {broker!r}; it has {shown(there)}"
+                    f"{self.option}: topic {in_quotes(topic)} has no broker {in_quotes(broker)}; it has {shown(there)}"
                     f"{_hint(topic, brokers, there)}"
                 )
             wrong = (
@@ -193,8 +194,8 @@ class QueueValues:
             )
             if wrong:
                 raise SettingsError(
-                    f"{self.option}: {topic!r} has no queue {min(wrong)} to be read at {broker!r}; "
-                    f"it has {shown({broker: there[broker]})}"
+                    f"{self.option}: topic {in_quotes(topic)} has no readable queue {min(wrong)} at broker "
+                    f"{in_quotes(broker)}; it has {shown({broker: there[broker]})}"
                 )
 
 
@@ -225,7 +226,7 @@ def _hint(topic: str, brokers: Mapping[str, Any], there: Mapping[str, list[int]]
     if all(name.isdecimal() for name in brokers):
         right = json.dumps({topic: {min(there): dict(brokers)}})
         return (
-            ". A queue has its number on its broker only: Kafka's {topic: {queue: ...}} is here, e.g., "
+            ". A queue id is only unique on one broker: Kafka's {topic: {queue: ...}} corresponds to "
             + right
         )
     return slip(next(name for name in brokers if name not in there), there)
@@ -235,7 +236,7 @@ def slip(name: str, there: Iterable[str]) -> str:
     """Return "; did you mean ...?" with the name closest to a misspelt one, or an empty text."""
     close = get_close_matches(name.lower(), {each.lower(): each for each in there}, n=1)
     meant = [each for each in there if each.lower() in close]
-    return f"; did you mean {meant[0]!r}?" if meant else ""
+    return f"; did you mean {in_quotes(meant[0])}?" if meant else ""
 
 
 def _check_level(
@@ -248,8 +249,8 @@ def _check_level(
         return
     if not isinstance(value, dict) or not names:
         below = f"an object by {names[0]}" if names else "a number"
-        raise SettingsError(f"{option}: {json.dumps(value)} stands where {below} must stand")
+        raise SettingsError(f"{option}: {json.dumps(value)[:200]} must be {below}")
     for key, inner in value.items():
         if names[0] == "queue" and not key.isdecimal():
-            raise SettingsError(f"{option}: {key!r} is no queue number")
+            raise SettingsError(f"{option}: {as_given(key)} is not a queue number")
         _check_level(inner, option, names[1:], fault)

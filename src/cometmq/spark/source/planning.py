@@ -9,6 +9,7 @@ from pyspark.sql.datasource import InputPartition
 
 from cometmq.model.errors import BrokerNotFound, NetError, SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 from cometmq.spark.source.cluster import Answers, SourceCluster, Value, all_known
 from cometmq.spark.source.missing import BrokerSilent
 from cometmq.spark.source.offsets import (
@@ -90,7 +91,7 @@ def _check_assigned(topics: TopicChoice, offered: Sequence[MessageQueue]) -> Non
                 where = f"{topic}@{broker}" if broker else topic
                 has = by_broker(offered).get(topic, {})
                 raise SettingsError(
-                    f"assign: {where} has no readable queue {missing}; {topic!r} has "
+                    f"assign: {where} has no readable queue {missing}; topic {in_quotes(topic)} has "
                     f"{shown(has) or 'none'}{slip(broker, has) if broker else ''}"
                 )
 
@@ -117,13 +118,9 @@ def check_order(
     for queue in queues:
         (start_ms, start), (end_ms, end) = starting.named(queue), ending.named(queue)
         if start_ms is not None and end_ms is not None and start_ms > end_ms:
-            raise SettingsError(
-                f"{queue} would begin at {start_ms} ms and end before, at {end_ms} ms"
-            )
+            raise SettingsError(f"{queue}: start {start_ms} ms is after end {end_ms} ms")
         if start is not None and end is not None and start > end >= 0:
-            raise SettingsError(
-                f"{queue} would begin at offset {start} and end before, at {end}"
-            )
+            raise SettingsError(f"{queue}: start offset {start} is after end offset {end}")
 
 
 def resolve(
@@ -148,12 +145,12 @@ def resolve(
     for queue, (at, offset) in wanted.items():
         if at is not None and queue in ends and at_time[queue] >= ends[queue]:
             raise SettingsError(
-                f"{queue} has no message stored at or after {at} ms; "
-                "startingOffsetsByTimestampStrategy=latest begins at its end"
+                f"{queue} has no message stored at or after {at} ms; startingOffsetsByTimestampStrategy=latest "
+                "starts at its end"
             )
         if at is None and offset > ends.get(queue, offset):
             raise SettingsError(
-                f"offset {offset} lies beyond {queue}, which ends at {ends[queue]}"
+                f"offset {offset} is beyond the end of {queue}, which is {ends[queue]}"
             )
     named = {EARLIEST: first, LATEST: ends}
     return {
@@ -185,7 +182,9 @@ def _those(places: Mapping[MessageQueue, int], offset: int) -> list[MessageQueue
 def _check_numbers(places: Mapping[MessageQueue, int]) -> None:
     for queue, offset in places.items():
         if offset < 0 and offset not in (EARLIEST, LATEST):
-            raise SettingsError(f"{offset} is no offset of {queue}; -2 is earliest, -1 latest")
+            raise SettingsError(
+                f"{offset} is not an offset of {queue}; -2 means earliest, -1 means latest"
+            )
 
 
 def _spoken(

@@ -169,8 +169,8 @@ class RangePuller:
             sleep(self.settings.retry_interval_ms / 1000)
             return offset
         losses.report(
-            f"{wanted.queue}: offsets {offset} to {wanted.end - 1} were there and are not any "
-            f"more, the queue ends at {pull.max_offset}",
+            f"{wanted.queue}: offsets {offset} to {wanted.end - 1} do not exist any "
+            f"more, the queue now ends at {pull.max_offset}",
             wanted.end - offset,
         )
         return wanted.end
@@ -236,14 +236,14 @@ class RangePuller:
 def _report_deleted(losses: RowLosses, wanted: PlannedRange, start: int, end: int) -> None:
     last = min(end, wanted.end) - 1
     losses.report(
-        f"{wanted.queue}: offsets {start} to {last} are deleted, the queue goes on at {end}",
+        f"{wanted.queue}: offsets {start} to {last} are deleted, the queue continues at {end}",
         last + 1 - start,
     )
 
 
 def _explained(refused: BrokerRefused, wanted: PlannedRange, offset: int) -> CometError:
     """Return an error that adds the queue and offset to the broker's refusal."""
-    return CometError(f"{wanted.queue} cannot be read from offset {offset} on: {refused}")
+    return CometError(f"{wanted.queue} cannot be read from offset {offset}: {refused}")
 
 
 def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:
@@ -282,7 +282,7 @@ class RetryTimeout:
         now = monotonic()
         if self._since is None:
             self._since = now
-            log.warning("%s: waiting for its broker: %s", queue, error)
+            log.warning("%s cannot be read, waiting for its broker: %s", queue, error)
         if (now - self._since) * 1000 >= self._limit_ms:
             raise error
         sleep(RETRY_S)

@@ -10,6 +10,7 @@ from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ExpressionError, SettingsError, SubscriptionError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL, TAG
+from cometmq.model.text import in_quotes
 from cometmq.model.tls import TlsSettings
 from cometmq.offline.columns.schema import PropertiesFormat
 from cometmq.spark.options import (
@@ -154,7 +155,7 @@ def _refuse_other_mode(value: Mapping[str, Any], *, is_stream: bool) -> None:
         wrong.append("commitOffsets")
     for name in wrong:
         mode = "stream" if is_stream else "batch"
-        raise SettingsError(f"option {name!r} means nothing for a {mode}; remove it")
+        raise SettingsError(f"option {in_quotes(name)} has no effect for a {mode}; remove it")
 
 
 def _expression(value: Mapping[str, Any]) -> Filter:
@@ -178,7 +179,7 @@ def _group(value: Mapping[str, Any]) -> str:
     if prefix is None:
         return str(group)
     if group != DEFAULT_GROUP:
-        raise SettingsError("group and groupIdPrefix are both given; keep one")
+        raise SettingsError("options 'group' and 'groupIdPrefix' are both set; keep one")
     return f"{prefix}-{uuid4().hex}"
 
 
@@ -201,11 +202,11 @@ def _bound(value: Mapping[str, Any], side: str, default: str) -> RangeBound:
     text = (default if given is None else given).strip()
     word = _WORDS.get(text.lower())
     if side == "ending" and word in (EARLIEST, COMMITTED):
-        raise SettingsError(f"{offsets}: {text!r} is no end; it is latest or JSON")
+        raise SettingsError(f"{offsets}: {in_quotes(text)} is not an end; use latest or JSON")
     if word is None and not text.startswith("{"):
         words = [each for each in _WORDS if side == "starting" or each == "latest"]
         raise SettingsError(
-            f"{offsets}: {text!r} is neither JSON nor {', '.join(words)}{slip(text, words)}"
+            f"{offsets}: {in_quotes(text)} is neither JSON nor {', '.join(words)}{slip(text, words)}"
         )
     times: str | None = value[by_time]
     fault = _end_fault if side == "ending" else _start_fault
@@ -222,11 +223,17 @@ def _bound(value: Mapping[str, Any], side: str, default: str) -> RangeBound:
 
 
 def _start_fault(offset: int) -> str | None:
-    return None if offset >= EARLIEST else f"{offset} is no offset; -2 is earliest, -1 latest"
+    return (
+        None
+        if offset >= EARLIEST
+        else f"{offset} is not an offset; -2 means earliest, -1 means latest"
+    )
 
 
 def _end_fault(offset: int) -> str | None:
-    return None if offset >= LATEST else f"{offset} is no end; it is an offset or -1, latest"
+    return (
+        None if offset >= LATEST else f"{offset} is not an end; use an offset, or -1 for latest"
+    )
 
 
 def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:

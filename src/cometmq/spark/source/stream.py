@@ -90,7 +90,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._target = target
         except (TopicNotFound, NetError) as error:
             # The checkpoint may contain the missing topic or broker, so `latestOffset` tries again with it.
-            log.warning("where the queues end is not known yet: %s", error)
+            log.warning("The ends of the queues cannot be read yet: %s", error)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
         """Return the end of the next micro-batch, or `start` if there is nothing to read."""
@@ -102,7 +102,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # A first batch or a bounded run must not end early, because it is not planned again.
             if known.is_initial or self._is_bounded:
                 raise
-            log.warning("the stream waits, who answered a moment ago is gone: %s", error)
+            log.warning(
+                "The stream waits, because a server that answered a moment ago does not answer now: %s",
+                error,
+            )
             return start
 
     def _next_end(self, start: Json, known: StreamOffset, limit: ReadLimit | None) -> Json:
@@ -174,7 +177,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             source_cluster(self._settings).commit(ends)
             self._told = ends
         except CometError as error:
-            log.warning("the group %r does not know: %s", self._settings.group, error)
+            log.warning(
+                "The offsets of group %s could not be committed: %s",
+                self._settings.group,
+                error,
+            )
 
     def stop(self) -> None:
         """Do nothing: connections belong to the process and close with it."""
@@ -187,7 +194,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except NetError as error:
             if not known.ends:
                 raise
-            log.warning("no nameserver answers; the known queues go on: %s", error)
+            log.warning("No nameserver answers; continuing with the known queues: %s", error)
             queues = list(known.ends)
         latest: Offsets = {}
         self._silent = set()
@@ -236,8 +243,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # A missing queue keeps its offset until its broker is back.
             if latest.setdefault(queue, offset) < offset:
                 self._losses.report(
-                    f"{queue} went back from offset {offset} to {latest[queue]}: a replica without "
-                    "its last messages took over, or the topic was deleted and made again",
+                    f"the end of {queue} went back from offset {offset} to {latest[queue]}: a replica without "
+                    "its last messages took over, or the topic was deleted and created again",
                     offset - latest[queue],
                 )
         return latest
@@ -275,9 +282,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         for queue, begin in begins.items():
             self._losses.report(
-                f"{queue} holds another message at offset {known.ends[queue] - 1} than the one that was read there: the topic "
-                "was deleted and made again, the broker came back with an empty disk, or a replica without the last messages "
-                f"took over; what was stored since begins at offset {begin}",
+                f"{queue} has another message at offset {known.ends[queue] - 1} than the one that was read there: "
+                "the topic was deleted and created again, the broker restarted with an empty disk, or a replica "
+                f"without the last messages took over; the messages stored since then start at offset {begin}",
                 0,
             )
         return begins
@@ -292,14 +299,14 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 for queue in set(queues).difference(gone, self._left_out)
                 if not must or queue.broker_name in must
             }
-            why = "the checkpoint knows it, and it does not answer or is not registered"
+            why = "the checkpoint has it, but it does not answer or is not registered"
             check_missing(missing_by_broker(sorted(away), why), self._settings)
             self._left_out |= away
         for queue in queues:
             if queue in gone:
                 # The number of unread messages is unknown.
                 self._losses.report(
-                    f"{queue} does not exist any more; it was read up to offset {known[queue]}",
+                    f"{queue} no longer exists; it was read up to offset {known[queue]}",
                     0,
                 )
             else:

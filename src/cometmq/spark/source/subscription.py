@@ -9,6 +9,7 @@ from typing import Any
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic, topic_fault
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import in_quotes
 
 Assignment = Mapping[str, Mapping[str | None, tuple[int, ...]]]
 """topic -> broker (None: every broker) -> queue numbers."""
@@ -52,7 +53,7 @@ class TopicChoice:
         try:
             re.compile(text)
         except re.error as error:
-            raise SettingsError(f"subscribePattern {text!r}: {error}") from error
+            raise SettingsError(f"subscribePattern {in_quotes(text)}: {error}") from error
         return cls(pattern=text)
 
     @classmethod
@@ -66,7 +67,7 @@ class TopicChoice:
             return cls(assignment=_assigned(json.loads(text)))
         except (ValueError, AttributeError, TypeError) as error:
             raise SettingsError(
-                f'assign: {text!r} is not like {{"topic": {{"broker": [0, 1]}}}}: {error}'
+                f'assign: {in_quotes(text)} must be like {{"topic": {{"broker": [0, 1]}}}}: {error}'
             ) from error
 
     def wanted(self, all_topics: Callable[[], Sequence[str]]) -> list[str]:
@@ -103,9 +104,9 @@ def _queues_of(value: Any) -> dict[str | None, tuple[int, ...]]:
     by_broker = value if isinstance(value, dict) else {None: value}
     for queues in by_broker.values():
         if not isinstance(queues, list) or not queues or not all(map(_is_number, queues)):
-            raise ValueError(f"{json.dumps(queues)} is no list of queue numbers")
+            raise ValueError(f"{json.dumps(queues)[:200]} is not a list of queue numbers")
     if not by_broker:
-        raise ValueError("a topic without a broker")
+        raise ValueError("a topic has no broker")
     return {broker: tuple(queues) for broker, queues in by_broker.items()}
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.offline.folder import StoreFolder
 from cometmq.spark.options import read_options
 from cometmq.spark.store.batch import store_reader
@@ -86,17 +87,15 @@ class RocketMQStoreSource(DataSource):
         from cometmq.spark.store.writer import QueueWriter, check_packed
 
         if overwrite:
-            raise SettingsError('queue files are added to; use .mode("append")')
+            raise SettingsError('queue files cannot be overwritten; use .mode("append")')
         check_packed(schema)
         value = read_options(self.options, WRITE_OPTIONS, READ_OPTIONS)
         if value["path"] is None:
-            raise SettingsError(
-                "option 'path' is required: the directory that gets queue files"
-            )
+            raise SettingsError("option 'path' is required: the directory for the queue files")
         folder = StoreFolder(value["path"])
         if not folder.is_local:
             raise SettingsError(
-                f"{value['path']!r}: queue files are written to a local directory"
+                f"option 'path' is {in_quotes(value['path'])}, but queue files can only be written to a local directory"
             )
         size = value["queueFileSize"] or queue_file_size(folder.root)
         return QueueWriter(RebuildTarget(folder.root, size // 20 * 20, USUAL_LEVELS_MS))

@@ -15,6 +15,7 @@ from pyspark.sql.types import (
 )
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.offline.columns.schema import RAW_RECORD, PropertiesFormat, nearest
 from cometmq.spark.schema import COLUMNS
 
@@ -100,7 +101,9 @@ def view_schema(
     lowered = {name.lower(): name for name in types}
     unknown = next((name for name in columns if name.lower() not in lowered), None)
     if unknown is not None:
-        raise SettingsError(f"no column {unknown!r} in view {view!r}{nearest(unknown, types)}")
+        raise SettingsError(
+            f"unknown column {in_quotes(unknown)} in view {in_quotes(view)}{nearest(unknown, types)}"
+        )
     names = [lowered[name.lower()] for name in columns]
     names = names or [name for name in types if name != RAW_RECORD or with_raw]
     return StructType([StructField(name, types[name]) for name in names])
@@ -116,13 +119,15 @@ def check_view_schema(view: str, schema: StructType) -> None:
     for field in schema.fields:
         if field.name not in types:
             near = nearest(field.name, types)
-            raise SettingsError(f"no column {field.name!r} in view {view!r}{near}")
+            raise SettingsError(
+                f"unknown column {in_quotes(field.name)} in view {in_quotes(view)}{near}"
+            )
         allowed = [types[field.name], *([_TEXT] if field.name == "properties" else [])]
         if field.dataType not in allowed:
             wanted = " or ".join(kind.simpleString() for kind in allowed)
             raise SettingsError(
-                f"column {field.name!r} is {wanted}, not {field.dataType.simpleString()}; "
-                "read it so and cast in the query"
+                f"column {in_quotes(field.name)} is {wanted}, not {field.dataType.simpleString()}; "
+                "read it with that type and cast it in the query"
             )
 
 

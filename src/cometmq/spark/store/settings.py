@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.offline.columns.schema import PropertiesFormat
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.plan import LogRange
@@ -27,29 +28,29 @@ PATH = Option("path", text, None, "Required; also the argument of `load`. The st
 
 READ_OPTIONS = (
     PATH,
-    Option("commitLogPath", words, "", "Where the log lies elsewhere (storePathCommitLog): its folders, separated by commas."),
+    Option("commitLogPath", words, "", "Folders of the log, separated by commas, if it is outside the store directory (storePathCommitLog)."),
     Option("view", one_of(*VIEWS), MESSAGES, "What the rows are: `messages`, `consumequeue`, `index`, `verify`, `packed-cq`, `files`, `offsets` or `topics`."),
     Option("topics", words, "", "Only these topics, separated by commas. Views of messages and queues."),
-    Option("deletedTopics", truth, "false", "`true`: also the records of topics that were deleted, of which the log still has them. View `messages`."),
-    Option("splitBytes", whole(1), str(SPLIT_BYTES), "The most bytes of the log in one task."),
-    Option("startingPhysicalOffset", whole(), None, "Records that start at or behind this place in the log. A stream begins here; default: at the oldest record."),
-    Option("endingPhysicalOffset", whole(), None, "Records that start before this place in the log. Batches only."),
-    Option("startingTimestamp", moment, None, "Records stored at or after this time, ms since 1970."),
-    Option("endingTimestamp", moment, None, "Records stored before this time, ms since 1970."),
-    Option("mode", one_of(*Mode), str(Mode.PERMISSIVE), "What becomes of what is broken: `PERMISSIVE` (a row with `valid` false), `DROPMALFORMED` (a warning) or `FAILFAST` (an error)."),
-    Option("verifyCrc", truth, "true", "Compare the CRC of every body with its record's. `false`: a tenth faster, and `valid` says less."),
-    Option("rawRecord", truth, "false", "The column `rawRecord`: the record's own bytes, of a batch of a batch topic all of it. Archives that are to be restored need it."),
-    Option("decompress", truth, "true", "Unpack compressed bodies. `false`: as they are stored."),
+    Option("deletedTopics", truth, "false", "`true`: also return records of deleted topics that are still in the log. View `messages`."),
+    Option("splitBytes", whole(1), str(SPLIT_BYTES), "Maximum number of bytes of the log in one task."),
+    Option("startingPhysicalOffset", whole(), None, "Only records that start at or after this physical offset. A stream starts here. Default: the oldest record."),
+    Option("endingPhysicalOffset", whole(), None, "Only records that start before this physical offset. Batches only."),
+    Option("startingTimestamp", moment, None, "Only records stored at or after this time, in ms since 1970."),
+    Option("endingTimestamp", moment, None, "Only records stored before this time, in ms since 1970."),
+    Option("mode", one_of(*Mode), str(Mode.PERMISSIVE), "How to handle damaged records: `PERMISSIVE` (a row with `valid` false), `DROPMALFORMED` (a warning) or `FAILFAST` (an error)."),
+    Option("verifyCrc", truth, "true", "Check the CRC of every body. `false`: a tenth faster, but `valid` does not cover bodies."),
+    Option("rawRecord", truth, "false", "Add the column `rawRecord`: the bytes of the record; for a batch of a batch topic, of the whole batch. Archives need it to be restorable."),
+    Option("decompress", truth, "true", "Decompress bodies. `false`: return them as stored."),
     Option("propertiesFormat", one_of("map", "raw", "json"), "map", "Column `properties`: MAP<STRING,STRING>, the stored text (faster), or a JSON object as text."),
     Option("columns", words, "", "The columns to read, in order, separated by commas. Default: all of the view. Fewer are much faster."),
-    Option("brokerName", text, "", "What stands in the column `brokerName`; a log does not say it."),
-    Option("indexSlots", whole(1), None, "Slots of an index file (maxHashSlotNum), where the files do not show it."),
-    Option("maxBytesPerTrigger", whole(1), None, "The most bytes of the log in one micro-batch. Streams only."),
+    Option("brokerName", text, "", "Value of the column `brokerName`, which the log does not contain."),
+    Option("indexSlots", whole(1), None, "Slots of an index file (maxHashSlotNum), if it cannot be derived from the files."),
+    Option("maxBytesPerTrigger", whole(1), None, "Maximum number of bytes of the log in one micro-batch. Streams only."),
 )  # fmt: skip
 
 WRITE_OPTIONS = (
     PATH,
-    Option("queueFileSize", whole(20), None, "Bytes of a queue file (mappedFileSizeConsumeQueue). Default: as the files there show, else 6000000."),
+    Option("queueFileSize", whole(20), None, "Bytes of a queue file (mappedFileSizeConsumeQueue). Default: the size of the existing files, or 6000000."),
 )  # fmt: skip
 
 _ONLY_STREAM = ("maxBytesPerTrigger",)
@@ -134,12 +135,14 @@ def _check(value: Mapping[str, Any], *, is_stream: bool) -> None:
     for name in _ONLY_BATCH if is_stream else _ONLY_STREAM:
         if value[name] is not None:
             mode = "stream" if is_stream else "batch"
-            raise SettingsError(f"option {name!r} means nothing for a {mode}; remove it")
+            raise SettingsError(f"option '{name}' has no effect for a {mode}; remove it")
     for what in ("PhysicalOffset", "Timestamp"):
         start, end = value[f"starting{what}"], value[f"ending{what}"]
         if start is not None and end is not None and start > end:
             raise SettingsError(
-                f"option 'starting{what}': {start} lies behind 'ending{what}', {end}"
+                f"option 'starting{what}' ({start}) is after option 'ending{what}' ({end})"
             )
     if is_stream and value["view"] != MESSAGES:
-        raise SettingsError(f"view {value['view']!r} is no stream; read it as a batch")
+        raise SettingsError(
+            f"view {in_quotes(value['view'])} cannot be read as a stream; read it as a batch"
+        )

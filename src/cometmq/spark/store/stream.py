@@ -62,8 +62,8 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = used_files(self._settings.folder)[-1].end
         if at > ends:
             raise StoreDamaged(
-                f"{self._settings.folder.place}: the log ends before {ends}, and the stream stands at {at}: "
-                "this is another store, or an older copy of it. Start with a new checkpoint"
+                f"{self._settings.folder.place}: the log ends at {ends}, before the position {at} of the stream: "
+                "this is another store, or an older copy of it. Use a new checkpoint"
             )
         latest = (
             durable_end(self._settings.folder, at) if self._target is None else self._target
@@ -91,10 +91,9 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files = used_files(settings.folder)
         if begin < files[0].start:
             raise StoreDamaged(
-                f"{settings.folder.place}: the log begins at {files[0].start}, the stream stands at "
-                f"{begin}: the files between are deleted. Some messages may have been lost; start with "
-                "a new checkpoint and startingPhysicalOffset, and set archiveGuard or a longer "
-                "fileReservedTime"
+                f"{settings.folder.place}: the log starts at {files[0].start}, but the stream is at {begin}: the "
+                "files in between are deleted. Messages may have been lost; use a new checkpoint and "
+                "startingPhysicalOffset, and set archiveGuard or a longer fileReservedTime"
             )
         splits = between(cut(files, settings.split_bytes), begin, _begin(end))
         tasks = joined(splits, settings.split_bytes)

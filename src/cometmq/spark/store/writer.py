@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import as_given, in_quotes
 from cometmq.offline.queue_runs import ENTRY, EntryRun, is_place
 from cometmq.offline.rebuild import RebuildTarget, WrittenRun, finish, write_run
 from cometmq.spark.store.schema import VIEWS
@@ -66,17 +67,19 @@ def check_packed(schema: StructType) -> None:
         wanted = VIEWS["packed-cq"][name]
         if types.get(name) != wanted:
             raise SettingsError(
-                f"a store takes rows of the view packed-cq: column {name!r} must be "
+                f"a store accepts only rows of the view packed-cq: column {in_quotes(name)} must be "
                 f'{wanted.simpleString()}; read them with option("view", "packed-cq")'
             )
 
 
 def _run_of(topic: str, queue_id: int, first: int, entries: bytes) -> EntryRun:
     if not is_place(topic or "", queue_id, first):
-        raise SettingsError(f"{topic!r}/{queue_id} offset {first} is no place in a queue")
+        raise SettingsError(
+            f"topic {as_given(topic)}, queue {queue_id}, offset {first} is not a position in a queue"
+        )
     if not entries or len(entries) % ENTRY.itemsize:
         raise SettingsError(
-            f"{len(entries or b'')} bytes for {topic}/{queue_id} are no whole number of "
+            f"the {len(entries or b'')} bytes for {topic}/{queue_id} are not a multiple of "
             f"{ENTRY.itemsize}-byte queue entries"
         )
     return EntryRun(topic, queue_id, first, np.frombuffer(entries, ENTRY))

@@ -122,7 +122,7 @@ class TimerFiles:
                 self.known.add(unit.physical_offset)
         if self.log.end < self.check.log_flushed:
             self._begin_again(
-                f"timerlog ends at {self.log.end}, and was on the device up to {self.check.log_flushed}"
+                f"timerlog ends at {self.log.end}, but was flushed up to {self.check.log_flushed}"
             )
         self._mend_wheel()
         self.log.cut()
@@ -192,7 +192,7 @@ class TimerFiles:
             put_away(self._disk, self._root, path) for path in paths if self._disk.exists(path)
         ]
         _log.warning(
-            "the timer's files are damaged (%s): kept as %s, and made again",
+            "The timer files are damaged (%s); they were moved to %s and are rebuilt",
             trouble,
             ", ".join(kept),
         )
@@ -208,14 +208,17 @@ class TimerFiles:
         except FileNotFoundError:
             return
         except CodecError as error:
-            _log.warning("%s: %s; going on without it", self._check_path, error)
+            _log.warning("%s cannot be read and is ignored: %s", self._check_path, error)
 
     def _mend_wheel(self) -> None:
         """Empty the slots that point after the log's end, and find their units again."""
         first = self.wheel.forget_from(self.log.end)
         if first is None:
             return
-        _log.warning("the timer's wheel was ahead of its log, which ends at %d", self.log.end)
+        _log.warning(
+            "The timer wheel was ahead of its log, which ends at %d, and was corrected",
+            self.log.end,
+        )
         for position, unit in self.log.scan(first):
             self.wheel.revise(unit.time_ms, position)
 

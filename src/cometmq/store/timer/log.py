@@ -119,7 +119,9 @@ class TimerLog:
             unit = self.read(last)
             yield last, unit
             if unit.previous >= last:
-                raise CodecError(f"the unit at {last} of timerlog leads to {unit.previous}")
+                raise CodecError(
+                    f"the unit at {last} of timerlog points to the invalid position {unit.previous}"
+                )
             last = unit.previous
 
     # --- recovery and age

@@ -56,8 +56,8 @@ class TimerWheel:
             size = self._disk.size(fd)
             if size not in (0, WHEEL_SIZE):
                 raise StoreDamaged(
-                    f"{self.path} has {size} bytes, a wheel has {WHEEL_SIZE}; move it away, "
-                    "and it is made again from timerlog"
+                    f"{self.path} has {size} bytes, but a timer wheel has {WHEEL_SIZE}; move it away, "
+                    "and it is rebuilt from timerlog"
                 )
             for offset in range(0, size, _READ_SIZE):
                 self._take(self._disk.pread(fd, min(_READ_SIZE, size - offset), offset), offset)

@@ -135,7 +135,7 @@ async def test_an_address_that_is_none_is_said_and_the_next_one_taken(tmp_path, 
         await send(served)
         replica = await Replica(tmp_path / "s", SETTINGS).start(address)
         await eventually(lambda: replica.master.error)
-        assert "an address is host:port, with a port from 1 to 65535" in str(
+        assert "an address must be host:port, with a port from 1 to 65535" in str(
             replica.master.error
         )
         replica.copier.master_told(f"127.0.0.1:{served.broker.ha_port}")

@@ -107,7 +107,7 @@ def test_with_sync_flush_an_end_is_answered_when_it_is_on_the_device():
     life.world.settle()
     assert not outcome.is_over
     life.world.flush(is_there=False)
-    with pytest.raises(StoreError, match="not on the device in time"):
+    with pytest.raises(StoreError, match="not flushed to the device in time"):
         outcome.get()
     assert life.table.open == {}, "it is written all the same"
 

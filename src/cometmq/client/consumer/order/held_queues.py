@@ -80,7 +80,11 @@ class HeldQueues:
         for queue in refused:
             self._until.pop(queue, None)
         if refused:
-            _log.warning("%s has lost the locks of %s", self._group, sorted(refused))
+            _log.warning(
+                "Group %s has lost the locks of %s; other members may consume them",
+                self._group,
+                ", ".join(map(str, sorted(refused))),
+            )
             self._lost(sorted(refused))
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
@@ -132,7 +136,12 @@ class HeldQueues:
         try:
             await self._api.unlock(self._instance.address(broker_name), self._request(queues))
         except CometError as error:
-            _log.warning("locks of %s stay at %s: %s", self._group, broker_name, error)
+            _log.warning(
+                "The locks of group %s at broker %s could not be released, they expire within 60 s: %s",
+                self._group,
+                broker_name,
+                error,
+            )
 
     def _request(self, queues: list[MessageQueue]) -> LockRequest:
         return LockRequest(self._group, self._instance.client_id, tuple(queues))

@@ -18,7 +18,7 @@ from cometmq.client.consumer.push.concurrent import ListenerJob
 from cometmq.client.settings import PushSettings
 from cometmq.model.clock import Clock
 from cometmq.model.errors import ListenerError
-from cometmq.model.message import StoredMessage
+from cometmq.model.message import StoredMessage, message_name
 from cometmq.model.queue import MessageQueue
 from cometmq.net.tasks import Tasks
 
@@ -153,7 +153,8 @@ class Lines:
         )
         if not all(ended):
             _log.warning(
-                "listeners still ran %s ms after close; not waiting longer", timeout_ms
+                "Listeners still run %s ms after close; the consumer closes without them",
+                timeout_ms,
             )
         await self._tasks.close()
         if self._threads is not None:
@@ -176,7 +177,7 @@ class Lines:
             try:
                 await self._work(line, line.jobs.popleft())
             except Exception:  # noqa: BLE001  Even a bug must not end the line.
-                _log.exception("the line of %s", queue)
+                _log.exception("The listener calls for %s ended with an error", queue)
         line.at_rest.set()
 
     async def _work(self, line: _Line, job: ListenerJob) -> None:
@@ -281,7 +282,10 @@ def _by_key(
         try:
             key = order_key(message)
         except Exception:  # noqa: BLE001  The user's function may raise anything.
-            _log.exception("order_key failed on %r; it is ordered with all such", message)
+            _log.exception(
+                "order_key failed on %s; the message is ordered together with all others on which it failed",
+                message_name(message),
+            )
             key = ""
         found.setdefault(key, []).append(message)
     return found

@@ -22,7 +22,7 @@ from cometmq.codec.headers.pop import FROM_MAX, FROM_MIN
 from cometmq.model.clock import Clock
 from cometmq.model.delay_levels import DEAD_LETTER
 from cometmq.model.errors import BrokerNotFound, CometError, NetError
-from cometmq.model.message import StoredMessage
+from cometmq.model.message import StoredMessage, message_name
 from cometmq.model.properties import POP_CK
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
@@ -230,7 +230,11 @@ class PopLoop:
                     delay_ms = delays[min(message.reconsume_times, len(delays) - 1)]
                 await self._popping.popper.change_invisibility(message, delay_ms)
         except CometError as error:
-            _log.warning("%r comes again when its invisible time is over: %s", message, error)
+            _log.warning(
+                "%s is redelivered when its invisible time is over: %s",
+                message_name(message),
+                error,
+            )
         self._release([message])
 
     def _release(self, messages: Sequence[StoredMessage]) -> None:
@@ -260,5 +264,9 @@ class PopLoop:
             left, await asyncio.gather(*given, return_exceptions=True), strict=True
         ):
             if isinstance(said, BaseException):
-                _log.info("%r comes again when its invisible time is over: %s", message, said)
+                _log.info(
+                    "%s is redelivered when its invisible time is over: %s",
+                    message_name(message),
+                    said,
+                )
         self._open.clear()

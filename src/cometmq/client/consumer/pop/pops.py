@@ -25,7 +25,7 @@ from cometmq.codec.record import Record
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import BrokerRefused, ClientError, CodecError, RequestError
-from cometmq.model.message import StoredMessage
+from cometmq.model.message import StoredMessage, message_name
 from cometmq.model.namespace import NO_NAMESPACE, Namespace
 from cometmq.model.properties import FIRST_POP_TIME, POP_CK
 from cometmq.model.queue import MessageQueue
@@ -197,9 +197,9 @@ class Popper:
             messages += more
         if left:
             _log.warning(
-                "again when the invisible time is over: %d %s of %s at %s; a whole answer "
-                "unpacks to more than %d bytes",
-                len(left), plural(len(left), "message"), wanted.topic, broker_name, GROWTH_MAX,
+                "An answer of broker %s for topic %s decompresses to more than %d bytes; redelivered when the "
+                "invisible time is over: %d %s",
+                broker_name, wanted.topic, GROWTH_MAX, len(left), plural(len(left), "message"),
             )  # fmt: skip
         return messages
 
@@ -245,7 +245,12 @@ class _Popped:
                     namespace=self.popper.namespace,
                 )
             except CodecError as error:
-                _log.warning("%s at %d: %s", queue, record.queue_offset, error)
+                _log.warning(
+                    "The message at offset %d of %s cannot be decoded: %s",
+                    record.queue_offset,
+                    queue,
+                    error,
+                )
                 continue
             if message is None:
                 return messages, records[at:]
@@ -277,7 +282,10 @@ def receipt_of(message: StoredMessage) -> Receipt:
     """
     text = message.properties.get(POP_CK)
     if text is None:
-        raise ClientError(f"{message!r} was not received from a simple consumer")
+        raise ClientError(
+            f"{message_name(message)} was not received from a simple consumer; acknowledge it with the client that "
+            "received it"
+        )
     try:
         return parse_receipt(text)
     except RequestError as error:

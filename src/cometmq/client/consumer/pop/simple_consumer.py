@@ -28,8 +28,9 @@ from cometmq.codec.receipt import NORMAL
 from cometmq.codec.remoting import Command
 from cometmq.model.delay_levels import DEAD_LETTER
 from cometmq.model.errors import ClientError, CometError, SubscriptionError
-from cometmq.model.message import StoredMessage
+from cometmq.model.message import StoredMessage, message_name
 from cometmq.model.subscription import Subscription
+from cometmq.model.text import as_given
 from cometmq.net.channel import Channel
 from cometmq.net.tasks import Tasks
 
@@ -111,7 +112,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
             SubscriptionError: The topic is not subscribed.
         """
         if self._subscriptions.pop(self._namespace.wrap(topic), None) is None:
-            raise SubscriptionError(f"{topic!r:.80} is not subscribed by {self!r}")
+            raise SubscriptionError(f"{self._named} is not subscribed to {as_given(topic, 80)}")
 
     # --- life cycle
 
@@ -145,7 +146,10 @@ class AsyncSimpleConsumer(AsyncGroupClient):
             TopicNotFound, NetError: No route, or no broker could be reached.
         """
         if not 0 < max_count <= COUNT_MAX:
-            raise ClientError(f"max_count={max_count}: a broker gives 1 to {COUNT_MAX} at once")
+            raise ClientError(
+                f"max_count={max_count}: it must be from 1 to {COUNT_MAX}, the most messages that a broker returns "
+                "at once"
+            )
         settings = self._settings
         invisible_ms = settings.invisible_ms if invisible_ms is None else invisible_ms
         wait_ms = settings.wait_ms if wait_ms is None else wait_ms
@@ -192,7 +196,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     async def _places(self) -> list[_Place]:
         """Return the subscribed topics with their brokers, starting with a different pair each time."""
         if not self._subscriptions:
-            raise SubscriptionError(f"{self!r} has no topic; call subscribe(topic) first")
+            raise SubscriptionError(f"{self._named} has no topic; call subscribe(topic) first")
         places: list[_Place] = []
         for topic in [*self._subscriptions]:
             queues = (await self._instance.known(topic)).read_queues
@@ -237,7 +241,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
             )
             await self._popper.ack([message])
         except CometError as error:
-            _log.warning("%r cannot be given to the dead letters: %s", message, error)
+            _log.warning("%s cannot become a dead letter: %s", message_name(message), error)
             return False
         return True
 
@@ -259,7 +263,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         try:
             return await self._popper.notified(broker_name, topic, wait_ms)
         except CometError as error:
-            _log.info("%s of %s: %s", topic, broker_name, error)
+            _log.info("Cannot pop topic %s at broker %s: %s", topic, broker_name, error)
             await asyncio.sleep(_PAUSE_SECONDS)
             return False
 

@@ -81,7 +81,7 @@ class BrokerGroupMembers:
                             following = self._chosen(queue)
                             break
             except (NetError, BrokerRefused) as error:
-                log.warning("%s: the master is asked instead: %s", queue, error)
+                log.warning("A slave could not serve %s; using the master: %s", queue, error)
             member = following
         if offset >= end and offset > start:
             return

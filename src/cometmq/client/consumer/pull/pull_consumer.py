@@ -30,6 +30,7 @@ from cometmq.codec.record import Record
 from cometmq.model.errors import ClientError, SubscriptionError
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
+from cometmq.model.text import as_given
 from cometmq.net.loop import not_quiet
 from cometmq.net.tasks import Tasks
 
@@ -203,7 +204,9 @@ class AsyncPullConsumer(AsyncGroupClient):
             ClientError: Queues were already assigned with `assign`.
         """
         if self._member.is_assigned:
-            raise ClientError(f"{self!r} has assigned queues; subscribe with another consumer")
+            raise ClientError(
+                f"{self._named} has assigned queues; use another consumer to subscribe"
+            )
         self._member.subscribe(subscription_of(self._namespace.wrap(topic), expression))
         if self._is_open:
             self._tasks.spawn(self._member.start(), "join")
@@ -216,7 +219,7 @@ class AsyncPullConsumer(AsyncGroupClient):
         """
         full = self._namespace.wrap(topic)
         if full not in self._member.topics():
-            raise SubscriptionError(f"{topic!r:.80} is not subscribed by {self!r}")
+            raise SubscriptionError(f"{self._named} is not subscribed to {as_given(topic, 80)}")
         self._member.unsubscribe(full)
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
@@ -228,7 +231,9 @@ class AsyncPullConsumer(AsyncGroupClient):
         """
         self._check_running()
         if self._member.topics():
-            raise ClientError(f"{self!r} has subscriptions; assign with another consumer")
+            raise ClientError(
+                f"{self._named} has subscriptions; use another consumer to assign queues"
+            )
         await self._member.assign(map(self._namespace.wrap_queue, queues))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -242,7 +247,7 @@ class AsyncPullConsumer(AsyncGroupClient):
         loop = self._member.loops.get(self._namespace.wrap_queue(queue))
         if loop is None:
             raise ClientError(
-                f"{queue} is not received by {self!r}; it receives "
+                f"{self._named} does not receive {queue}; it receives "
                 f"{', '.join(map(str, await self.assignment())) or 'nothing yet'}"
             )
         self._inbox.drop(loop)

@@ -277,7 +277,7 @@ class PullLoop:
             return
         if pull.next_offset < offset:
             raise CodecError(
-                f"asked from {offset}, the broker says to go on before it, at {pull.next_offset}"
+                f"the broker answered a pull from offset {offset} with the earlier next offset {pull.next_offset}"
             )
         messages, unreadable, behind = await self._unpack(pull)
         if process_queue is not self.process_queue:
@@ -305,7 +305,7 @@ class PullLoop:
             _log.info("the offset of %s was reset to %s", self.queue, following)
         else:
             _log.warning(
-                "%s has no offset %s (it holds %s to %s); going on at %s",
+                "%s has no offset %s (its offsets are %s to %s); the consumer continues at %s",
                 self.queue, offset, pull.min_offset, pull.max_offset, following,
             )  # fmt: skip
         self.seek(following)
@@ -327,7 +327,7 @@ class PullLoop:
         unreadable: list[Record] = []
 
         def note(record: Record, error: CodecError) -> None:
-            _log.error("a message of %s cannot be read: %s", self.queue, error)
+            _log.error("A message of %s cannot be decoded: %s", self.queue, error)
             unreadable.append(record)
 
         messages, rest = await RecordUnpacker(
@@ -399,7 +399,8 @@ def _check_offsets(offsets: list[int], first: int, after: int) -> None:
     if offsets and not first <= min(offsets) <= max(offsets) < after:
         wrong = next(each for each in offsets if not first <= each < after)
         raise CodecError(
-            f"asked from {first}, the broker gave offset {wrong} and says to go on at {after}"
+            f"the broker answered a pull from offset {first} with a message at offset {wrong} and the next offset "
+            f"{after}"
         )
 
 

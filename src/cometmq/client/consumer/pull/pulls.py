@@ -154,21 +154,21 @@ class Puller:
             min_offset = int(fields["minOffset"])
             max_offset = int(fields["maxOffset"])
             suggested = int(fields.get("suggestWhichBrokerId") or 0)
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError):
             raise CodecError(
-                f"the answer to a pull of {queue} lacks an offset: {error!r}"
+                f"the answer to a pull of {queue} has no valid nextBeginOffset, minOffset or maxOffset"
             ) from None
         if not 0 <= next_offset <= max(min_offset, max_offset, 0) + _BEYOND_END_MAX:
             raise CodecError(
-                f"the answer to a pull of {queue}, which holds {min_offset} to {max_offset}, says to "
-                f"go on at {next_offset}"
+                f"the answer to a pull of {queue} has the offsets {min_offset} to {max_offset}, but the "
+                f"next offset {next_offset}"
             )
         if suggested or (self._suggested and queue in self._suggested):
             self._suggested[queue] = suggested
         if status is PullStatus.NO_MATCHED_MESSAGE and answer.remark == _KEPT_BACK:
             raise BrokerRefused(
                 answer.code,
-                f"a replica of {queue.broker_name} has messages of {queue} but must not give them "
+                f"a replica of broker {queue.broker_name} has messages of {queue} but may not return them "
                 "(slaveReadEnable=false)",
                 queue.broker_name,
             )

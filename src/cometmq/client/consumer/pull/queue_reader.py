@@ -109,7 +109,7 @@ class AsyncQueueReader(AsyncGroupClient):
         try:
             missing = await self._instance.nameserver_api.missing_brokers()
         except BrokerRefused as refused:
-            _log.debug("nobody knows who is missing: %s", refused)
+            _log.debug("The nameservers do not list missing brokers: %s", refused)
             return []
         return [replace(broker, queues=self._short(broker.queues)) for broker in missing]
 

@@ -328,6 +328,7 @@ class ThreadWorkers:
                 await self._stopped.wait()
         except TimeoutError:
             _log.warning(
-                "listeners still ran %s ms after close; not waiting longer", timeout_ms
+                "Listeners still run %s ms after close; the consumer closes without them",
+                timeout_ms,
             )
         self._collect()

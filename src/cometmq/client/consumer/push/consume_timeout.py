@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from cometmq.client.consumer.push.concurrent import ListenerJob
 from cometmq.model.clock import Clock
-from cometmq.model.message import StoredMessage
+from cometmq.model.message import StoredMessage, message_name
 
 _log = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ class ConsumeTimeout:
             offsets = []
             for message in job.messages:
                 _log.warning(
-                    "a listener works on %r for more than %d ms; giving it back",
-                    message, self._timeout_ms,
+                    "A listener has worked on %s for more than %d ms; the message is sent back for a retry",
+                    message_name(message), self._timeout_ms,
                 )  # fmt: skip
                 if await self._give_back(message):
                     offsets.append(message.queue_offset)

@@ -25,6 +25,7 @@ from typing import Any, Self, cast
 
 from cometmq.client.consumer.listeners import OrderlyStatus, Said, is_async_listener
 from cometmq.model.errors import ClientClosed, SettingsError
+from cometmq.model.text import as_given
 
 _log = logging.getLogger(__name__)
 
@@ -57,14 +58,15 @@ class InProcesses:
         self, listener: Callable[[Any], Said], *, processes: int | None = None
     ) -> None:
         if not callable(listener):
-            raise SettingsError(f"listener is {listener!r:.200}; it must be a function")
+            raise SettingsError(f"listener is {as_given(listener)}; it must be a function")
         if is_async_listener(listener):
             raise SettingsError(
-                "InProcesses takes a def listener, for async def ones never block"
+                "InProcesses needs a `def` listener; pass an `async def` listener to the consumer directly, "
+                "because it does not block"
             )
         if processes is not None and not 1 <= processes <= _PROCESSES_MAX:
             raise SettingsError(
-                f"processes is {processes!r}; it must be from 1 to {_PROCESSES_MAX}, or None"
+                f"processes is {as_given(processes)}; it must be from 1 to {_PROCESSES_MAX}, or None"
             )
         self.is_broken = False
         self._listener = listener
@@ -79,8 +81,8 @@ class InProcesses:
         except Exception as error:
             self._close_pipe()
             raise SettingsError(
-                f"no process can start and import {listener!r:.200} ({type(error).__name__}: {error}); "
-                "it must be a function of a module, and a program begin behind "
+                f"no process can start and import {as_given(listener)} ({type(error).__name__}: {error}); "
+                "it must be a function of a module, and the program must start its work below "
                 'if __name__ == "__main__"'
             ) from error
 
@@ -123,14 +125,16 @@ class InProcesses:
             pause = _PAUSE_SECONDS
             while self._pool is broken:
                 if self._closed.is_set():
-                    raise ClientClosed("the processes of the listener were closed")
+                    raise ClientClosed(
+                        "the processes of the listener were closed; start the consumer again"
+                    )
                 try:
                     self._pool = self._make_pool()
                 except Exception as error:  # noqa: BLE001  Whatever prevents processes from starting.
                     self.is_broken = True
                     _log.error(
-                        "no process can start for %r (%s: %s); messages wait, trying again in %s s",
-                        self._listener, type(error).__name__, error, pause,
+                        "no process can start for %s (%s: %s); messages wait, next attempt in %s s",
+                        as_given(self._listener), type(error).__name__, error, pause,
                     )  # fmt: skip
                     self._closed.wait(pause)
                     pause = min(2 * pause, _PAUSE_SECONDS_MAX)
@@ -172,7 +176,7 @@ def _run(listener: Callable[[Any], Said], given: Any) -> Said:
         raise
     # An invalid result is returned as text, because it may not be picklable either.
     is_known = answer is None or isinstance(answer, bool | OrderlyStatus)
-    return answer if is_known else cast("Said", repr(answer)[:200])
+    return answer if is_known else cast("Said", as_given(answer))
 
 
 def _nothing(_listener: Callable[[Any], Said]) -> None:

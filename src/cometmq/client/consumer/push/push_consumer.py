@@ -57,7 +57,8 @@ from cometmq.model.errors import (
     SettingsError,
     SubscriptionError,
 )
-from cometmq.model.message import StoredMessage
+from cometmq.model.message import StoredMessage, message_name
+from cometmq.model.text import as_given
 from cometmq.net.tasks import Tasks
 
 Value = TypeVar("Value")
@@ -153,7 +154,7 @@ class AsyncPushConsumer(AsyncGroupClient):
             SubscriptionError: The topic is not subscribed.
         """
         if topic not in self._subscribed:
-            raise SubscriptionError(f"{topic!r:.80} is not subscribed by {self!r}")
+            raise SubscriptionError(f"{self._named} is not subscribed to {as_given(topic, 80)}")
         del self._subscribed[topic]
         self._member.unsubscribe(self._namespace.wrap(topic))
 
@@ -166,7 +167,7 @@ class AsyncPushConsumer(AsyncGroupClient):
             SubscriptionError: No topic is subscribed.
         """
         if not self._subscribed:
-            raise SubscriptionError(f"{self!r} has no topic; call subscribe(topic) first")
+            raise SubscriptionError(f"{self._named} has no topic; call subscribe(topic) first")
         settings = self._settings
         self._ended.clear()
         self._fault = None
@@ -258,7 +259,10 @@ class AsyncPushConsumer(AsyncGroupClient):
         """
         self._check_running()
         if not isinstance(self._workers, TaskWorkers | ThreadWorkers):
-            raise SettingsError(f"concurrency {concurrency}: not for an orderly listener")
+            raise SettingsError(
+                f"concurrency {concurrency}: an orderly listener handles one message per queue at a time; leave "
+                "out concurrency"
+            )
         replace(self._settings, concurrency=concurrency)  # Checks the value.
         self._workers.resize(concurrency)
 
@@ -314,7 +318,8 @@ class AsyncPushConsumer(AsyncGroupClient):
             if not is_consumed:
                 # Follows RocketMQ: no other member could get the message.
                 _log.warning(
-                    "%r was not consumed; broadcasting has no retries", job.messages[0]
+                    "%s was not consumed; a broadcasting consumer does not retry",
+                    message_name(job.messages[0]),
                 )
             job.loop.finish(job.process_queue, [each.queue_offset for each in job.messages])
             return
