@@ -10,6 +10,7 @@ import pytest
 
 from cometmq.client import AsyncProducer, AsyncPullConsumer, Message, MessageQueue, SendStatus
 from cometmq.embedded import AsyncEmbedded, Embedded
+from cometmq.embedded.local_sends import _turns
 from cometmq.model.errors import BrokerRefused, NetError, SettingsError, StoreLocked
 from tests.support.processes import answers
 
@@ -84,6 +85,11 @@ def test_messages_are_put_without_a_client_as_those_of_a_producer() -> None:
             cluster.put(Message(TOPIC, b"kept?"), Message("SCHEDULE_TOPIC_XXXX", b"no"))
         assert len(asyncio.run(fetch(cluster.nameserver))) == 600
         assert cluster.put() == []
+
+
+def test_what_is_put_at_once_is_bounded_in_messages_and_bytes() -> None:
+    messages = [Message(TOPIC, b"")] * 300 + [Message(TOPIC, bytes(600 << 10))] * 3
+    assert [len(part) for part in _turns(messages)] == [256, 46, 1]
 
 
 def test_it_is_up_in_well_under_half_a_second() -> None:

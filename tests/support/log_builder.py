@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 from typing import Any
 
 from cometmq.codec.record import decode_records
@@ -18,6 +19,7 @@ class PlacesBuilder:
     Attributes:
         is_failing: whether the place that it writes to is broken.
         given: the number of records of each call, failed ones included.
+        on_back: called as it goes back.
     """
 
     name = "places"
@@ -29,6 +31,7 @@ class PlacesBuilder:
         self._path = f"{folder}/places.json"
         self.kept_max = kept_max
         self.is_failing = False
+        self.on_back: Callable[[], None] = lambda: None
         self.given: list[int] = []
         self._kept: dict[str, Any] = {"position": position, "places": [], "gaps": []}
         if disk.exists(self._path):
@@ -54,6 +57,7 @@ class PlacesBuilder:
         self._keep(records.start + len(records.content), self.places + places, self.gaps)
 
     def go_back(self, end: int) -> None:
+        self.on_back()
         places = [place for place in self.places if place < end]
         self._keep(min(self.position, end), places, self.gaps)
 
