@@ -79,11 +79,6 @@ class AdmittedSend:
     queue_id: int = 0
     recall_handle: str | None = None
 
-    @property
-    def is_ordinary(self) -> bool:
-        """Whether the send may be stored and answered together with others."""
-        return not self.is_batch and self.is_flush_awaited and self.saving is None
-
 
 class Admission:
     """The checks of sends against settings, topics and groups.
@@ -101,6 +96,8 @@ class Admission:
         self.property_suffix = self._packing.property_suffix
         self.body_size_max = parts.settings.body_size_max
         self._settings = parts.settings
+        # Each role of the broker makes its own admission.
+        self._is_slave = parts.settings.is_slave
         self._topics = parts.topics
         self._groups = parts.groups
         self._locks = parts.locks
@@ -185,7 +182,7 @@ class Admission:
 
     def _check_open(self) -> None:
         # A slave's requests are refused before they get here, but not the messages of its own process.
-        if self._settings.is_slave:
+        if self._is_slave:
             raise RequestError(ResponseCode.SERVICE_NOT_AVAILABLE, SLAVE_REMARK)
         start_ms = self._settings.accept_sends_from_ms
         if self._topics.clock.now_ms() < start_ms:

@@ -72,7 +72,7 @@ class Sends:
 
     def put(self, admitted: AdmittedSend, send: Any, caller: SendCaller) -> None:
         """Take a send, which `store` writes together with others; one that must be stored apart is stored now, after them."""
-        if not admitted.is_ordinary:
+        if admitted.is_batch or not admitted.is_flush_awaited or admitted.saving is not None:
             self.store()
             self._store_apart(admitted, send, caller)
             return
