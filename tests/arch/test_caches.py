@@ -31,7 +31,6 @@ BY_HAND = {
     "dashboard/sessions.py:_by_hash": "a hash",
     "dashboard/sessions.py:_sent": "a form's token of a session that has signed in",
     "nameserver/rivals.py:_claims": "names of NAMES_SIZE_MAX characters together",
-    "net/server.py:_newcomers": "connections",
     "store/queue_files.py:_open": "paths of the store",
     "store/queue_files.py:kept": "parts of files of the store",
 }

@@ -1,4 +1,7 @@
-"""Many connections: all are served soon, none takes what the store or others need, and nobody is shut out."""
+"""Many connections: all are served soon, none takes what the store or others need, and nobody is shut out.
+
+What is for a connection as such is tried at each listener of a broker: remoting, pages and replication.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,42 @@ import contextlib
 import resource
 import socket
 import struct
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
-from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.codes import ResponseCode
 from tests.attacks.crowd import ask_all, idle_connections
-from tests.attacks.stranger import Stranger
-from tests.support import processes
+from tests.attacks.listeners import LISTENERS, LISTENING, Listener
+from tests.support import certificates, processes
 from tests.support.good_client import GoodClient
 from tests.support.load import send_all, send_frame
 from tests.support.processes import wait_until
 
 TOPIC = "Crowd"
+
+
+@pytest.fixture(scope="module", params=["cleartext", "TLS"])
+def listening(request, tmp_path_factory, nameserver, access):
+    """A broker with all listeners; "TLS" also takes cleartext, and looks at the first byte of each connection."""
+    folder = tmp_path_factory.mktemp("listening")
+    settings = dict[str, object](LISTENING)
+    if request.param == "TLS":
+        pair = certificates.signed(certificates.authority(folder), "server")
+        settings |= zip(("tls.server.certPath", "tls.server.keyPath"), pair, strict=True)
+        settings["tls.server.mode"] = "permissive"
+    program = processes.broker(folder / "broker", nameserver.address, settings=settings)
+    with program:
+        yield program
+
+
+@pytest.fixture(params=LISTENERS)
+def listener(request) -> Listener:
+    return LISTENERS[request.param]
 
 
 @contextlib.contextmanager
@@ -89,73 +114,82 @@ def test_the_soft_limit_of_descriptors_is_raised(tmp_path):
 
 
 def test_connections_leave_descriptors_to_the_store(tmp_path, nameserver):
-    """With 600 descriptors in all, 700 idle connections do not keep the broker from making queues."""
-    program = with_descriptors(processes.broker(tmp_path / "broker", nameserver.address), 600)
+    """With 600 descriptors in all, 700 idle connections at each listener do not keep the broker from making queues."""
+    folder = tmp_path / "broker"
+    made = processes.broker(
+        folder, nameserver.address, settings={**LISTENING, "connectionsMax": 10_000}
+    )
     with (
-        program as broker,
+        with_descriptors(made, 600) as broker,
         GoodClient(broker.address, broker.pid) as good,
-        idle_connections(broker.address, 700),
+        contextlib.ExitStack() as idle,
     ):
-        assert descriptors(broker.pid) < 400
-        wait_until(lambda: _is_answered(broker.address), seconds=10, what="room for one more")
+        for each in LISTENERS.values():
+            idle.enter_context(idle_connections(each.address(broker), 700))
+        wait_until(lambda: descriptors(broker.pid) < 400, seconds=5, what="a bound")
+        for each in LISTENERS.values():
+            wait_until(partial(each.is_served, broker), seconds=10, what="room for one more")
         for number in range(5):
             assert send_all(broker.address, f"New{number}", [b"x"] * 8) == [0] * 8
     good.check()
 
 
-def test_a_broker_without_a_free_descriptor_accepts_again_when_there_is_one(broker):
+def test_without_a_descriptor_accepting_rests_and_is_back_within_a_second(listening, listener):
     """A failing accept is tried again, not in a loop that takes the processor."""
-    soft, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
-    with GoodClient(broker.address, broker.pid) as good:
-        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (descriptors(broker.pid), hard))
-        host, port = broker.address.rsplit(":", 1)
-        with socket.create_connection((host, int(port)), 20) as waits:
-            waits.sendall(send_frame(TOPIC, b"x", opaque=1, queue_id=0))
+    soft, hard = resource.prlimit(listening.pid, resource.RLIMIT_NOFILE)
+    process, before = psutil.Process(listening.pid), len(listening.log.read_text())
+    with GoodClient(listening.address, listening.pid) as good:
+        few = (descriptors(listening.pid), hard)
+        resource.prlimit(listening.pid, resource.RLIMIT_NOFILE, few)
+        with socket.create_connection(("127.0.0.1", listener.port(listening)), 20) as waits:
+            waits.sendall(listener.hello())
             wait_until(
-                lambda: "no connection can be accepted" in broker.log.read_text(),
+                lambda: "no connection can be accepted" in listening.log.read_text()[before:],
                 seconds=10,
                 what="a line about it",
             )
-            resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
+            used = sum(process.cpu_times()[:2])
+            time.sleep(2)
+            assert sum(process.cpu_times()[:2]) - used < 0.5, "it spins"
+            resource.prlimit(listening.pid, resource.RLIMIT_NOFILE, (soft, hard))
+            began = time.monotonic()
             assert waits.recv(100)
+            assert time.monotonic() - began < 1
     # Nor has the store one for a queue's file meanwhile: it refuses, and says so (tests/attacks/test_lacks.py).
     good.check(codes=(0, ResponseCode.SERVICE_NOT_AVAILABLE))
 
 
-def test_connections_that_are_reset_before_they_are_served_leave_nothing(broker):
-    base = sockets(broker.pid)
-    host, port = broker.address.rsplit(":", 1)
-    with GoodClient(broker.address, broker.pid) as good:
+def test_connections_that_are_reset_before_they_are_served_leave_nothing(listening, listener):
+    base, before = sockets(listening.pid), len(listening.log.read_text())
+    with GoodClient(listening.address, listening.pid) as good:
         for _ in range(1500):
-            with socket.create_connection((host, int(port))) as peer:
+            with socket.create_connection(("127.0.0.1", listener.port(listening))) as peer:
                 at_once = struct.pack("ii", 1, 0)
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
     good.check()
-    wait_until(lambda: sockets(broker.pid) <= base, seconds=10, what="no connection kept")
-    assert "Traceback" not in broker.log.read_text()
+    wait_until(lambda: sockets(listening.pid) <= base, seconds=10, what="no connection kept")
+    assert "Traceback" not in listening.log.read_text()[before:]
 
 
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.2"])
-def test_connections_that_only_sit_there_shut_nobody_out(tmp_path, nameserver, source):
-    """A full server closes who is silent longest in place of a newcomer, and writes few lines about it."""
-    settings = {"connectionsMax": 300}
+def test_connections_that_only_sit_there_shut_nobody_out(listening, listener, source):
+    """A full listener closes who is silent longest in place of a newcomer, holds no more than it may, and writes few lines about it."""
+    address = listener.address(listening)
+    base, before = sockets(listening.pid), len(listening.log.read_text())
     with (
-        processes.broker(tmp_path / "broker", nameserver.address, settings=settings) as broker,
-        GoodClient(broker.address, broker.pid) as good,
-        idle_connections(broker.address, 400, source=source) as idle,
+        GoodClient(listening.address, listening.pid) as good,
+        idle_connections(address, 400, source=source) as idle,
     ):
         for _ in range(20):
-            wait_until(lambda: _is_answered(broker.address), seconds=6, what="an answer")
-        assert sum(map(_is_closed, idle)) >= 100
+            wait_until(lambda: listener.is_served(listening), seconds=6, what="an answer")
+        with idle_connections(address, 100, source=source):
+            most = base + listener.most + 10
+            wait_until(lambda: sockets(listening.pid) <= most, seconds=5, what="a bound")
+        assert sum(map(_is_closed, idle)) >= 400 - listener.most
     good.check()
-    lines = Path(broker.log).read_text().splitlines()
+    wait_until(lambda: sockets(listening.pid) <= base, seconds=10, what="no connection kept")
+    lines = listening.log.read_text()[before:].splitlines()
     assert len([line for line in lines if "connection" in line or "closing" in line]) < 60
-
-
-def _is_answered(address: str) -> bool:
-    with contextlib.suppress(ConnectionError), Stranger(address) as tool:
-        return tool.ask(RequestCode.GET_BROKER_RUNTIME_INFO).code == 0
-    return False
 
 
 def _is_closed(peer: socket.socket) -> bool:

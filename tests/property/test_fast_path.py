@@ -34,6 +34,7 @@ from cometmq.net.server import Server
 from cometmq.net.virtual_loop import VirtualLoop
 from cometmq.store.consume_queue import ConsumeQueue
 from tests.support.hand_clock import HandClock
+from tests.support.hand_connection import connection_from
 from tests.support.send_frames import FORMS, KEY, SENDS, Sent, frame_of, in_words, item_of
 from tests.support.tables import answering
 from tests.support.twin_turns import ASKED, twin_timeout
@@ -111,7 +112,7 @@ class House:
         self.dispatcher = dispatcher
         self.server = Server(dispatcher, clock)
         self.peers = [
-            Peer(self.server, (f"127.0.0.{1 + number}", 5000), "127.0.0.1")
+            Peer(self.server, connection_from(f"127.0.0.{1 + number}", 5000))
             for number in range(CONNECTIONS)
         ]
         self.wires = [Wire() for _ in self.peers]

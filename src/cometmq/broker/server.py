@@ -41,6 +41,7 @@ from cometmq.codec.host import encode_host
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.net.channels import Channels
+from cometmq.net.connections import Bounds
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.loop import BeatTimers, loop_chance
 from cometmq.net.server import Server
@@ -119,7 +120,7 @@ class Broker:
         try:
             await self._open()
             await self.role.begin()
-            await self._server.serve()
+            self._server.serve()
             await self.role.announce()
             self._look_for_open_nameservers()
         except BaseException:
@@ -268,10 +269,12 @@ class Broker:
         server = Server(
             Dispatcher(world=self._world, on_answered=self._counters.answered),
             self._clock,
-            connections_max=settings.connections_max,
-            connections_per_address_max=settings.connections_per_address_max,
+            bounds=Bounds(
+                count_max=settings.connections_max,
+                of_network_max=settings.connections_per_address_max,
+                idle_seconds_max=settings.idle_seconds_max,
+            ),
             is_own_machine_trusted=settings.is_own_machine_trusted,
-            idle_seconds_max=settings.idle_seconds_max,
             tls=settings.server_tls(),
             strangers=self._guard.gate,
         )

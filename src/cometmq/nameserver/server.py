@@ -20,6 +20,7 @@ from cometmq.nameserver.missing import MissingBrokers
 from cometmq.nameserver.requests import request_table
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
+from cometmq.net.connections import Bounds
 from cometmq.net.dispatcher import Dispatcher
 from cometmq.net.http import HttpAnswer, HttpServer, words
 from cometmq.net.loop import beat_sleep, beat_wait
@@ -65,7 +66,7 @@ class NameServer:
         self._has_come = asyncio.Event()
         self._tasks = Tasks("nameserver")
         self._server: Server | None = None
-        self._http = HttpServer({"/metrics": self._metrics, "/healthz": self._alive})
+        self._http = HttpServer({"/metrics": self._metrics, "/healthz": self._alive}, clock)
 
     @property
     def metrics_port(self) -> int:
@@ -90,9 +91,11 @@ class NameServer:
         server = Server(
             self._dispatcher(guard.gate),
             self._clock,
-            connections_per_address_max=settings.connections_per_address_max,
+            bounds=Bounds(
+                of_network_max=settings.connections_per_address_max,
+                idle_seconds_max=settings.idle_seconds_max,
+            ),
             is_own_machine_trusted=settings.is_own_machine_trusted,
-            idle_seconds_max=settings.idle_seconds_max,
             tls=settings.server_tls(),
             strangers=guard.gate,
         )
@@ -102,7 +105,7 @@ class NameServer:
         self.routes.on_come = self._has_come.set
         self._tasks.spawn(self._scan(), "expiry")
         self._tasks.spawn(self._sweep(), "sweep")
-        self._serve_pages(settings)
+        await self._serve_pages(settings)
         if settings.bind_address is not None:
             _log.warning(
                 "Listening on %s for every machine that can reach it; %s",
@@ -120,12 +123,12 @@ class NameServer:
         if self._server is not None:
             await self._server.close()
 
-    def _serve_pages(self, settings: NameServerSettings) -> None:
+    async def _serve_pages(self, settings: NameServerSettings) -> None:
         """Serve /metrics and /healthz if configured; log a warning and continue if the port is in use."""
         if settings.metrics_port is None:
             return
         try:
-            self._http.start(settings.metrics_host, settings.metrics_port)
+            await self._http.start(settings.metrics_host, settings.metrics_port)
         except NetError as error:
             _log.warning(
                 "The metrics page cannot be served: %s; set another metricsPromExporterPort",

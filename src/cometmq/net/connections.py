@@ -1,159 +1,126 @@
-"""The connections of a server: how many are allowed, and which one is closed for a newcomer.
+"""The connections of a door: where they come from, how many are allowed, and which one is closed for a newcomer.
 
-Idle connections never keep a newcomer out. A full server closes the connection that has been silent longest, of the
+Idle connections never keep a newcomer out. A full door closes the connection that has been silent longest, of the
 address with the most connections: immediately if the newcomer's address has less than half as many, otherwise only
-after some time of silence. One address can therefore fill a server but not lock out others, and tools on this machine
-get in even if this machine filled the server.
+after some time of silence. One address can therefore fill a door but not lock out others, and tools on this machine
+get in even if this machine filled it.
 """
 
+import asyncio
 import itertools
 import logging
 from collections import Counter, deque
 from collections.abc import Iterator
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 
 from cometmq.model.clock import Clock
+from cometmq.model.frozen import dataclass
+from cometmq.net.network import Accepted
+from cometmq.net.own_machine import is_own_machine, plain_ip
 from cometmq.process import descriptors
-
-if TYPE_CHECKING:
-    from cometmq.net.peer import Peer
 
 _log = logging.getLogger(__name__)
 
-# Seconds of silence before a connection may be closed for a newcomer of this machine, or if it never sent anything.
-UNSPOKEN_SECONDS = 2.0
-# The same for any other connection; a working client sends a heartbeat every 30 s.
-SPOKEN_SECONDS = 40.0
-# Scanning 10,000 connections takes about 2 ms: minimum seconds between scans, and candidates kept for closing.
-_LOOK_SECONDS = 0.1
+# Scanning 10,000 connections takes about 2 ms: minimum seconds between scans per connection, and candidates kept.
+_LOOK_SECONDS_EACH = 1e-5
 _FOUND_MAX = 256
-# Default maximum of connections per address other than this machine.
-COUNT_MAX = 200
+# Seconds for the first byte of a connection.
+FIRST_BYTE_SECONDS = 15.0
 # Network name of connections from this machine.
 OWN_MACHINE = "this machine"
 
 
-class Connections:
-    """The open connections of a server."""
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The limits on the connections of a door.
 
-    def __init__(
-        self, count_max: int, clock: Clock, *, of_network_max: int = COUNT_MAX
-    ) -> None:
-        """Allow `count_max` connections, and `of_network_max` per address (IPv6: per /64) other than this machine.
+    Attributes:
+        count_max: Largest number of connections; the limit of descriptors may lower it.
+        of_network_max: The same per address (IPv6: per /64) other than this machine.
+        of_network_key: Setting that raises `of_network_max`, for the log; empty if there is none.
+        idle_seconds_max: A connection that is silent for so long is closed.
+        unspoken_seconds: Seconds of silence before a connection may be closed for a newcomer of the same address, if
+            that is this machine or the connection never sent anything.
+        spoken_seconds: The same for any other connection; a working client sends a heartbeat every 30 s.
+    """
 
-        `limit_to_descriptors` may lower `count_max`; `clock` measures silence.
-        """
-        self._count_max = count_max
-        self._of_network_max = of_network_max
-        self._number_max = 1 << 30
-        self._clock = clock
-        self._peers: set[Peer] = set()
-        self._of_network: Counter[str] = Counter()
-        self._looked = float("-inf")
-        self._silent: deque[Peer] = deque()
+    count_max: int = 10_000
+    of_network_max: int = 200
+    of_network_key: str = "connectionsPerAddressMax"
+    idle_seconds_max: float = 120.0
+    unspoken_seconds: float = 2.0
+    spoken_seconds: float = 40.0
 
-    def __len__(self) -> int:
-        return len(self._peers)
 
-    def __iter__(self) -> "Iterator[Peer]":
-        """Iterate over a snapshot of the open connections."""
-        return iter(list(self._peers))
+class ServedProtocol(asyncio.Protocol):
+    """A protocol that serves a connection of a door.
 
-    def limit_to_descriptors(self) -> None:
-        """Lower the maximum so that enough file descriptors remain for the store."""
-        self._number_max = descriptors.for_connections()
-        if self._number_max < self._count_max:
-            _log.warning(
-                "at most %d connections: this process may have %d descriptors (ulimit -n), and its "
-                "files need some",
-                self._number_max, descriptors.limit(),
-            )  # fmt: skip
-            self._count_max = self._number_max
+    Attributes:
+        has_read: Whether bytes were received since the door looked last. The protocol sets it, the door clears it.
+    """
 
-    def admit(self, peer: "Peer", number: int) -> bool:
-        """Add a connection, closing another one if needed; return False if there is no room.
+    __slots__ = ()
+    has_read: bool
 
-        Args:
-            peer: The new connection.
-            number: Its file descriptor. The kernel assigns the lowest free number, so a high one means that few are left.
-        """
-        count = len(self._peers)
-        of_network = self._of_network[peer.network]
-        if of_network >= self._of_network_max and peer.network != OWN_MACHINE:
-            _log.warning(
-                "refusing a connection from %s: it has %d already; raise connectionsPerAddressMax where many "
-                "clients share an address",
-                peer.network, of_network,
-            )  # fmt: skip
-            return False
-        is_full = count >= self._count_max or (
-            # Even if files occupy most descriptors, connections may use a quarter of them.
-            number >= self._number_max and count >= self._number_max // 4
-        )
-        if is_full and not self._make_room(peer):
-            _log.warning(
-                "refusing a connection from %s: %d are open already", peer.network, count
-            )
-            return False
-        self._peers.add(peer)
-        self._of_network[peer.network] += 1
-        return True
-
-    def forget(self, peer: "Peer") -> bool:
-        """Remove a closed connection and return whether it was known."""
-        if peer not in self._peers:
-            return False
-        self._peers.discard(peer)
-        self._of_network[peer.network] -= 1
-        if not self._of_network[peer.network]:
-            del self._of_network[peer.network]
-        return True
-
-    def look(self) -> None:
-        """Update since when each connection is silent; a read only sets a flag, to keep it cheap."""
-        now = self._clock.monotonic()
-        for peer in self._peers:
-            if peer.has_read:
-                peer.has_read, peer.has_spoken, peer.silent_since = False, True, now
-
-    def silent_for(self, seconds: float) -> "list[Peer]":
-        """Return the connections that had been silent for `seconds` at the last `look`."""
-        latest = self._clock.monotonic() - seconds
-        return [peer for peer in self._peers if peer.silent_since <= latest]
-
-    def _make_room(self, newcomer: "Peer") -> bool:
-        """Close a silent connection in favour of the newcomer; return whether there was one."""
-        now = self._clock.monotonic()
-        if not self._silent and now - self._looked >= _LOOK_SECONDS:
-            self._looked = now
-            self._find_silent()
-        while self._silent:
-            peer = self._silent[0]
-            if peer not in self._peers or peer.has_read:
-                self._silent.popleft()
-                continue
-            is_fair = self._of_network[newcomer.network] < self._of_network[peer.network] // 2
-            may_go = is_fair or now - peer.silent_since >= _patience(peer, newcomer)
-            if may_go:
-                self._silent.popleft()
-                peer.drop("silent for longest, and others wait for a connection")
-            return may_go
+    @property
+    def is_busy(self) -> bool:
+        """Whether the protocol works for its peer, so that only a newcomer of a less crowded address may replace it."""
         return False
 
-    def _find_silent(self) -> None:
-        """Collect candidates for closing at the busiest address: those that never sent first, then by silence."""
-        self.look()
-        crowded = self._of_network.most_common(1)[0][0]
-        silent = [peer for peer in self._peers if peer.network == crowded]
-        silent.sort(key=lambda peer: (peer.has_spoken, peer.silent_since))
-        self._silent.extend(itertools.islice(silent, _FOUND_MAX))
+    def abort(self) -> None:
+        """Close the connection immediately."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the connection because the door closes; a protocol may first send what was written."""
+        self.abort()
 
 
-def _patience(peer: "Peer", newcomer: "Peer") -> float:
-    """Return the seconds of silence after which a newcomer of the same address replaces a connection."""
-    is_urgent = newcomer.network == OWN_MACHINE or not peer.has_spoken
-    return UNSPOKEN_SECONDS if is_urgent else SPOKEN_SECONDS
+class OpenConnection:
+    """A connection of a door.
+
+    Attributes:
+        accepted: The connection as accepted.
+        address: "ip:port" of the peer.
+        ip: Its IP address; an IPv4 address mapped into IPv6 is shown as IPv4.
+        is_on_own_machine: Whether it is on this machine and this machine is trusted.
+        network: Network that the connection counts towards.
+        protocol: What serves it; set once it is let in.
+        attaching: The task that attaches the protocol; None once the protocol has the connection.
+        has_spoken: Whether it had sent anything by the last check.
+        silent_since: Monotonic time in seconds of the last check that found new bytes, at first of being let in.
+    """
+
+    __slots__ = (
+        "accepted", "address", "attaching", "has_spoken", "ip", "is_on_own_machine", "network",
+        "protocol", "silent_since",
+    )  # fmt: skip
+    protocol: ServedProtocol
+
+    def __init__(self, accepted: Accepted, *, is_own_machine_trusted: bool = True) -> None:
+        host, port = accepted.remote
+        self.accepted = accepted
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.ip = _ip_of(host)
+        self.is_on_own_machine = is_own_machine_trusted and is_own_machine(
+            self.ip, _ip_of(accepted.local_ip)
+        )
+        self.network = network_of(self.ip, is_own=self.is_on_own_machine)
+        self.attaching: asyncio.Task[None] | None = None
+        self.has_spoken = False
+        self.silent_since = 0.0
+
+    def drop(self, why: str) -> None:
+        """Log the reason and close the connection immediately, even if its protocol does not have it yet."""
+        _log.info("closing %s: %s", self.address, why)
+        self.protocol.abort()
+        if self.attaching is not None:
+            self.attaching.cancel()
+
+
+def _ip_of(host: str) -> str:
+    """Return the plain IP address of a socket's; one of IPv4 is plain, and parsing takes as long as an accept."""
+    return plain_ip(host) if ":" in host else host
 
 
 def network_of(ip: str, *, is_own: bool) -> str:
@@ -169,3 +136,130 @@ def network_of(ip: str, *, is_own: bool) -> str:
         return ip
     # A single customer owns at least a /64, with more addresses than can be counted one by one.
     return ip_address(ip).packed[:8].hex(":", 2) + "::/64"
+
+
+class Connections:
+    """The open connections of a door."""
+
+    def __init__(self, bounds: Bounds, clock: Clock) -> None:
+        """`limit_to_descriptors` may lower the largest number; `clock` measures silence."""
+        self._bounds = bounds
+        self._count_max = bounds.count_max
+        self._number_max = 1 << 30
+        self._clock = clock
+        self._open: dict[ServedProtocol, OpenConnection] = {}
+        self._of_network: Counter[str] = Counter()
+        self._looked = float("-inf")
+        self._silent: deque[OpenConnection] = deque()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[OpenConnection]:
+        """Iterate over a snapshot of the open connections."""
+        return iter(list(self._open.values()))
+
+    def limit_to_descriptors(self) -> None:
+        """Lower the maximum so that enough file descriptors remain for the store."""
+        self._number_max = descriptors.for_connections()
+        if self._number_max < self._count_max:
+            _log.warning(
+                "at most %d connections: this process may have %d descriptors (ulimit -n), and its "
+                "files need some",
+                self._number_max, descriptors.limit(),
+            )  # fmt: skip
+            self._count_max = self._number_max
+
+    def refusal(self, newcomer: OpenConnection) -> str | None:
+        """Return why there is no room for a newcomer; None if there is, perhaps because another one was closed."""
+        count, network = len(self._open), newcomer.network
+        of_network = self._of_network[network]
+        if of_network >= self._bounds.of_network_max and network != OWN_MACHINE:
+            key = self._bounds.of_network_key
+            remedy = f"; raise {key} where many clients share an address" if key else ""
+            return f"{of_network} connections of its address are open already{remedy}"
+        is_full = count >= self._count_max or (
+            # Descriptors are assigned from the lowest free number: a high one means that few are left. Even if files
+            # occupy most of them, connections may use a quarter.
+            newcomer.accepted.number >= self._number_max and count >= self._number_max // 4
+        )
+        if is_full and not self._make_room(newcomer):
+            return f"{count} connections are open already"
+        return None
+
+    def add(self, connection: OpenConnection) -> None:
+        """Count a connection for which there is room; it is silent from now on."""
+        connection.silent_since = self._clock.monotonic()
+        self._open[connection.protocol] = connection
+        self._of_network[connection.network] += 1
+
+    def forget(self, protocol: ServedProtocol) -> None:
+        """Count the connection of a protocol no more, if it still is."""
+        connection = self._open.pop(protocol, None)
+        if connection is None:
+            return
+        network = connection.network
+        self._of_network[network] -= 1
+        if not self._of_network[network]:
+            del self._of_network[network]
+
+    def look(self) -> None:
+        """Update since when each connection is silent; a read only sets a flag, to keep it cheap."""
+        now = self._clock.monotonic()
+        for protocol, connection in self._open.items():
+            if protocol.has_read:
+                protocol.has_read = False  # type: ignore[misc]  # Subclasses have it.
+                connection.has_spoken, connection.silent_since = True, now
+
+    def overdue(self) -> list[tuple[OpenConnection, float]]:
+        """Return the connections that are silent for too long, each with its limit in seconds."""
+        self.look()
+        now, idle = self._clock.monotonic(), self._bounds.idle_seconds_max
+        first = min(FIRST_BYTE_SECONDS, idle)
+        limits = ((each, idle if each.has_spoken else first) for each in self._open.values())
+        return [(each, limit) for each, limit in limits if now - each.silent_since >= limit]
+
+    def _make_room(self, newcomer: OpenConnection) -> bool:
+        """Close a silent connection in favour of the newcomer; return whether there was one."""
+        connection = self._longest_silent()
+        if connection is None:
+            return False
+        is_busy = connection.protocol.is_busy
+        counts, silent = self._of_network, self._clock.monotonic() - connection.silent_since
+        is_fair = counts[newcomer.network] < counts[connection.network] // 2
+        may_go = is_fair or (not is_busy and silent >= self._patience(connection, newcomer))
+        if may_go:
+            self.forget(connection.protocol)
+            connection.drop("silent for longest, and others wait for a connection")
+        elif is_busy:
+            self._silent.clear()  # Others may be idle by now.
+        return may_go
+
+    def _longest_silent(self) -> OpenConnection | None:
+        """Return the first candidate that is still silent; None if there is none and the next scan is not due yet."""
+        while True:
+            while self._silent:
+                protocol = self._silent[0].protocol
+                if protocol in self._open and not protocol.has_read:
+                    return self._silent[0]
+                self._silent.popleft()
+            now = self._clock.monotonic()
+            if now - self._looked < len(self._open) * _LOOK_SECONDS_EACH:
+                return None
+            self._looked = now
+            self._find_silent()
+
+    def _find_silent(self) -> None:
+        """Collect candidates for closing at the busiest address: first the idle ones that never sent, then by silence."""
+        self.look()
+        crowded = self._of_network.most_common(1)[0][0]
+        silent = [each for each in self._open.values() if each.network == crowded]
+        silent.sort(
+            key=lambda each: (each.protocol.is_busy, each.has_spoken, each.silent_since)
+        )
+        self._silent.extend(itertools.islice(silent, _FOUND_MAX))
+
+    def _patience(self, connection: OpenConnection, newcomer: OpenConnection) -> float:
+        """Return the seconds of silence after which a newcomer of the same address replaces a connection."""
+        is_urgent = newcomer.network == OWN_MACHINE or not connection.has_spoken
+        return self._bounds.unspoken_seconds if is_urgent else self._bounds.spoken_seconds

@@ -1,8 +1,8 @@
 """Minimal HTTP/1.1 server for GET requests, with limits on everything that a client can make it hold.
 
-Each connection serves one request and is closed after the answer. Limited are the number of connections, the size of a
-request's head, the time until it has arrived, and the time until the answer is read. Request bodies are not read. `h11`
-parses the protocol. The pages are for monitoring: no files, no forms, no secrets.
+Each connection serves one request and is closed after the answer. Limited are the number of connections (`net.door`), the
+size of a request's head, the time until it has arrived, and the time until the answer is read. Request bodies are not
+read. `h11` parses the protocol. The pages are for monitoring: no files, no forms, no secrets.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from typing import cast
 from h11 import NEED_DATA, SERVER, Connection, Data, RemoteProtocolError, Request, Response
 
 from cometmq.model.address import without_brackets
-from cometmq.model.errors import NetError
+from cometmq.model.clock import Clock
 from cometmq.model.frozen import dataclass
 from cometmq.model.text import printable
-from cometmq.net.loop import loop_network
-from cometmq.net.network import Accepted, Bound
-from cometmq.net.tasks import Tasks
+from cometmq.net.connections import Bounds, ServedProtocol
+from cometmq.net.door import Door
 
 _log = logging.getLogger(__name__)
 
-CONNECTIONS_MAX = 16
+# A newcomer replaces a connection without a complete request at once: its head is short, and comes again.
+BOUNDS = Bounds(count_max=16, unspoken_seconds=0.0, spoken_seconds=0.0)
 HEAD_SIZE_MAX = 8 << 10
 HEAD_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 30.0
@@ -58,7 +58,7 @@ def words(text: str, status: HTTPStatus = HTTPStatus.OK) -> HttpAnswer:
     return HttpAnswer((f"{text}\n".encode(),), status)
 
 
-class HttpServer:
+class HttpServer(Door):
     """An HTTP server on one address.
 
     Attributes:
@@ -69,85 +69,33 @@ class HttpServer:
     def __init__(
         self,
         pages: Mapping[str, Page],
+        clock: Clock,
         *,
-        connections_max: int = CONNECTIONS_MAX,
+        bounds: Bounds = BOUNDS,
         head_seconds_max: float = HEAD_SECONDS_MAX,
         answer_seconds_max: float = ANSWER_SECONDS_MAX,
     ) -> None:
         """Serve `pages`, which are keyed by their path, for example "/metrics"."""
+        super().__init__(lambda _: HttpPeer(self), clock, name="metrics port", bounds=bounds)
         self.port = 0
         self.is_local = False
         self.pages = pages
         self.head_seconds_max = head_seconds_max
         self.answer_seconds_max = answer_seconds_max
-        self.tasks = Tasks("http")
-        self._connections_max = connections_max
-        self._connections: dict[HttpPeer, None] = {}  # Oldest first.
-        self._bound: Bound | None = None
 
-    def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int) -> int:
         """Listen on an address; port 0 selects a free port.
 
         Raises:
             NetError: Listening failed; the message names the address and the reason.
         """
-        try:
-            self._bound = loop_network().bind(host, port)
-        except OSError as error:
-            reason = error.strerror or error
-            raise NetError(f"cannot listen on {host}:{port}: {reason}") from error
-        self.port = self._bound.port
         self.is_local = _is_loopback(host)
-        self._bound.listen(self._accepted)
-
-    async def close(self) -> None:
-        """Stop listening and close every connection."""
-        if self._bound is not None:
-            self._bound.close()
-        for peer in list(self._connections):
-            peer.abort()
-        await self.tasks.close()
-
-    def _accepted(self, accepted: Accepted) -> None:
-        if len(self._connections) >= self._connections_max and not self._drop_silent():
-            accepted.close()
-            _log.warning(
-                "%s is turned away: %d connections ask for pages, and that is the most",
-                accepted.remote[0], len(self._connections),
-            )  # fmt: skip
-            return
-        peer = HttpPeer(self)
-        self._connections[peer] = None
-        self.tasks.spawn(self._attach(peer, accepted), "accept")
-
-    def _drop_silent(self) -> bool:
-        """Close the oldest connection without a complete request, for a newcomer; return False if there is none."""
-        silent = next((peer for peer in self._connections if not peer.is_asked), None)
-        if silent is None:
-            return False
-        self.forget(silent)
-        silent.abort()
-        return True
-
-    async def _attach(self, peer: "HttpPeer", accepted: Accepted) -> None:
-        try:
-            await accepted.attach(peer)
-        except (NetError, OSError) as error:
-            self.forget(peer)
-            accepted.close()
-            _log.info("a page is not given: %s", error)
-
-    def forget(self, peer: "HttpPeer") -> None:
-        """Remove a closed connection."""
-        self._connections.pop(peer, None)
+        self.port = await super().start(host, port)
+        return self.port
 
 
-class HttpPeer(asyncio.Protocol):
-    """A connection that reads one request's head, writes the answer and closes.
-
-    Attributes:
-        is_asked: Whether the request's head is complete.
-    """
+class HttpPeer(ServedProtocol):
+    """A connection that reads one request's head, writes the answer and closes."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -157,22 +105,25 @@ class HttpPeer(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._may_write = asyncio.Event()
         self._may_write.set()
-        self.is_asked = False
-        self._is_aborted = False
+        self._is_asked = False
+        self.has_read = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the request's head is complete."""
+        return self._is_asked
 
     # --- callbacks of asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the time limit for the request."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop has its own class.
-        if self._is_aborted:
-            self.abort()
-            return
         self._abort_after(self._server.head_seconds_max)
 
     def data_received(self, data: bytes) -> None:
         """Parse a part of the request's head; ignore everything after it."""
-        if self.is_asked:
+        self.has_read = True
+        if self._is_asked:
             return
         self._http.receive_data(data[: self._head_room])
         self._head_room -= len(data)
@@ -185,7 +136,7 @@ class HttpPeer(asyncio.Protocol):
             asked = event
         except RemoteProtocolError as error:
             asked = error
-        self.is_asked = True
+        self._is_asked = True
         assert self._transport is not None
         self._transport.pause_reading()
         self._abort_after(self._server.answer_seconds_max)
@@ -193,7 +144,7 @@ class HttpPeer(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Keep a half-closed connection open for the answer if the request is complete."""
-        return self.is_asked
+        return self._is_asked
 
     def pause_writing(self) -> None:
         """Pause writing, because the client reads too slowly."""
@@ -212,7 +163,6 @@ class HttpPeer(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection immediately."""
-        self._is_aborted = True
         if self._transport is not None:
             self._transport.abort()
 

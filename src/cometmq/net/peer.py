@@ -21,8 +21,7 @@ from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY
 from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer, answer_head, instead_of
-from cometmq.net.connections import network_of
-from cometmq.net.own_machine import is_own_machine, plain_ip
+from cometmq.net.connections import OpenConnection, ServedProtocol
 from cometmq.net.socket_writer import SocketWriter
 from cometmq.steps.steps import Done, Steps, called_back
 from cometmq.wire.connection import Connection
@@ -57,7 +56,7 @@ CLOSE: Event = CLOSING, CLOSING, CLOSING, CLOSING, CLOSING, CLOSED
 LOST: Event = CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED
 
 
-class Peer(PeerEnd, asyncio.Protocol):
+class Peer(PeerEnd, ServedProtocol):
     """A client, broker or tool that connected to this server.
 
     The base class `PeerEnd.data_received` gets the bytes first and handles clients that send one request at a time.
@@ -74,8 +73,6 @@ class Peer(PeerEnd, asyncio.Protocol):
         on_close: Callbacks that get the peer once when the connection is gone.
         network: Network that the connection counts towards (`net.connections`).
         partial_size: Bytes received of an incomplete frame.
-        has_spoken: Whether it had sent anything by the last check for silent connections.
-        silent_since: Monotonic time in seconds of the last check that found new bytes.
         dispatcher: Calls the handlers of its requests.
     """
 
@@ -83,33 +80,20 @@ class Peer(PeerEnd, asyncio.Protocol):
     __slots__ = (
         "_backlog", "_gathered", "_gathered_size", "_has_unread", "_is_gathering", "_joined",
         "_joined_at", "_server", "_transport", "_turn", "_wire", "_writer", "address",
-        "dispatcher", "has_signed", "has_spoken", "ip", "is_encrypted", "is_on_own_machine",
-        "network", "on_close", "partial_size", "signed_by", "silent_since",
+        "dispatcher", "has_signed", "ip", "is_encrypted", "is_on_own_machine",
+        "network", "on_close", "partial_size", "signed_by",
     )  # fmt: skip
 
-    def __init__(self, server: "Server", name: tuple[str, int], local: str) -> None:
-        """Create the peer of an accepted connection.
-
-        Args:
-            server: The server that accepted it.
-            name: Address and port of the peer.
-            local: Local address that it connected to.
-        """
-        host, port = name
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        super().__init__(server.turn, encode_host(self.address))
-        self.ip = plain_ip(host)
-        self.is_on_own_machine = server.is_own_machine_trusted and is_own_machine(
-            self.ip, plain_ip(local)
-        )
-        self.network = network_of(self.ip, is_own=self.is_on_own_machine)
+    def __init__(self, server: "Server", came: OpenConnection) -> None:
+        """Create the peer of a connection that a server accepted."""
+        super().__init__(server.turn, encode_host(came.address))
+        self.address, self.ip, self.network = came.address, came.ip, came.network
+        self.is_on_own_machine = came.is_on_own_machine
         self.is_encrypted = False
         self.signed_by: Asker | None = None
         self.has_signed = False
         self.on_close: list[Callable[[Peer], None]] = []
         self.partial_size = 0
-        self.has_spoken = False
-        self.silent_since = server.clock.monotonic()
         self._server = server
         self._wire: Connection[Done] = Connection(header_size_max=HEADER_SIZE_MAX)
         self._transport: asyncio.Transport | None = None
@@ -472,11 +456,6 @@ class Peer(PeerEnd, asyncio.Protocol):
         self._on(CLOSE)
         if self._writer is not None and self.state == CLOSING:
             self._writer.close()
-
-    def drop(self, why: str) -> None:
-        """Log the reason and close the connection immediately; unsent answers are lost."""
-        _log.info("closing %s: %s", self.address, why)
-        self.abort()
 
     def abort(self) -> None:
         """Close the connection immediately; unsent answers are lost."""

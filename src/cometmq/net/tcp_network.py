@@ -1,12 +1,29 @@
-"""The machine's network: TCP sockets, accepted by `net.listener`."""
+"""The machine's network: TCP sockets.
+
+A listening socket accepts many waiting connections per loop iteration. uvloop's own servers accept one, and an iteration
+serves all existing ones. The time until n clients are connected then grows with n squared: with 1,000 clients the last
+first answer came after 7.7 s, here 0.2 s.
+"""
 
 import asyncio
 import contextlib
+import logging
 import socket
 
-from cometmq.net.listener import Listener
 from cometmq.net.network import Bound, OnAccepted
 from cometmq.net.tls import HANDSHAKE_SECONDS, SHUTDOWN_SECONDS, ServerTls
+
+_log = logging.getLogger(__name__)
+
+# Maximum of connections waiting to be accepted; the kernel limits it to net.core.somaxconn (4096 by default).
+BACKLOG = 4096
+# Maximum accepted per loop iteration, to keep it short: each takes about 100 us including its setup.
+ACCEPTED_A_TURN = 128
+# Pause in seconds after an error that the next accept would meet as well.
+PAUSE_SECONDS = 0.1
+
+# Errors of a connection that is already gone; others may still wait.
+_GONE = (ConnectionAbortedError, InterruptedError)
 
 
 class TcpNetwork:
@@ -39,23 +56,46 @@ class _BoundSocket:
     def __init__(self, taken: socket.socket) -> None:
         self.port: int = taken.getsockname()[1]
         self._taken = taken
-        self._listener: Listener | None = None
+        self._loop = asyncio.get_running_loop()
+        self._again: asyncio.TimerHandle | None = None
 
     def listen(self, on_accepted: OnAccepted) -> None:
         """Accept connections from now on (see `Bound`)."""
-
-        def accepted(connection: socket.socket, name: tuple[str, int]) -> None:
-            on_accepted(_AcceptedSocket(connection, name))
-
-        self._listener = Listener(self._taken, accepted)
-        self._listener.start()
+        self._on_accepted = on_accepted
+        self._taken.settimeout(0)
+        self._taken.listen(BACKLOG)
+        self._resume()
 
     def close(self) -> None:
         """Release the address (see `Bound`)."""
-        if self._listener is None:
-            self._taken.close()
-        else:
-            self._listener.close()
+        if self._again is not None:
+            self._again.cancel()
+        self._loop.remove_reader(self._taken)
+        self._taken.close()
+
+    def _resume(self) -> None:
+        self._again = None
+        self._loop.add_reader(self._taken, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_A_TURN):
+            try:
+                accepted, name = self._taken.accept()
+            except BlockingIOError:
+                return
+            except _GONE:
+                continue
+            except OSError as error:
+                self._pause(error)
+                return
+            accepted.settimeout(0)
+            self._on_accepted(_AcceptedSocket(accepted, name[:2]))
+
+    def _pause(self, error: OSError) -> None:
+        """Stop accepting for a moment, for example if no descriptor is free, to avoid a busy loop."""
+        _log.warning("no connection can be accepted: %s; trying again", error)
+        self._loop.remove_reader(self._taken)
+        self._again = self._loop.call_later(PAUSE_SECONDS, self._resume)
 
 
 class _AcceptedSocket:

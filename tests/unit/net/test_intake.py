@@ -18,6 +18,7 @@ from cometmq.net.requests import OwnMachineGate, RequestRule, RequestTable
 from cometmq.net.server import Server
 from cometmq.net.turn import AHEAD_COST, AHEAD_SIZE_MAX, COUNT_MAX, LONE_TURNS
 from tests.support.hand_clock import HandClock
+from tests.support.hand_connection import connection_from
 from tests.support.tables import answering
 from tests.unit.net.test_turn import Wire
 
@@ -112,7 +113,7 @@ class Hall:
         return Answer(0)
 
     def connect(self) -> tuple[Peer, Wire]:
-        peer, wire = Peer(self.server, ("127.0.0.1", 4321), "127.0.0.1"), Wire()
+        peer, wire = Peer(self.server, connection_from()), Wire()
         peer.connection_made(wire)
         return peer, wire
 

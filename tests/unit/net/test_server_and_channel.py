@@ -267,17 +267,6 @@ async def test_an_oversized_frame_closes_only_its_connection(net):
     writer.close()
 
 
-async def test_connections_beyond_the_limit_are_refused():
-    server = Server(Dispatcher(), SystemClock(), connections_max=2)
-    port = await server.start("127.0.0.1", 0)
-    opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-    assert await asyncio.wait_for(opened[2][0].read(), 2) == b""
-    assert len(server.peers) == 2
-    for _, writer in opened:
-        writer.close()
-    await server.close()
-
-
 async def test_half_received_frames_have_a_common_bound():
     server = Server(Dispatcher(), SystemClock(), partial_size_max=100_000)
     port = await server.start("127.0.0.1", 0)
@@ -477,7 +466,7 @@ async def test_a_peer_that_has_gone_is_not_asked(net):
 
 async def test_a_silent_connection_is_closed_and_a_speaking_one_is_not():
     clock = HandClock()
-    server = Server(Dispatcher(), clock, idle_seconds_max=120)
+    server = Server(Dispatcher(), clock)
     port = await server.start("127.0.0.1", 0)
     silent, silent_writer = await asyncio.open_connection("127.0.0.1", port)
     channels = Channels(SystemClock())

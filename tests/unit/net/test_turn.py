@@ -19,6 +19,7 @@ from cometmq.net.socket_writer import SocketWriter
 from cometmq.net.turn import BUDGET_SECONDS, COUNT_MAX, LONE_READS, LONE_TURNS
 from cometmq.wire.connection import Connection
 from tests.support.hand_clock import HandClock
+from tests.support.hand_connection import connection_from
 from tests.support.tables import answering
 
 STORE, ASK, FAIL = 9100, 9001, 9002
@@ -102,7 +103,7 @@ class Hall:
         raise ZeroDivisionError("its fault")
 
     def connect(self) -> tuple[Peer, Wire]:
-        peer, wire = Peer(self.server, ("127.0.0.1", 4321), "127.0.0.1"), Wire()
+        peer, wire = Peer(self.server, connection_from()), Wire()
         peer.connection_made(wire)
         return peer, wire
 

@@ -72,7 +72,8 @@ class MonitoringHandler(Feature):
                 "/metrics": self._metrics,
                 "/healthz": self._alive,
                 "/readyz": self._ready,
-            }
+            },
+            parts.clock,
         )
 
     @property
@@ -92,7 +93,7 @@ class MonitoringHandler(Feature):
         self._exporting.start()
         host = settings.metrics_host
         try:
-            self._http.start(host, settings.metrics_port)
+            await self._http.start(host, settings.metrics_port)
         except NetError as error:
             _log.warning(
                 "no metrics: %s; metricsPromExporterPort names another port, and "

@@ -28,7 +28,16 @@ IpsOf = Callable[[str], Awaitable[frozenset[str]]]
 
 
 class AllowedAddresses:
-    """The IPs that may copy the log."""
+    """The IPs that may copy the log.
+
+    Attributes:
+        refusal: Why others are refused, for the log.
+    """
+
+    refusal = (
+        "no member of this group is known there; a slave registers at the nameserver, or "
+        "haAllowedAddresses names it"
+    )
 
     def __init__(self, allowed: str, find_members: FindMembers | None, clock: Clock) -> None:
         """`allowed` is haAllowedAddresses; `find_members` returns the IPs of the group's slaves (None: nobody is asked)."""

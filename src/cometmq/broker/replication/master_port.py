@@ -15,12 +15,10 @@ from cometmq.broker.replication.slave_link import SlaveLink
 from cometmq.broker.tables.replication_state import ReplicationState
 from cometmq.codec.replication import CHANCE_SIZE
 from cometmq.model.clock import Clock
-from cometmq.model.errors import NetError
-from cometmq.net.loop import loop_network
-from cometmq.net.network import Accepted, Bound
-from cometmq.net.own_machine import plain_ip
+from cometmq.net.connections import Bounds, OpenConnection
+from cometmq.net.door import Door
 from cometmq.net.tasks import Tasks
-from cometmq.net.tls import ServerTls, follow_certificate
+from cometmq.net.tls import ServerTls
 from cometmq.replication.copies import Copies, CopyCount, CopyRule
 from cometmq.replication.far_slave_rate import FarSlaveRate
 from cometmq.replication.master_end import MasterEnd
@@ -29,10 +27,10 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-LINKS_MAX = 64
-LINKS_OF_ADDRESS_MAX = 4
-# Largest number of connections from unknown addresses that wait for nameservers.
-WAITING_MAX = 8
+# All slaves of a group may be in one network.
+BOUNDS = Bounds(count_max=64, of_network_max=16, of_network_key="")
+# Errors of slaves that are kept.
+_ERRORS_MAX = 64
 _TICK_SECONDS = 0.25
 # If sends do not wait for replicas, log bytes are collected for this time, or up to this size, and sent together.
 _BUNCH_SECONDS = 0.005
@@ -40,39 +38,12 @@ _BUNCH_SIZE = 1 << 20
 _TOO_FEW = "in-sync replicas not enough"  # Text of CommitLog of RocketMQ 5.3.3.
 
 
-LINE_SECONDS = 60.0
-
-
-class Refusals:
-    """The count of connections refused since the start.
+class MasterPort:
+    """The port from which slaves copy the log.
 
     Attributes:
-        count: Number of refused connections.
+        door: Its door; `bind` gives it an address.
     """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._said_at: float | None = None
-        self._unsaid = 0
-        self.count = 0
-
-    def refuse(self, who: str, why: str) -> None:
-        """Count a refused connection; the first is logged at once, later ones once a minute with their number."""
-        self.count += 1
-        self._unsaid += 1
-        now = self._clock.monotonic()
-        if self._said_at is not None and now - self._said_at < LINE_SECONDS:
-            return
-        self._said_at = now
-        others = (
-            f" (and {self._unsaid - 1} others since the last line)" if self._unsaid > 1 else ""
-        )
-        self._unsaid = 0
-        _log.warning("the HA port refused %s: %s%s", who, why, others)
-
-
-class MasterPort:
-    """The port from which slaves copy the log."""
 
     def __init__(
         self,
@@ -92,35 +63,19 @@ class MasterPort:
         self._allowed = allowed
         self._clock = clock
         self._pool = pool
-        self._tls = tls
+        self.door = Door(
+            self._link, clock, name="HA port", bounds=BOUNDS, tls=tls, admission=allowed
+        )
         self._copies = Copies(rule)
         self._counted: CopyCount | None = None
         self._rate_max: int | None = None
         self._far_rate = FarSlaveRate(0)
-        self._refusals = Refusals(clock)
         self._errors: dict[str, str] = {}
         self._links: list[SlaveLink] = []
-        self._waiting = 0
         self._tasks = Tasks("replicas")
         self._timer: asyncio.TimerHandle | None = None
         self._bunch: asyncio.TimerHandle | None = None
         self._pumped_to = 0  # Physical offset up to which links were asked to send.
-        self._bound: Bound | None = None
-
-    def bind(self, host: str, port: int) -> int:
-        """Bind the port and return its number.
-
-        Raises:
-            NetError: The port is in use.
-        """
-        try:
-            self._bound = loop_network().bind(host, port)
-        except OSError as error:
-            raise NetError(
-                f"haListenPort={port}: cannot listen on {host}:{port}: {error.strerror or error}; "
-                "write a free port"
-            ) from error
-        return self._bound.port
 
     def begin(self, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
         """Start to make sends wait for replicas, as the settings require.
@@ -153,28 +108,16 @@ class MasterPort:
 
     def serve(self) -> None:
         """Start to accept slaves' connections."""
-        if self._bound is None:
-            return
-        self._bound.listen(self._accepted)
-        if self._tls is not None:
-            self._tasks.spawn(follow_certificate(self._tls), "certificate")
+        self.door.serve()
 
     async def close(self) -> None:
         """Close the port and all connections."""
-        if self._bound is not None:
-            self._bound.close()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._bunch is not None:
-            self._bunch.cancel()
-            self._bunch = None
+        await self.door.close()
         await self._tasks.close()
-        links = [link for link in self._links if link.is_open]
-        for link in links:
-            link.close()
-        if links:
-            await asyncio.wait([link.gone for link in links], timeout=1)
+        for timer in (self._timer, self._bunch):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._bunch = None
 
     def state(self) -> ReplicationState:
         """Return the replication state of this master."""
@@ -194,7 +137,7 @@ class MasterPort:
             ),
             in_sync=count.in_sync,
             needed=count.needed,
-            refused=self._refusals.count,
+            refused=self.door.refused,
             master=None,
         )
 
@@ -207,75 +150,10 @@ class MasterPort:
             return any(link.ip == ip and link.end.is_copying for link in self._links)
         return self._allowed.knows(ip)
 
-    # --- new connections
-
-    def _accepted(self, accepted: Accepted) -> None:
-        if self._allowed.has(plain_ip(accepted.remote[0])):
-            self._let_in(accepted)
-        elif self._waiting >= WAITING_MAX:
-            self._turn_away(accepted, "no member of this group is known there")
-        else:
-            self._waiting += 1
-            self._tasks.spawn(self._ask(accepted), "ask")
-
-    def _turn_away(self, accepted: Accepted, why: str) -> None:
-        accepted.close()
-        self._refusals.refuse(accepted.remote[0], why)
-
-    async def _ask(self, accepted: Accepted) -> None:
-        """Accept a connection from an unknown address if a nameserver knows it by now."""
-        try:
-            is_member = await self._allowed.admits(plain_ip(accepted.remote[0]))
-        except BaseException:
-            accepted.close()
-            raise
-        finally:
-            self._waiting -= 1
-        if is_member:
-            self._let_in(accepted)
-            return
-        self._turn_away(
-            accepted,
-            "no member of this group is known there; a slave registers at the nameserver, or "
-            "haAllowedAddresses names it",
-        )
-
-    def _let_in(self, accepted: Accepted) -> None:
-        """Accept a member's connection if there is room; it is counted at once."""
-        ip, port = plain_ip(accepted.remote[0]), accepted.remote[1]
-        of_address = sum(link.ip == ip for link in self._links)
-        if len(self._links) >= LINKS_MAX or of_address >= LINKS_OF_ADDRESS_MAX:
-            self._turn_away(
-                accepted, f"{len(self._links)} connections are open, {of_address} from there"
-            )
-            return
-        end = MasterEnd(
-            self._terms, chance=secrets.token_bytes(CHANCE_SIZE), now=self._clock.monotonic()
-        )
-        link = SlaveLink(self, end, (ip, port), store=self._store, pool=self._pool)
-        link.bound(self._rate_of(link))
-        self._links.append(link)
-        self._follow()
-        self._tasks.spawn(self._attach(accepted, link), "attach")
-
-    async def _attach(self, accepted: Accepted, link: SlaveLink) -> None:
-        try:
-            await accepted.attach(link, self._tls)
-        except (NetError, OSError) as error:
-            self._forget(link)
-            self._turn_away(accepted, f"it is not served: {error}")
-            return
-        except BaseException:
-            self._forget(link)
-            accepted.close()
-            raise
-        self._tick()
-
-    def _forget(self, link: SlaveLink) -> None:
-        """Remove a connection that failed, unless `left` has done so already."""
-        if link in self._links:
-            self._links.remove(link)
-            self._follow()
+    def _link(self, came: OpenConnection) -> SlaveLink:
+        chance, now = secrets.token_bytes(CHANCE_SIZE), self._clock.monotonic()
+        end = MasterEnd(self._terms, chance=chance, now=now)
+        return SlaveLink(self, end, came, store=self._store, pool=self._pool)
 
     # --- called by links
 
@@ -294,6 +172,14 @@ class MasterPort:
         """Return monotonic seconds."""
         return self._clock.monotonic()
 
+    def came(self, link: SlaveLink) -> None:
+        """Note a new connection."""
+        self._links.append(link)
+        link.bound(self._rate_of(link))
+        self._follow()
+        if self._timer is None:
+            self._tick()
+
     def joined(self, link: SlaveLink) -> None:
         """Note that a slave starts to get frames; an older connection of the same member is closed and its offset forgotten."""
         _log.info("slave %s copies from physical offset %d on", link.name, link.end.sent)
@@ -308,7 +194,7 @@ class MasterPort:
                     "slave %s has connected anew, and its connection from %s is closed; if both copy, two slaves have "
                     "brokerId=%d", link.name, other.name, link.end.broker_id,
                 )  # fmt: skip
-                other.close()
+                other.abort()
                 self._copies.gone(link.member)
 
     def acked(self, link: SlaveLink) -> None:
@@ -322,13 +208,15 @@ class MasterPort:
     def failed(self, link: SlaveLink, why: str) -> None:
         """Note that a slave's connection is closed as faulty, and why."""
         self._errors[link.member] = why
-        while len(self._errors) > LINKS_MAX:
+        while len(self._errors) > _ERRORS_MAX:
             del self._errors[next(iter(self._errors))]
-        self._refusals.refuse(link.name, why)
+        self.door.refuse(link.name, why)
 
     def left(self, link: SlaveLink) -> None:
         """Note that a slave's connection is closed, and count the replicas again."""
-        self._forget(link)
+        self.door.forget(link)
+        self._links.remove(link)
+        self._follow()
         self._copies.gone(link.member)
         for other in self._links:  # A Java slave may have several connections.
             if other.member == link.member and other.end.is_copying:

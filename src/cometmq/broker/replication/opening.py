@@ -95,11 +95,12 @@ class ReplicasOpening:
             return 0  # No slave could be accepted.
         # If the broker listens on any free port, so does the HA port.
         default = beside + HA_PORT_DISTANCE if settings.listen_port else 0
+        number = settings.ha_port or default
         try:
-            return port.bind(host, settings.ha_port or default)
+            return port.door.bind(host, number)
         except NetError as error:
             if settings.ha_port or settings.broker_role is BrokerRole.SYNC_MASTER:
-                raise
+                raise NetError(f"haListenPort={number}: {error}; write a free port") from error
             _log.warning("slaves cannot fetch the log, and are told of no port: %s", error)
             return 0
 

@@ -9,6 +9,7 @@ from typing import Protocol, cast
 from cometmq.broker.replication.rate import ByteRate
 from cometmq.broker.tables.replication_state import CopyState
 from cometmq.model.errors import LinkError
+from cometmq.net.connections import OpenConnection, ServedProtocol
 from cometmq.replication.master_end import MasterEnd, Span
 from cometmq.replication.pace import Pace
 from cometmq.replication.terms import LogBounds
@@ -26,35 +27,35 @@ class LinkOwner(Protocol):
 
     def bounds(self) -> LogBounds: ...  # noqa: D102
     def now(self) -> float: ...  # noqa: D102
+    def came(self, link: "SlaveLink") -> None: ...  # noqa: D102
     def joined(self, link: "SlaveLink") -> None: ...  # noqa: D102
     def acked(self, link: "SlaveLink") -> None: ...  # noqa: D102
     def failed(self, link: "SlaveLink", why: str) -> None: ...  # noqa: D102
     def left(self, link: "SlaveLink") -> None: ...  # noqa: D102
 
 
-class SlaveLink(asyncio.Protocol):
+class SlaveLink(ServedProtocol):
     """A connection to a slave.
 
     Attributes:
         end: The state machine of the protocol.
         ip: The slave's IP.
-        gone: Done when the connection is closed.
     """
 
     def __init__(
         self,
         port: LinkOwner,
         end: MasterEnd,
-        remote: tuple[str, int],
+        came: OpenConnection,
         *,
         store: MessageStore,
         pool: Executor,
     ) -> None:
         self.end = end
-        self.ip = remote[0]
-        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ip = came.ip
+        self.has_read = False
         self._port = port
-        self._remote = f"{remote[0]}:{remote[1]}"
+        self._remote = f"{came.ip}:{came.accepted.remote[1]}"
         self._store = store
         self._pool = pool
         self._rate = ByteRate()
@@ -70,9 +71,9 @@ class SlaveLink(asyncio.Protocol):
         return self.ip if number is None else f"id {number}"
 
     @property
-    def is_open(self) -> bool:
-        """Whether the connection to the slave is open."""
-        return self._transport is not None
+    def is_busy(self) -> bool:
+        """Whether the slave gets the log."""
+        return self.end.is_copying
 
     @property
     def name(self) -> str:
@@ -98,16 +99,18 @@ class SlaveLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
+        self._port.came(self)
 
     def data_received(self, content: bytes) -> None:
         """Process the slave's reports and its handshake."""
+        self.has_read = True
         was_copying, acked = self.end.is_copying, self.end.acked
         self._do(lambda: self.end.received(content, self._port.bounds(), self._port.now()))
         self._told(is_new=not was_copying, acked=acked)
 
     def eof_received(self) -> None:
         """Close the connection when the slave closes its side, even if it still reads."""
-        self.close()
+        self.abort()
 
     def pause_writing(self) -> None:
         """Stop sending until the transport has room."""
@@ -123,7 +126,6 @@ class SlaveLink(asyncio.Protocol):
         self._transport = None
         self._forget_again()
         self._port.left(self)
-        self.gone.set_result(None)
 
     # --- called by the port
 
@@ -175,7 +177,7 @@ class SlaveLink(asyncio.Protocol):
             self._port.failed(self, why)
             self._transport.abort()
 
-    def close(self) -> None:
+    def abort(self) -> None:
         """Close the connection to the slave."""
         if self._transport is not None:
             self._transport.abort()

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from cometmq.broker.replication.master_port import LINKS_OF_ADDRESS_MAX
 from cometmq.broker.send.fast_path import SendIntake
 from cometmq.broker.settings.broker_settings import BrokerRole
 from cometmq.broker.settings.store_keys import FlushDiskType
@@ -39,7 +38,8 @@ OK, LATE, NONE = (
 @asynccontextmanager
 async def master(path, role=BrokerRole.SYNC_MASTER, **settings):
     """A master whose slaves come from this machine."""
-    async with serve(path, broker_role=role, ha_allowed="127.0.0.1", **settings) as served:
+    settings = {"ha_allowed": "127.0.0.1", **settings}
+    async with serve(path, broker_role=role, **settings) as served:
         yield served
 
 
@@ -277,14 +277,31 @@ async def test_who_cannot_prove_what_it_must_is_told_so_before_it_is_closed(tmp_
         assert not served.broker.role.replicas._links
 
 
-async def test_connections_that_come_at_once_are_bounded_too(tmp_path):
-    async with master(tmp_path) as served:
+@pytest.mark.parametrize(("ip", "most"), [("127.0.0.1", 64), ("10.0.0.7", 16)])
+async def test_connections_that_come_at_once_are_bounded_too(tmp_path, ip, most):
+    async with master(tmp_path, ha_allowed=ip) as served:
         slaves = await asyncio.gather(
-            *(ByteSlave.connect(served.broker.ha_port) for _ in range(40))
+            *(ByteSlave.connect(served.broker.ha_port, own_ip=ip) for _ in range(100))
         )
         await asyncio.sleep(0.1)
-        assert len(served.broker.role.replicas._links) == LINKS_OF_ADDRESS_MAX
-        assert sum(not slave.is_closed for slave in slaves) == LINKS_OF_ADDRESS_MAX
+        assert len(served.broker.role.replicas._links) == most
+        assert sum(not slave.is_closed for slave in slaves) == most
+        for slave in slaves:
+            slave.close()
+        await eventually(lambda: not served.broker.role.replicas.door.peers)
+
+
+async def test_who_copies_stays_where_silent_connections_fill_the_port(tmp_path):
+    async with master(tmp_path) as served:
+        slave = await slave_of(served)
+        for _ in range(3):
+            for _ in range(64):
+                await ByteSlave.connect(served.broker.ha_port)
+            await asyncio.sleep(3)
+        assert (await send(served)).code == OK
+        another = await slave_of(served)
+        assert not slave.is_closed
+        assert another.end == served.broker._store.max_offset
 
 
 async def test_an_address_of_ipv4_is_known_where_the_port_listens_on_ipv6(tmp_path):

@@ -1,0 +1,270 @@
+"""The door of a port: it listens, admits connections, bounds them, and hands each to a protocol.
+
+Remoting (`net.server`), pages (`net.http`) and replication (`broker.replication.master_port`) each have one. A connection
+passes these steps:
+
+    accepted -> admitted by its address -> counted -> TLS or cleartext by its first byte -> its protocol
+
+The door closes a connection that sends nothing at first, is silent for too long, or has to make room for another
+(`net.connections`). It closes it in any of these steps; until the protocol has the connection, the door owns it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from cometmq.model.clock import Clock
+from cometmq.model.errors import NetError
+from cometmq.net.connections import Bounds, Connections, OpenConnection, ServedProtocol
+from cometmq.net.loop import beat_later, loop_network
+from cometmq.net.network import Accepted, Bound
+from cometmq.net.tasks import Tasks
+from cometmq.net.tls import ServerTls, follow_certificate
+
+_log = logging.getLogger(__name__)
+
+# Interval in seconds of the checks while a connection has something to send soon, and otherwise as a share of the idle
+# limit; a connection is closed at most this much too late.
+LOOK_SECONDS = 5.0
+_IDLE_SHARE = 0.25
+# Seconds that closing waits for what was written to be sent.
+_CLOSE_SECONDS_MAX = 2
+# Largest number of connections that wait to be admitted.
+WAITING_MAX = 8
+# Log one line about refused connections in so many seconds.
+LINE_SECONDS = 60.0
+
+
+class AddressCheck(Protocol):
+    """Decides by the IP address of a peer whether it may connect (`AllowedAddresses` of the HA port).
+
+    Attributes:
+        refusal: Why others are refused, for the log.
+    """
+
+    refusal: str
+
+    def has(self, ip: str) -> bool: ...  # noqa: D102
+    async def admits(self, ip: str) -> bool: ...  # noqa: D102
+
+
+class Door:
+    """Listening addresses and the connections to them.
+
+    Attributes:
+        clock: Clock for timeouts.
+        tasks: Background tasks of the protocols; cancelled last.
+        refused: Number of connections refused since the start.
+    """
+
+    _end_look: Callable[[], object] | None = None  # Cancels the next check.
+
+    def __init__(
+        self,
+        make: Callable[[OpenConnection], ServedProtocol],
+        clock: Clock,
+        *,
+        name: str,
+        bounds: Bounds,
+        tls: ServerTls | None = None,
+        admission: AddressCheck | None = None,
+        is_own_machine_trusted: bool = True,
+    ) -> None:
+        """Set the limits; `start` listens.
+
+        `make` makes the protocol of a connection, which calls `forget` when the connection is lost; `name` is the port's
+        name in the log. Without `tls` only cleartext is accepted, without `admission` peers of any address are.
+        """
+        self.clock = clock
+        self.tasks = Tasks(name)
+        self.refused = 0
+        self._name = name
+        self._refusal_logged_at, self._refusals_not_logged = float("-inf"), 0
+        self._make = make
+        self._tls = tls
+        self._admission = admission
+        self._is_own_machine_trusted = is_own_machine_trusted
+        self._connections = Connections(bounds, clock)
+        self._idle_seconds = bounds.idle_seconds_max * _IDLE_SHARE
+        self._look_at = 0.0  # Time of the next check, monotonic seconds.
+        self._asking, self._attaching = Tasks(f"{name} asks"), Tasks(f"{name} attaches")
+        self._all_gone = asyncio.Event()
+        self._all_gone.set()
+        self._bound, self._listening = list[Bound](), list[Bound]()
+
+    @property
+    def peers(self) -> frozenset[ServedProtocol]:
+        """The protocols of the open connections."""
+        return frozenset(each.protocol for each in self._connections)
+
+    # --- listen and close
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen on an address and return its port, which the system chooses if `port` is 0.
+
+        May be called again for further addresses (a broker's second port).
+
+        Raises:
+            NetError: Listening failed; the message names the address and the reason.
+        """
+        bound = self.bind(host, port)
+        self.serve()
+        return bound
+
+    def bind(self, host: str, port: int) -> int:
+        """Reserve an address without listening yet; return the port for callers that need it beforehand.
+
+        Raises:
+            NetError: As `start`.
+        """
+        try:
+            bound = loop_network().bind(host, port)
+        except OSError as error:
+            raise NetError(
+                f"cannot listen on {host}:{port}: {error.strerror or error} "
+                "(is another broker or nameserver running there?)"
+            ) from error
+        self._bound.append(bound)
+        return bound.port
+
+    def serve(self) -> None:
+        """Accept connections at every reserved address."""
+        if self._bound and not self._listening:
+            self._connections.limit_to_descriptors()
+            if self._tls is not None:
+                self.tasks.spawn(follow_certificate(self._tls), "certificate")
+        while self._bound:
+            bound = self._bound.pop(0)
+            self._listening.append(bound)
+            bound.listen(self._accepted)
+
+    async def close(self) -> None:
+        """Stop listening, close every connection and wait until they are gone."""
+        for bound in (*self._bound, *self._listening):
+            bound.close()
+        self._bound.clear()
+        self._listening.clear()
+        await self._asking.close()
+        await self._attaching.close()
+        for connection in self._connections:
+            connection.protocol.close()
+        await self._wait_gone()
+        for connection in self._connections:
+            connection.protocol.abort()  # It does not read its answers.
+        await self._wait_gone()
+        if self._end_look is not None:
+            self._end_look()
+        await self.tasks.close()
+
+    async def _wait_gone(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS_MAX):
+                await self._all_gone.wait()
+
+    # --- the steps of a connection
+
+    def _accepted(self, accepted: Accepted) -> None:
+        connection = OpenConnection(
+            accepted, is_own_machine_trusted=self._is_own_machine_trusted
+        )
+        admission = self._admission
+        if admission is None or admission.has(connection.ip):
+            self._let_in(connection)
+        elif len(self._asking) >= WAITING_MAX:
+            self._turn_away(connection, admission.refusal)
+        else:
+            asking = self._asking.spawn(admission.admits(connection.ip), "ask")
+            asking.add_done_callback(lambda asked: self._asked(connection, asked, admission))
+
+    def _asked(
+        self, connection: OpenConnection, asked: asyncio.Task[bool], admission: AddressCheck
+    ) -> None:
+        """Let a connection in or close it, now that is known whether its address is allowed."""
+        if asked.cancelled():
+            connection.accepted.close()
+        elif asked.exception() is None and asked.result():
+            self._let_in(connection)
+        else:
+            self._turn_away(connection, admission.refusal)
+
+    def _turn_away(self, connection: OpenConnection, why: str) -> None:
+        connection.accepted.close()
+        self.refuse(connection.address, why)
+
+    def refuse(self, who: str, why: str) -> None:
+        """Count a refused connection; the first is logged at once, later ones once a minute with their number."""
+        self.refused += 1
+        now = self.clock.monotonic()
+        if now - self._refusal_logged_at < LINE_SECONDS:
+            self._refusals_not_logged += 1
+            return
+        more, self._refusals_not_logged = self._refusals_not_logged, 0
+        self._refusal_logged_at = now
+        others = f" (and {more} others since the last line)" if more else ""
+        _log.warning("the %s refused %s: %s%s", self._name, who, why, others)
+
+    def _let_in(self, connection: OpenConnection) -> None:
+        """Give an admitted connection to a protocol if there is room; it counts at once."""
+        refusal = self._connections.refusal(connection)
+        if refusal is not None:
+            self._turn_away(connection, refusal)
+            return
+        connection.protocol = self._make(connection)
+        self._connections.add(connection)
+        self._all_gone.clear()
+        self.look_soon()
+        connection.attaching = self._attaching.spawn(self._attach(connection), "attach")
+        connection.attaching.add_done_callback(lambda _: self._attached(connection))
+
+    async def _attach(self, connection: OpenConnection) -> None:
+        try:
+            await connection.accepted.attach(connection.protocol, self._tls)
+        except (NetError, OSError) as error:
+            self.refuse(connection.address, f"it is not served: {error}")
+        else:
+            connection.attaching = None
+
+    def _attached(self, connection: OpenConnection) -> None:
+        """Close a connection whose protocol does not have it: that failed, or the task was cancelled, perhaps before its first step."""
+        if connection.attaching is not None:
+            connection.attaching = None
+            connection.accepted.close()
+            self.forget(connection.protocol)
+
+    def forget(self, protocol: ServedProtocol) -> None:
+        """Count a connection no more, as it is lost; called by its protocol."""
+        self._connections.forget(protocol)
+        if not self._connections:
+            self._all_gone.set()
+
+    def look_soon(self) -> None:
+        """Look at the connections within LOOK_SECONDS, because one has something to send soon."""
+        self._look_by(min(LOOK_SECONDS, self._idle_seconds))
+
+    def _look_by(self, seconds: float) -> None:
+        due = self.clock.monotonic() + seconds
+        if self._end_look is not None:
+            if self._look_at <= due:
+                return
+            self._end_look()
+        self._look_at = due
+        self._end_look = beat_later(seconds, self._look_around)
+
+    def _look_around(self) -> None:
+        self._end_look = None
+        if self._connections:
+            self._look_by(self._idle_seconds)
+            if self.is_awaiting():
+                self.look_soon()
+        self.close_silent()
+
+    def is_awaiting(self) -> bool:
+        """Return whether a connection has something to send soon, for example its first byte."""
+        return not all(each.has_spoken for each in self._connections)
+
+    def close_silent(self) -> None:
+        """Close connections that are silent for too long."""
+        for connection, seconds in self._connections.overdue():
+            connection.drop(f"silent for {seconds:.0f} s")
