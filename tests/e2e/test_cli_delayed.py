@@ -84,4 +84,4 @@ def test_each_broker_is_asked_for_its_own_delay_levels(tmp_path: Path) -> None:
 def test_levels_that_are_none_are_refused(nameserver: str) -> None:
     done = run("message", "delayed", "--levels", "soon", nameserver=nameserver)
     assert done.returncode == 2
-    assert b"soon is no delay" in done.stderr
+    assert b"soon is not a delay" in done.stderr

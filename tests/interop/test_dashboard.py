@@ -158,7 +158,7 @@ def test_what_is_done_is_seen_by_mqadmin(world):
     sent = visitor.post("/topic/send", name=name, body="by hand", keys="hand")
     assert "Stored in queue" in text_of(sent)
     said = visitor.post("/group/reset", name=world.group, topic=world.topic, to="latest")
-    assert "goes on at the end in 4 queues" in text_of(said)
+    assert "continues at the end in 4 queues" in text_of(said)
     with Admin(world.names) as admin:
         assert sum(admin.lag(world.group, world.topic).values()) == 0
     assert "is deleted" in text_of(visitor.post("/topic/delete", name=name, sure=name))

@@ -135,7 +135,7 @@ def test_a_place_that_the_log_has_not_is_an_error_and_no_empty_read(tmp_path):
         ),
         (
             {"startingTimestamp": "1700000000002", "endingTimestamp": "1700000000001"},
-            "(1700000000002) is after",
+            "is after option .endingTimestamp",
         ),
         (
             {"commitLogPath": f"{tmp_path}/commitlog,{tmp_path}/gone"},
