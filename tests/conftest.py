@@ -6,6 +6,7 @@ Hypothesis gives each test a hundred examples, or as many as `tests.support.twin
 import os
 import shutil
 import signal
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -28,7 +29,20 @@ _QUICK = {"unit", "property", "golden", "arch"}
 
 
 def pytest_configure() -> None:
-    """Refuse to run without the compiled kernel where there is a compiler: tests would be left out in silence."""
+    """Refuse to run where the results would mislead.
+
+    Without the compiled kernel where there is a compiler, tests would be left out in silence. On a disk that is
+    used beyond 90 % (diskSpaceWarningLevelRatio), brokers refuse the messages of hundreds of tests.
+    """
+    place = tempfile.gettempdir()
+    space = os.statvfs(place)
+    used = space.f_blocks - space.f_bfree
+    percent = -(-100 * used // (used + space.f_bavail))
+    if percent > 90:
+        raise pytest.UsageError(
+            f"the disk of {place} is used to {percent} %, and brokers refuse messages above 90 %; "
+            "free space, or set TMPDIR to a directory of another disk"
+        )
     if (
         KERNEL != "fast"
         and not os.environ.get("COMETMQ_KERNEL")
