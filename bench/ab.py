@@ -5,7 +5,8 @@ Usage: python -m bench.ab --ref COMMIT [--rounds 6] [--rows broker,clients,"spar
 The old commit is checked out beside this one and built in an environment of its own, which stays for the next time.
 Both brokers run all the time and get the same load one after the other, so that a noisy machine is noisy for
 both. Printed are rate, processor time and, where the machine counts them, instructions in user space a message, and
-the median of the rounds' ratios with its 95% interval: more rounds make it narrower. Rows of clients and Spark compare these, at one broker of this tree; a client's processor time is its own.
+the median of the rounds' ratios with its 95% interval. A row whose interval of rates is wide gets up to three times
+the rounds. Rows of clients and Spark compare these, at one broker of this tree; a client's processor time is its own.
 Rows that begin with "plain" are of brokers that run as they do where nothing could be compiled.
 """
 
@@ -60,6 +61,10 @@ GROUPS = {
     "spark": [*SPARK_ROWS],
 }
 SECONDS = 2
+# A Java client is compiled while it runs: for two seconds the same tree against itself gave 0.9 to 1.5.
+JAVA_SECONDS = 6
+# A row's rounds end early, once its rates' interval is not wider.
+NARROW = 0.06
 WARM: dict[str, Any] = {
     "conns": 4,
     "window": 256,
@@ -86,7 +91,7 @@ class Side:
         mode, flags = BROKER_ROWS[row]
         if row.startswith("java "):
             return run_java_client(
-                self.nameserver, mode, seconds=SECONDS, size=128, topic=row.replace(" ", "-"), **flags
+                self.nameserver, mode, seconds=JAVA_SECONDS, size=128, topic=row.replace(" ", "-"), **flags
             )  # fmt: skip
         return run_loadgen(mode, self.broker.address, **flags, secs=SECONDS)
 
@@ -196,6 +201,17 @@ def measure(row: str, side: Side, *, counts: bool) -> Figures:
     )  # fmt: skip
 
 
+def is_clear(pairs: list[tuple[Figures, Figures]], rounds: int) -> bool:
+    """Whether a row needs no more rounds: it had them all, and its interval is narrow or it had three times as many.
+
+    The width alone decides, never the ratio: otherwise a noisy row would end at a lucky moment.
+    """
+    if len(pairs) < rounds:
+        return False
+    low, _, high = interval([new.rate / old.rate for old, new in pairs])
+    return high - low <= NARROW or len(pairs) >= 3 * rounds
+
+
 def line(row: str, pairs: list[tuple[Figures, Figures]]) -> str:
     """A row of the table."""
 
@@ -214,10 +230,10 @@ def line(row: str, pairs: list[tuple[Figures, Figures]]) -> str:
     return f"| {row} | {' | '.join(cells)} |"
 
 
-def between(ratios: list[float]) -> str:
-    """The median of ratios and its 95% interval, which needs 6 rounds.
+def interval(ratios: list[float]) -> tuple[float, float, float]:
+    """The least, the middle and the greatest value that the median of ratios may have, at 95%; needs 6 rounds.
 
-    A tree is slower than the other only where the whole interval is below 1.
+    Of fewer rounds nothing is known, and the interval is unbounded.
     """
     ordered = sorted(ratios)
     # Of `rounds` fair coins, fewer than `edge` show heads with at most 2.5%: the median is beyond so many ratios.
@@ -225,8 +241,20 @@ def between(ratios: list[float]) -> str:
     while chance <= 0.025:
         edge += 1
         chance += math.comb(rounds, edge) * 0.5**rounds
-    shown = f"{statistics.median(ordered):.2f}x"
-    return f"{shown} ({ordered[edge - 1]:.2f} to {ordered[-edge]:.2f})" if edge else shown
+    middle = statistics.median(ordered)
+    return (
+        (ordered[edge - 1], middle, ordered[-edge]) if edge else (-math.inf, middle, math.inf)
+    )
+
+
+def between(ratios: list[float]) -> str:
+    """The median of ratios, its interval, and the number of rounds.
+
+    A tree is slower than the other only where the whole interval is below 1.
+    """
+    low, middle, high = interval(ratios)
+    known = f"{low:.2f} to {high:.2f}; " if math.isfinite(low) else ""
+    return f"{middle:.2f}x ({known}{len(ratios)} rounds)"
 
 
 def asked_for(names: str) -> list[str]:
@@ -262,8 +290,10 @@ def compare(
         if set(rows) - set(BROKER_ROWS):
             trees = Tree(old.parents[2], old), Tree(HERE, sys.executable)
             users = Users(trees, folder / "users", stack, rows)
-        for number in range(rounds):
+        for number in range(3 * rounds):
             for row in rows:
+                if is_clear(pairs[row], rounds):
+                    continue
                 both: dict[int, Figures] = {}
                 for which in (0, 1) if number % 2 == 0 else (1, 0):
                     if row in sides:
@@ -296,7 +326,7 @@ def main() -> None:
     loadgen()
     pairs = compare(old, rows, given.rounds, counts=counts)
     print(
-        f"{given.ref} -> this tree, {given.rounds} rounds; load average {os.getloadavg()[0]:.1f}"
+        f"{given.ref} -> this tree, at least {given.rounds} rounds; load average {os.getloadavg()[0]:.1f}"
     )
     if not counts:
         print("This machine counts no instructions (perf stat -e instructions:u).")
