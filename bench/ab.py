@@ -37,7 +37,7 @@ from tests.support.processes import Program
 HERE = Path(__file__).resolve().parents[1]
 SETTINGS = {"autoCreateTopicEnable": "true", "defaultTopicQueueNums": 4, "mappedFileSizeCommitLog": 1 << 30}  # fmt: skip
 # What loadgen, or the official Java client, does for each row, and for how long at most; a row of sends ends after so many messages.
-ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+FAST_ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "send w256 c4": ("send", {"conns": 4, "window": 256, "topic": "A", "messages": 400_000}),
     "send keys w256": ("send", {"conns": 4, "window": 256, "topic": "K", "keys": "true", "messages": 200_000}),
     "send w1 c1": ("send", {"conns": 1, "window": 1, "topic": "A", "messages": 20_000}),
@@ -49,13 +49,24 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "pop": ("pop", {"conns": 4, "topic": "A"}),
     **{f"java {mode}": (mode, {"threads": threads}) for mode, threads in JAVA_CLIENT_THREADS.items()},
 }  # fmt: skip
+# What leaves the fast path of plain sends and hot pulls.
+SLOW_ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "max offset": ("send", {"conns": 1, "window": 16, "kind": "max", "topic": "A", "messages": 40_000}),
+    "heartbeats": ("send", {"conns": 16, "window": 1, "kind": "heartbeat", "topic": "A", "messages": 20_000}),
+    "locks": ("send", {"conns": 16, "window": 1, "kind": "lock", "topic": "A", "messages": 20_000}),
+    "send delayed": ("send", {"conns": 4, "window": 64, "kind": "delay", "topic": "D", "messages": 30_000}),
+    "send timed": ("send", {"conns": 4, "window": 64, "kind": "timer", "topic": "D", "messages": 30_000}),
+    "send half": ("send", {"conns": 4, "window": 64, "kind": "half", "topic": "D", "messages": 30_000}),
+}  # fmt: skip
+ROWS = FAST_ROWS | SLOW_ROWS
 PLAIN_ROWS = {
     f"plain {row}": ROWS[row] for row in ("send w256 c4", "send w1 c1", "send w1 c16", "pull")
 }
 BROKER_ROWS = ROWS | PLAIN_ROWS
 # Rows that are asked for by one name.
 GROUPS = {
-    "broker": [*ROWS],
+    "broker": [*FAST_ROWS],
+    "slow": [*SLOW_ROWS],
     "plain": [*PLAIN_ROWS],
     "clients": [*CLIENT_ROWS],
     "spark": [*SPARK_ROWS],

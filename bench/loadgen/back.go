@@ -28,7 +28,7 @@ func back(addr string, conns, secs, size int, topic string, queues int, broker s
 			// As clients are: not all at the same moment.
 			time.Sleep(backPause * time.Duration(c) / time.Duration(conns))
 			for time.Now().Before(end) {
-				if stored(addr, sendHeader(topic, c%queues, time.Now(), "", c, 0, broker), body) {
+				if stored(addr, sendHeader(topic, c%queues, time.Now(), "", 0, c, 0, broker), body) {
 					took[c] = time.Since(start).Nanoseconds()
 					return
 				}

@@ -31,7 +31,7 @@ func lone(addr string, size, secs int, topic string, queues int, broker string) 
 	start := time.Now()
 	for i := 0; time.Since(start) < time.Duration(secs)*time.Second; i++ {
 		began := time.Now()
-		writeFrame(w, sign.signed(sendHeader(topic, i%queues, began, "", 0, i, broker), body), body)
+		writeFrame(w, sign.signed(sendHeader(topic, i%queues, began, "", 0, 0, i, broker), body), body)
 		w.Flush()
 		h, _, err := readFrame(r, &buf)
 		if err != nil {

@@ -4,6 +4,7 @@
 //	loadgen floor :PORT                                          answer each frame at once, keep nothing; a pull gets 32 records of zeros
 //	loadgen send  ADDR -conns 4 -window 256 -size 128 -secs 8 -topic T -queues 4 [-topics 1000] [-keys]
 //	              [-messages N] [-ready N]                       and end after N requests, if that is sooner
+//	              [-kind max|heartbeat|lock|delay|timer|half]    requests of this kind in place of plain sends
 //	loadgen lone  ADDR -size 128 -secs 8 -topic T -queues 4      one at a time, by a thread that waits in read
 //	loadgen back  ADDR -conns 2000 -secs 60 -topic T -queues 4   each connects until it can, and sends one until it is stored
 //	loadgen pull  ADDR -conns 4 -secs 8 -topic T -queues 4       read each queue from its start, again and again
@@ -65,6 +66,7 @@ func main() {
 	topics := f.Int("topics", 1, "send over so many topics in turn: T0, T1, …")
 	messages := f.Int64("messages", 1<<62, "end after so many requests")
 	keys := f.Bool("keys", false, "give each message a key of its own")
+	kind := f.String("kind", "", "send requests of this kind in place of plain sends: max, heartbeat, lock, delay, timer, half")
 	broker := f.String("broker", "broker-a", "broker name put in the request")
 	ready := f.Int("ready", 0, "send so many requests again and again, made before the time begins")
 	f.BoolVar(&link.tls, "tls", false, "over TLS 1.3")
@@ -76,7 +78,7 @@ func main() {
 	case "floor":
 		floor(addr)
 	case "send":
-		r = send(addr, *conns, *window, *size, *secs, *topic, *topics, *queues, *messages, *keys, *ready, *broker)
+		r = send(addr, *conns, *window, *size, *secs, *topic, *topics, *queues, *messages, *keys, *kind, *ready, *broker)
 	case "lone":
 		r = lone(addr, *size, *secs, *topic, *queues, *broker)
 	case "back":

@@ -14,7 +14,7 @@ func prepare(count int, topic string, queues, c int, broker string, sign *signer
 	made := make([]prepared, count)
 	mark := []byte(`"opaque":0,`)
 	for j := range made {
-		header := sendHeader(topic, (j+c)%queues, time.Now(), "", c, 0, broker)
+		header := sendHeader(topic, (j+c)%queues, time.Now(), "", 0, c, 0, broker)
 		header = sign.signed(bytes.Replace(header, []byte("B4AAC200000000"), []byte("B4AAC2"+hex8(j)), 1), body)
 		at := bytes.Index(header, mark) + len(mark) - 2
 		made[j] = prepared{header[:at], header[at+1:]}

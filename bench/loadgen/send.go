@@ -14,7 +14,7 @@ import (
 
 const slots = 1 << 20 // send times of the last million requests of a connection, by opaque
 
-func send(addr string, conns, window, size, secs int, topic string, topics, queues int, messages int64, keys bool, ready int, broker string) report {
+func send(addr string, conns, window, size, secs int, topic string, topics, queues int, messages int64, keys bool, kind string, ready int, broker string) report {
 	var ok, refused, sent int64
 	var all []int64
 	var mu sync.Mutex
@@ -81,6 +81,11 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 					writeFrame(w, room, body)
 					continue
 				}
+				if of := kinds[kind]; of != nil {
+					header, own := of(topic, (i+c)%queues, c, i, broker, body)
+					writeFrame(w, sign.signed(header, own), own)
+					continue
+				}
 				name, key := topic, ""
 				if topics > 1 {
 					name += strconv.Itoa((i/queues*conns + c) % topics)
@@ -88,7 +93,7 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 				if keys {
 					key = fmt.Sprintf(`KEYS\u0001key-%d-%d\u0002`, c, i)
 				}
-				writeFrame(w, sign.signed(sendHeader(name, (i+c)%queues, now, key, c, i, broker), body), body)
+				writeFrame(w, sign.signed(sendHeader(name, (i+c)%queues, now, key, 0, c, i, broker), body), body)
 			}
 			w.Flush()
 			for wait := time.Now(); len(inFlight) > 0 && time.Since(wait) < 5*time.Second; {
@@ -104,9 +109,9 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 	return r
 }
 
-// sendHeader is that of a SEND_MESSAGE_V2 of the official client: request i of connection c.
-func sendHeader(topic string, queue int, now time.Time, key string, c, i int, broker string) []byte {
+// sendHeader is that of a SEND_MESSAGE_V2 of the official client: request i of connection c. Properties end with \u0002.
+func sendHeader(topic string, queue int, now time.Time, properties string, sysFlag, c, i int, broker string) []byte {
 	return []byte(fmt.Sprintf(
-		`{"code":310,"extFields":{"a":"yardstick","b":"%s","c":"TBW102","d":"8","e":"%d","f":"0","g":"%d","h":"0","i":"%sUNIQ_KEY\u00017F000001%08X18B4AAC2%08X\u0002WAIT\u0001true\u0002","j":"0","k":"false","m":"false","n":"%s"},"flag":0,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}`,
-		topic, queue, now.UnixMilli(), key, c, i, broker, i))
+		`{"code":310,"extFields":{"a":"yardstick","b":"%s","c":"TBW102","d":"8","e":"%d","f":"%d","g":"%d","h":"0","i":"%sUNIQ_KEY\u00017F000001%08X18B4AAC2%08X\u0002WAIT\u0001true\u0002","j":"0","k":"false","m":"false","n":"%s"},"flag":0,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}`,
+		topic, queue, sysFlag, now.UnixMilli(), properties, c, i, broker, i))
 }
