@@ -73,12 +73,14 @@ class Case:
     def tell_ready(self) -> None:
         """Say that this process may be ended; a process that ends by a signal says so once `wait` listens to it."""
         if self.way in _ENDS:
-            threading.Thread(target=self._tell_when_heard, daemon=True).start()
+            # asyncio's own handler of SIGINT is none of `wait`.
+            before = signal.getsignal(_ENDS[self.way])
+            threading.Thread(target=self._tell_when_heard, args=[before], daemon=True).start()
         else:
             os.write(self.ready, b"r")
 
-    def _tell_when_heard(self) -> None:
-        while signal.getsignal(_ENDS[self.way]) in (signal.SIG_DFL, signal.default_int_handler):
+    def _tell_when_heard(self, before: object) -> None:
+        while signal.getsignal(_ENDS[self.way]) == before:
             time.sleep(0.005)
         os.write(self.ready, b"r")
 
