@@ -30,11 +30,11 @@ COROUTINES = {
         "admits", "look", "_look", "ask", "find", "plain_ips_of",
     },
     "broker/replication/copier.py": {"_run", "_copy", "_connect"},
-    "broker/replication/master_port.py": {"_ask", "_attach", "_look_at_log"},
+    "broker/replication/master_port.py": {"_look_at_log"},
     "broker/replication/requests/masters.py": {"_ask"},
     "nameserver/presence.py": {"_answers"},
     "nameserver/program.py": {"_serve"},
-    "nameserver/server.py": {"_alive", "_metrics", "_scan", "_sweep"},
+    "nameserver/server.py": {"_alive", "_metrics", "_scan", "_serve_pages", "_sweep"},
 }  # fmt: skip
 MAKE_TASKS = {"create_task", "ensure_future", "spawn", "to_thread", "TaskGroup"}
 # Where every request goes through.

@@ -22,6 +22,7 @@ from cometmq.model.flags import COMPRESSED
 from cometmq.model.names import retry_topic
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
+from cometmq.steps.on_loop import LoopWorld, Machines
 from tests.support.scripted import (
     TOPIC,
     Script,
@@ -195,7 +196,8 @@ async def test_a_broker_asks_in_vain_for_a_group_or_a_thing_that_is_not_here(clu
             (RequestCode.GET_CONSUMER_RUNNING_INFO, "other"),
             (RequestCode.CHECK_CLIENT_CONFIG, GROUP),
         ):
-            answer = await cluster.a.peers[0].call(code, {"consumerGroup": group})
+            steps = cluster.a.peers[0].call(code, {"consumerGroup": group})
+            answer = await Machines(LoopWorld(), "test").run(steps)
             assert answer.code == ResponseCode.SYSTEM_ERROR
             assert group in (answer.remark or "")
             assert code.name in (answer.remark or "")

@@ -82,7 +82,7 @@ def test_a_copy_without_tables_is_a_finding(tmp_path, names):
         fill(names)
         both = f"{names};{other.address}"
         found = finding(both, slave.address, "copying", "no nameserver names a master")
-        assert "not copied" in found["text"]
+        assert "not replicated" in found["text"]
 
 
 def test_a_copy_that_never_arrives_is_a_finding(tmp_path, names):

@@ -12,7 +12,6 @@ from cometmq.codec.headers.send import SendRequestV2
 from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import encode_message_id
 from cometmq.codec.properties import encode_properties
-from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import BrokerRefused
 from cometmq.model.message import Message
@@ -25,7 +24,7 @@ from cometmq.store.positions import Durability
 
 _GROUP = "embedded"  # The producer group, which no client has.
 _ANY_QUEUE = -1
-_SEND = Command(RequestCode.SEND_MESSAGE_V2)  # What an error log calls it.
+_CODE = int(RequestCode.SEND_MESSAGE_V2)  # The request that errors and the log name.
 
 # A send, and the future of its result.
 _Put = tuple[Message, AdmittedSend, "asyncio.Future[SendResult]"]
@@ -77,7 +76,7 @@ class LocalSends:
         return sends.admission.admit(request, bytes(message.body), self)
 
     def _refused(self, error: BaseException) -> BrokerRefused:
-        code, remark, _, _ = answer_to_error(error, _SEND)
+        code, remark, _, _ = answer_to_error(error, _CODE)
         return BrokerRefused(code, remark or "", self.address)
 
     # --- the results

@@ -35,28 +35,28 @@ def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -
     return with_prefix(header, JSON, body_size)
 
 
-def instead_of(error: Exception, command: Command | RawCommand) -> Answer:
-    """Return the error answer to send when building or encoding an answer raised `error`."""
+def instead_of(error: Exception, code: int) -> Answer:
+    """Return the error answer to a request of this code, of which building or encoding the answer raised `error`."""
     if isinstance(error, CodecError):
         return Answer(
             ResponseCode.SYSTEM_ERROR,
-            f"{request_name(command[0])}: its answer is {error}; ask for less",
+            f"{request_name(code)}: its answer is {error}; ask for less",
         )
-    return answer_to_error(error, command)
+    return answer_to_error(error, code)
 
 
-def answer_to_error(error: BaseException, command: Command | RawCommand) -> Answer:
-    """Return the answer that reports an error to the peer; log an unexpected error under the id in its remark."""
+def answer_to_error(error: BaseException, code: int) -> Answer:
+    """Return the answer to a request of this code that reports an error; log an unexpected error under the id in its remark."""
     if isinstance(error, RequestError):
         return Answer(error.code, error.remark, error.fields)
     if isinstance(error, StoreError):
         return Answer(error.code, str(error))
     if isinstance(error, CodecError):
-        return Answer(ResponseCode.INVALID_PARAMETER, f"{request_name(command[0])}: {error}")
+        return Answer(ResponseCode.INVALID_PARAMETER, f"{request_name(code)}: {error}")
     # Internals are not shown to the peer. The operator finds the traceback in the log by this id.
     mark = uuid.uuid4().hex[:8]
-    _log.error("%s failed, error id %s", request_name(command[0]), mark, exc_info=error)
+    _log.error("%s failed, error id %s", request_name(code), mark, exc_info=error)
     return Answer(
         ResponseCode.SYSTEM_ERROR,
-        f"{request_name(command[0])} failed inside the server; its log has error id {mark}",
+        f"{request_name(code)} failed inside the server; its log has error id {mark}",
     )

@@ -227,7 +227,7 @@ class Channel(asyncio.Protocol):
         try:
             answer = self._on_request(command, self)
         except Exception as error:  # noqa: BLE001  A failing handler must not end the channel.
-            answer = answer_to_error(error, command)
+            answer = answer_to_error(error, command[0])
         if answer is not None:
             self.answer(command, answer)
 
@@ -406,7 +406,7 @@ class Channel(asyncio.Protocol):
         try:
             frame = answer_head(command, answer, len(body)) + body
         except CodecError as error:
-            frame = answer_head(command, instead_of(error, command), 0)
+            frame = answer_head(command, instead_of(error, command[0]), 0)
         self._send(frame)
 
     async def drain(self) -> None:

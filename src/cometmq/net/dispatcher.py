@@ -197,7 +197,7 @@ class Dispatcher:
                 self._check_room(peer)
             outcome = handler(command, peer)
         except Exception as error:  # noqa: BLE001  The one place where errors become answers.
-            outcome = answer_to_error(error, command)
+            outcome = answer_to_error(error, command[0])
         if outcome.__class__ is Answer:
             self._answer(command, peer, began, outcome)
         elif outcome is not None:
@@ -230,7 +230,7 @@ class Dispatcher:
             self._answer(command, peer, began, end.value)
             return
         except Exception as error:  # noqa: BLE001  As `run`.
-            self._answer(command, peer, began, answer_to_error(error, command))
+            self._answer(command, peer, began, answer_to_error(error, command[0]))
             return
         if self._world is None:
             self._world = LoopWorld()
@@ -243,7 +243,7 @@ class Dispatcher:
             if error is not None:
                 if peer.is_closed and isinstance(error, ConnectionLost):
                     return  # It was dropped because of that.
-                answer = answer_to_error(error, command)
+                answer = answer_to_error(error, command[0])
             self._answer(command, peer, began, answer)
 
         run = StepsRun(self._world, steps, ended)

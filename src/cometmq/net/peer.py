@@ -405,7 +405,7 @@ class Peer(PeerEnd, ServedProtocol):
         try:
             head = answer_head(command, answer, size)
         except Exception as error:  # noqa: BLE001  Must not affect other requests or connections.
-            head, pieces, size = answer_head(command, instead_of(error, command), 0), [], 0
+            head, pieces, size = answer_head(command, instead_of(error, command[0]), 0), [], 0
         if self.state >= CLOSING:
             return
         self._gathered.append(head)

@@ -160,7 +160,7 @@ class FrameHandler(Protocol):
 
 def refuse_all(commands: list[RawCommand], peer: "Peer", error: BaseException) -> None:
     """Answer all commands with the error."""
-    answer = answer_to_error(error, commands[0])
+    answer = answer_to_error(error, commands[0][0])
     for command in commands:
         peer.answer(command, answer)
 
@@ -365,7 +365,7 @@ class _GatedBatch:
                 try:
                     self._gate.check(self._rules[command[0]], command, peer)
                 except Exception as error:  # noqa: BLE001  Affects only this request.
-                    peer.answer(command, answer_to_error(error, command))
+                    peer.answer(command, answer_to_error(error, command[0]))
                 else:
                     passed.append(command)
             if passed:

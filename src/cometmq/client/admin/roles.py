@@ -187,7 +187,7 @@ class Roles:
         claims = await self._instance.nameserver_api.claims()
         taken = {broker_id for name, broker_id, _ in claims if name == broker_name}
         if not taken:
-            raise BrokerNotFound(f"no broker {in_quotes(broker_name)} is registered")
+            await self._instance.nameserver_api.member(broker_name)  # Says who is there.
         return next(number for number in range(1, len(taken) + 2) if number not in taken)
 
 

@@ -176,7 +176,7 @@ class BrokerCallbacks:
                 message = await asyncio.to_thread(self._message_of, command)
                 answer = Answer(body=encode_direct(await consume(message)))
             except CometError as error:
-                answer = answer_to_error(error, command)
+                answer = answer_to_error(error, command[0])
         channel.answer(command, answer)
 
     def _message_of(self, command: Command) -> StoredMessage:

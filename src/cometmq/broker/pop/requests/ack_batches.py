@@ -72,7 +72,7 @@ class AckBatch:
         try:
             self._acks.ack(decode_fields(AckRequest, command[6]))
         except Exception as error:  # noqa: BLE001  As above.
-            return answer_to_error(error, command)
+            return answer_to_error(error, command[0])
         return Answer()
 
     def written(self) -> None:

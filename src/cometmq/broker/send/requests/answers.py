@@ -57,7 +57,7 @@ class PeerAnswers:
         for opaque, start, _ in sends:
             if start is not None:
                 command = Command(_SEND_V2, opaque=opaque)
-                self._peer.answer(command, answer_to_error(error, command))
+                self._peer.answer(command, answer_to_error(error, _SEND_V2))
 
 
 def as_late(pending: list[Pending], durability: Durability) -> list[Pending]:

@@ -56,7 +56,7 @@ class SendHandler(BatchHandler):
                 return
             admitted = admit(self._sends.admission, command, peer)
         except Exception as error:  # noqa: BLE001  As net.dispatcher: other requests are not lost.
-            peer.answer(command, answer_to_error(error, command))
+            peer.answer(command, answer_to_error(error, command[0]))
             return
         start = None if command[1] & ONEWAY else admitted.answer_start
         self._sends.put(admitted, (command[2], start, admitted.transaction_id), answers)
