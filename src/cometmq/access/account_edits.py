@@ -81,7 +81,7 @@ class AccountEdits:
         """Create or change an account in its file.
 
         Raises:
-            SettingsError: The account would be invalid; nothing is changed.
+            SettingsError: The account would be invalid, or the last admin would be none any more; nothing is changed.
             OSError: Writing failed.
         """
 
@@ -100,7 +100,7 @@ class AccountEdits:
         """Delete an account.
 
         Raises:
-            SettingsError: The account does not exist, or is the last one.
+            SettingsError: The account does not exist, or is the last one or the last admin.
             OSError: Writing failed.
         """
         path = self._path_of(access_key)
@@ -175,7 +175,7 @@ def _find(accounts: list[Any], access_key: str) -> dict[str, Any] | None:
 
 
 class _TextLoader(LOADER):  # type: ignore[misc]  # PyYAML has no types.
-    """Keeps values as text, because a key of digits with a leading zero is not a number."""
+    """A YAML loader that keeps values as text, because a key of digits with a leading zero is not a number."""
 
 
 _TextLoader.yaml_implicit_resolvers = {

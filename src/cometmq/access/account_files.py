@@ -52,11 +52,7 @@ class AccountFiles:
     """
 
     def __init__(self, folder: str, *, is_white_unsigned: bool = False) -> None:
-        """Read all files of accounts in a folder.
-
-        Raises:
-            SettingsError: There is no file, or one cannot be used; the message names it.
-        """
+        """Read all files of accounts in a folder. Raises SettingsError if there is no account or a file is invalid."""
         self.folder = folder
         self._is_white_unsigned = is_white_unsigned
         self._changing = threading.Lock()
@@ -79,11 +75,7 @@ class AccountFiles:
         return os.path.join(self.folder, PLAIN_ACL)  # noqa: PTH118
 
     def joined(self, texts: Mapping[str, AccountText]) -> FolderAccounts:
-        """Combine the accounts of several files.
-
-        Raises:
-            SettingsError: An account occurs twice.
-        """
+        """Combine the accounts of several files. Raises SettingsError if an account occurs twice."""
         accounts: dict[str, Account] = {}
         for text in texts.values():
             for place, account in text.accounts:

@@ -46,11 +46,7 @@ class AccountText(NamedTuple):
 
 
 def read_accounts(content: bytes, path: str) -> AccountText:
-    """Parse a file of accounts.
-
-    Raises:
-        SettingsError: Anything in it cannot be used; the message names file and line.
-    """
+    """Parse a file of accounts. Raises SettingsError, naming file and line, if anything in it is invalid."""
     found = AccountText([], [])
     top = read_yaml(content, path)
     if top is None:

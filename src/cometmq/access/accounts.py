@@ -61,7 +61,7 @@ class Account:
     is_enabled: bool = True
 
     def may(self, access: Access, right: Right, _ip: str) -> bool:
-        """Return whether an access is allowed; PUB or SUB include reading facts, only SUB includes reading messages."""
+        """Return whether an access is allowed. PUB or SUB permit reading metadata, only SUB permits reading messages."""
         if self.is_super:
             return True
         resource, name, actions, shows_messages = access
@@ -83,11 +83,7 @@ class Account:
 
 
 class FolderAccounts:
-    """An immutable snapshot of all accounts in a folder.
-
-    Attributes:
-        accounts: Accounts by name.
-    """
+    """An immutable snapshot of all accounts in a folder, by name."""
 
     def __init__(
         self,
@@ -105,7 +101,7 @@ class FolderAccounts:
         return len(self.accounts)
 
     def find(self, name: str) -> Account | None:
-        """Return the account with this name."""
+        """Return the account with this name, or None."""
         return self.accounts.get(name)
 
     def is_unasked(self, ip: str) -> bool:

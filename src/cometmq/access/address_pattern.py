@@ -34,11 +34,7 @@ class AddressPattern:
     """A pattern of addresses, as in RocketMQ's white lists."""
 
     def __init__(self, text: str) -> None:
-        """Parse a pattern.
-
-        Raises:
-            ValueError: The pattern is invalid; the message names the part and the valid forms.
-        """
+        """Parse a pattern. Raises ValueError, naming the wrong part and the valid forms, if it is invalid."""
         self._text = text.strip()
         self._is_all = self._text in _ALL
         self._single: set[str] = set()

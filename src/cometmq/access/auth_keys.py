@@ -57,11 +57,7 @@ class AuthKeys(TlsKeys):
     is_migrated: bool = setting(default=False, key="migrateAuthFromV1Enabled")
 
     def check_auth(self) -> None:
-        """Check the settings of Auth 2.0.
-
-        Raises:
-            SettingsError: They cannot be used.
-        """
+        """Check the settings of Auth 2.0. Raises SettingsError if they cannot be used."""
         if self.is_authorization_enabled and not self.is_authentication_enabled:
             raise SettingsError(
                 "authorizationEnabled=true needs authenticationEnabled=true: otherwise a client could claim to be "
@@ -89,11 +85,7 @@ class AuthKeys(TlsKeys):
         return _codes(self.authorization_whitelist, "authorizationWhitelist")
 
     def first_user(self) -> tuple[str, str] | None:
-        """Return name and password of the user that is created at the start, or None.
-
-        Raises:
-            SettingsError: `initAuthenticationUser` is malformed; the message contains nothing of it.
-        """
+        """Return name and password of the initial user, or None. Raises SettingsError without its text if malformed."""
         if not self.init_user:
             return None
         try:

@@ -68,7 +68,7 @@ class AuthUser:
     )
 
     def may(self, access: Access, right: Right, ip: str) -> bool:
-        """Return whether the user has an access in a request of this right from an address."""
+        """Return whether the user may make an access from an address, in a request that requires `right`."""
         if self.is_super:
             return True
         if not self.is_authorized:
@@ -136,11 +136,7 @@ class AuthUsers:
 
 
 class AuthFile:
-    """The users of a server and their file.
-
-    Attributes:
-        current: The current users.
-    """
+    """The current users of a server, and the file that stores them."""
 
     def __init__(
         self,
@@ -151,11 +147,7 @@ class AuthFile:
         unasked: frozenset[int] = frozenset(),
         unauthorized: frozenset[int] = frozenset(),
     ) -> None:
-        """Read the file; without a file there are no users.
-
-        Raises:
-            SettingsError: The file cannot be used; the message names it without its content.
-        """
+        """Read the file; without it there are no users. Raises SettingsError without its content if it is unusable."""
         self.path = path
         self._cluster = cluster
         self._is_authorized = is_authorized
@@ -208,7 +200,7 @@ class AuthFile:
         """Create or change a user; only Super users may do that to Super users.
 
         Raises:
-            RequestError: The user exists already or does not exist, or the asker may not do it.
+            RequestError: The user exists already or not at all, the asker may not do it, or no Super user would be left.
             SettingsError: A value is invalid.
             OSError: Writing failed.
         """
@@ -227,10 +219,10 @@ class AuthFile:
         self._edit(edit)
 
     def delete_user(self, name: str, *, asker: Asker = EVERYBODY) -> bool:
-        """Delete a user and his policies; return whether he existed. Only Super users may delete Super users.
+        """Delete a user and their policies; return whether the user existed. Only Super users may delete Super users.
 
         Raises:
-            RequestError: The asker may not do it.
+            RequestError: The asker may not do it, or the user is the last enabled Super user.
             OSError: Writing failed.
         """
         if self.current.find(name) is None:
@@ -294,11 +286,7 @@ class AuthFile:
             self.put_user(name, values, is_new=user is None)
 
     def add_all(self, users: Mapping[str, AuthUser]) -> int:
-        """Add users that do not exist yet, with their policies; return their number.
-
-        Raises:
-            OSError: Writing failed.
-        """
+        """Add users that do not exist yet, with their policies; return their number. Raises OSError if writing fails."""
         fresh = {name: user for name, user in users.items() if name not in self.current.users}
         if fresh:
             self._edit(lambda known: known.update(fresh))
@@ -368,7 +356,6 @@ class AuthFile:
 
 
 def _check_super(before: AuthUser | None, after: AuthUser | None, asker: Asker) -> None:
-    """Reject a change from or to a Super user, unless the asker is a Super user."""
     is_about_super = any(user is not None and user.is_super for user in (before, after))
     if is_about_super and not asker.is_super:
         raise RequestError(
@@ -404,11 +391,7 @@ def no_subject(remark: str = "The subject is not exist.") -> RequestError:
 
 
 def name_of(subject: Any) -> str:
-    """Return the name in a subject such as `User:alice`.
-
-    Raises:
-        SettingsError: The subject is malformed.
-    """
+    """Return the name in a subject such as `User:alice`. Raises SettingsError if it is malformed."""
     kind, _, name = subject.partition(":") if isinstance(subject, str) else ("", "", "")
     if kind.lower() != "user" or not name:
         raise SettingsError("subject: it must be User:NAME")

@@ -63,11 +63,7 @@ _IN_THE_CLEAR = (
 
 
 class UsersInForce(Protocol):
-    """A source of a server's users.
-
-    Attributes:
-        current: The current users.
-    """
+    """A source of the current users of a server."""
 
     @property
     def current(self) -> UserTable: ...  # noqa: D102
@@ -75,13 +71,7 @@ class UsersInForce(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KnownAsker:
-    """A user at an address, looked up on each use so that changes of rights apply immediately.
-
-    Attributes:
-        users: Users of the server.
-        name: Name of the user.
-        ip: IP address of the user.
-    """
+    """A user at an address, looked up on each use so that changes of rights apply immediately."""
 
     users: UsersInForce
     name: str
@@ -105,20 +95,14 @@ class KnownAsker:
         return self.user is not None
 
     def may(self, access: Access, right: Right) -> bool:
-        """Return whether the user currently has an access in a request of this right."""
+        """Return whether the user may currently make an access in a request that requires `right`."""
         user = self.user
         return user is not None and user.may(access, right, self.ip)
 
 
 @dataclass(frozen=True, slots=True)
 class WhiteAsker:
-    """A sender at an address that need not sign; may do everything while the address is white.
-
-    Attributes:
-        users: Users of the server.
-        ip: IP address of the sender.
-        name: Name in the audit log.
-    """
+    """A sender at an address that need not sign; may do everything while the address is on the white list."""
 
     users: UsersInForce
     ip: str
@@ -126,13 +110,13 @@ class WhiteAsker:
 
     @property
     def is_super(self) -> bool:
-        """Whether the address is still a white address."""
+        """Whether the address is still on the white list."""
         return self.users.current.is_unasked(self.ip)
 
     is_known = is_super
 
     def may(self, _access: Access, _right: Right) -> bool:
-        """Return whether the address is still a white address."""
+        """Return whether the address is still on the white list."""
         return self.is_super
 
 
@@ -221,7 +205,7 @@ class AccessGate:
         return asker
 
     def _asker(self, user: User, peer: Peer) -> Asker:
-        """Return the asker of a user on a connection, and remember it as the last signer there."""
+        """Return the identity (`Asker`) of a user on a connection, and remember it as the connection's last signer."""
         asker = peer.signed_by
         if asker is None or asker.name != user.name:
             asker = peer.signed_by = KnownAsker(self._users, user.name, peer.ip)
@@ -315,7 +299,6 @@ class AccessGate:
 
 
 def _may_send(user: User, table: UserTable, rule: RequestRule, topic: bytes, ip: str) -> bool:
-    """Return whether a user may send to a topic by the requests of a rule."""
     if rule.right is Right.ADMINISTRATOR:
         return False
     if user.is_super or table.is_right_spared(rule.code):
@@ -325,7 +308,6 @@ def _may_send(user: User, table: UserTable, rule: RequestRule, topic: bytes, ip:
 
 
 def _is_signed(secret: bytes, fields: dict[str, str], body: bytes) -> bool:
-    """Return whether the signature of a request was made with this secret."""
     try:
         given = fields.get(SIGNATURE, "").encode()
         if hmac.compare_digest(given, signature(secret, signed_content(fields, body))):

@@ -53,11 +53,7 @@ class AccessKeys(AuthKeys):
         return self.is_acl_enabled or self.is_authentication_enabled
 
     def account_folder(self) -> str:
-        """Return the folder of the files of accounts.
-
-        Raises:
-            SettingsError: No setting names it.
-        """
+        """Return the folder of the files of accounts. Raises SettingsError if no setting names it."""
         if not self.acl_folder:
             raise SettingsError(
                 "aclEnable=true needs account files, but there is no configuration file with a folder for them: "
@@ -66,11 +62,7 @@ class AccessKeys(AuthKeys):
         return self.acl_folder
 
     def check_access(self) -> None:
-        """Check the settings of access control.
-
-        Raises:
-            SettingsError: They cannot be used.
-        """
+        """Check the settings of access control. Raises SettingsError if they cannot be used."""
         self.credentials()
         self.server_tls()
         self.client_tls()
@@ -84,11 +76,7 @@ class AccessKeys(AuthKeys):
             self.account_folder()
 
     def credentials(self) -> Credentials | None:
-        """Return the credentials that sign the server's own requests, or None.
-
-        Raises:
-            SettingsError: `innerClientAuthenticationCredentials` is malformed.
-        """
+        """Return the credentials for the server's own requests, or None. Raises SettingsError if they are malformed."""
         if not self.inner_credentials:
             return None
         return read_credentials(self.inner_credentials, "innerClientAuthenticationCredentials")
@@ -97,10 +85,9 @@ class AccessKeys(AuthKeys):
 def further_layers(
     layers: Sequence[Layer], conf: str | None, environment: Mapping[str, str]
 ) -> list[Layer]:
-    """Return the layers of lowest priority: the folder of accounts and the TLS file.
+    """Return the settings of lowest priority: the default folder of accounts, and the TLS file.
 
-    Raises:
-        SettingsError: The file that `tls.config.file` names cannot be read.
+    Raises SettingsError if the file that `tls.config.file` names cannot be read.
     """
     return [*folder_layers(layers, conf, environment), *tls_layers(layers)]
 
@@ -108,12 +95,9 @@ def further_layers(
 def folder_layers(
     layers: Iterable[Layer], conf: str | None, environment: Mapping[str, str]
 ) -> list[Layer]:
-    """Return a layer with the default folder of accounts if `aclFolder` is needed but not set.
+    """Return a list with a layer for the default folder of accounts; empty unless `aclFolder` is needed but not set.
 
-    Args:
-        layers: All other layers.
-        conf: Path of the configuration file, or None.
-        environment: Environment of the process.
+    The default is `conf` below rocketmqHome or ROCKETMQ_HOME, otherwise the folder of the configuration file `conf`.
     """
     values = {key: text.strip() for layer in layers for key, text in layer.values.items()}
     is_wanted = any(values.get(key, "").lower() == "true" for key in (ACL_ENABLE, MIGRATE))
@@ -130,11 +114,7 @@ def folder_layers(
 
 
 def check_secret_files(kind: type, layers: Sequence[Layer]) -> None:
-    """Reject configuration files with secrets that others can read.
-
-    Raises:
-        SettingsError: A file is readable by others.
-    """
+    """Raise SettingsError if other users can access a configuration file that contains secrets."""
     secrets = secret_names(kind)
     for layer in layers:
         held = [key for key, text in layer.values.items() if key in secrets and text.strip()]

@@ -15,11 +15,7 @@ AUTH_FILE = "auth.json"
 
 
 def known_accounts(settings: AccessKeys) -> AccountFiles:
-    """Load the accounts of ACL 1.0.
-
-    Raises:
-        SettingsError: There is no account, or a file cannot be used; the message names it.
-    """
+    """Load the accounts of ACL 1.0. Raises SettingsError if no account exists, or, naming it, if a file is unusable."""
     return AccountFiles(settings.account_folder(), is_white_unsigned=settings.is_white_unsigned)
 
 

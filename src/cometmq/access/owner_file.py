@@ -36,10 +36,8 @@ def check_owner(path: str) -> None:
 def write_whole_file(path: str, content: bytes) -> None:
     """Replace a file so that a power cut leaves either the old or the new content.
 
-    A new file is readable by the owner only; otherwise the mode is kept.
-
-    Raises:
-        OSError: Writing failed; the old content is unchanged.
+    A new file is readable by the owner only; otherwise the mode is kept. Raises OSError if writing fails; the old content
+    is then unchanged, unless only the flush of the folder failed.
     """
     fresh = f"{path}.tmp"
     with suppress(FileNotFoundError):

@@ -105,11 +105,7 @@ _EXACT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class UserPolicies:
-    """The policies of a user.
-
-    Attributes:
-        entries: Entries by type of policy.
-    """
+    """The policies of a user: entries by type of policy, Custom or Default."""
 
     entries: Mapping[str, tuple[PolicyEntry, ...]]
 
@@ -129,7 +125,10 @@ class UserPolicies:
         return None
 
     def merged(self, other: "UserPolicies") -> "UserPolicies":
-        """Return these policies with the entries of `other`, which replace those for the same resource."""
+        """Return these policies with the entries of `other`, which replace those for the same resource.
+
+        Raises SettingsError if there are too many entries.
+        """
         entries = {**self.entries}
         for policy, more in other.entries.items():
             by_resource = {each.resource: each for each in (*entries.get(policy, ()), *more)}
@@ -139,11 +138,7 @@ class UserPolicies:
         return merged
 
     def without(self, policy: str, resource: str) -> "UserPolicies":
-        """Return these policies without the entry for a resource.
-
-        Raises:
-            SettingsError: The entry does not exist.
-        """
+        """Return these policies without the entry for a resource. Raises SettingsError if the entry does not exist."""
         kept = tuple(each for each in self.entries.get(policy, ()) if each.resource != resource)
         if len(kept) == len(self.entries.get(policy, ())):
             raise SettingsError("the policy has no entry for this resource")
@@ -163,11 +158,7 @@ class UserPolicies:
         ).trimmed()
 
     def check(self) -> None:
-        """Reject more entries than can be checked per request.
-
-        Raises:
-            SettingsError: There are too many entries.
-        """
+        """Raise SettingsError if there are more entries than can be checked per request (ENTRIES_MAX)."""
         count = sum(map(len, self.entries.values()))
         if count > ENTRIES_MAX:
             raise SettingsError(f"a user has {count} entries; the limit is {ENTRIES_MAX}")
@@ -182,11 +173,7 @@ class UserPolicies:
 
 
 def read_policies(value: Any) -> UserPolicies:
-    """Parse policies from JSON values.
-
-    Raises:
-        SettingsError: A field is invalid; the message names it and the valid values.
-    """
+    """Parse policies from JSON values. Raises SettingsError, naming field and valid values, if one is invalid."""
     found: dict[str, tuple[PolicyEntry, ...]] = {}
     for policy in _list_of(value, "policies"):
         if not isinstance(policy, dict):

@@ -19,7 +19,7 @@ class User(Protocol):
         ...
 
     def may(self, access: Access, right: Right, ip: str) -> bool:
-        """Return whether the user has an access in a request of this right from an address."""
+        """Return whether the user may make an access from an address, in a request that requires `right`."""
         ...
 
     @property

@@ -12,11 +12,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class YamlPlace(NamedTuple):
-    """A place in a YAML file.
-
-    Attributes:
-        line: Line number, from 1.
-    """
+    """A place in a YAML file: its path, and the line number from 1."""
 
     path: str
     line: int
@@ -90,11 +86,7 @@ class YamlNode:
 
 
 def read_yaml(content: bytes, path: str) -> YamlNode | None:
-    """Parse a file; return None if it is empty.
-
-    Raises:
-        SettingsError: The file is not YAML; the message names file and line without the content.
-    """
+    """Parse YAML; None if it is empty. Raises SettingsError, naming file and line without content, if it is invalid."""
     try:
         node = yaml.compose(content, Loader=LOADER)
     except yaml.MarkedYAMLError as error:

@@ -54,11 +54,7 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the arguments name.
-
-        Raises:
-            typer.Exit: With the exit status.
-        """
+        """Run the command that the arguments name; every error ends in a typer.Exit with an exit status."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

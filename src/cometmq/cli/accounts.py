@@ -111,11 +111,7 @@ def delete(
 
 
 async def _delete(api: "UserApi", address: str, user: str) -> None:
-    """Delete a user at one broker. Brokers, RocketMQ's too, report success for unknown users, so a misspelt name is checked here.
-
-    Raises:
-        SettingsError: There is no such user.
-    """
+    """Delete a user at one broker. Raises SettingsError for an unknown user, for whom brokers would report success."""
     if user not in {told.name for told in await api.users(address)}:
         raise SettingsError(
             f"user {in_quotes(user)} does not exist; cometmq acl users lists the users"
@@ -250,11 +246,7 @@ def _put(nameserver: str, user: str, entry: dict[str, Any]) -> None:
 
 
 def _password(user: str) -> str:
-    """Return a password typed at a hidden prompt, or the first line of stdin; a flag would be visible to all users of the machine.
-
-    Raises:
-        SettingsError: It is empty.
-    """
+    """Return a password from a hidden prompt or stdin, as others can see a flag. Raises SettingsError if it is empty."""
     if sys.stdin.isatty():
         said = str(
             typer.prompt(
@@ -291,8 +283,7 @@ class _AnyField(dict[str, str]):
 def asked_access(code: str, resource: str) -> "Access":
     """Return the access that a request (name or number of its code) needs on a resource, such as "Topic:NAME".
 
-    Raises:
-        SettingsError: There is no such request, or it does not touch such a resource.
+    Raises SettingsError if there is no such request, or it does not touch such a resource.
     """
     from cometmq.broker.requests import RULES
     from cometmq.model.codes import RequestCode
@@ -329,8 +320,7 @@ def decided(
 ) -> dict[str, Any]:
     """Return whether a user may access a resource at a broker, the deciding policy entry, and a reason.
 
-    Raises:
-        SettingsError: The source address or a policy of the broker is invalid.
+    Raises SettingsError if the source address or a policy of the broker is invalid.
     """
     from ipaddress import ip_address
 

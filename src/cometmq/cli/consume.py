@@ -1,7 +1,6 @@
 """`cometmq consume`: a member of a consumer group that prints its messages.
 
-A printed message counts as consumed: the group's offset moves past it, and other members do not get it.
-Messages that were not printed stay for the group.
+A printed message counts as consumed by the group; messages that were not printed stay for its members.
 """
 
 import asyncio
@@ -77,11 +76,7 @@ class _Printer:
             self._ended.set()
 
     async def wait_ended(self) -> None:
-        """Wait until the last message is printed.
-
-        Raises:
-            OSError: A message could not be printed.
-        """
+        """Wait until the last message is printed. Raises OSError if a message could not be printed."""
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure

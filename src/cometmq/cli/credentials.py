@@ -13,10 +13,7 @@ _KEYS = {
 
 
 def sign_with(path: Path) -> None:
-    """Make the clients of this process and its child processes sign with the credentials in a file.
-
-    Args:
-        path: YAML file with `accessKey` and `secretKey`, as RocketMQ's `conf/tools.yml`.
+    """Make the clients of this process and its child processes sign with the keys in a YAML file like `tools.yml`.
 
     Raises:
         SettingsError: It cannot be read, other users can read it, or a key is missing; the message contains no secret.

@@ -163,11 +163,7 @@ def _goes_to_journal() -> bool:
 
 
 def needs_extra() -> None:
-    """Check that the packages of the dashboard are installed.
-
-    Raises:
-        SettingsError: Some are missing; the message says how to install them.
-    """
+    """Raise SettingsError, which says how to install them, if packages of the dashboard are missing."""
     from importlib.util import find_spec
 
     missing = [name for name in ("jinja2", "starlette", "uvicorn") if find_spec(name) is None]

@@ -1,7 +1,4 @@
-"""`cometmq message find`: finds messages by key, id, offset or time.
-
-It consumes nothing: no group's offsets change.
-"""
+"""`cometmq message find`: finds messages by key, id, offset or time, without changing a group's offsets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -90,10 +87,7 @@ def find(
 def _show(found: Found, nameserver: str | None, *, as_json: bool) -> None:
     """Print the found messages; exit with status 1 if there are none, so that a script notices.
 
-    Args:
-        found: The messages.
-        nameserver: Cluster to query for messages of a deleted topic; None if they were read from queues.
-        as_json: Print JSON objects.
+    The cluster of `nameserver` is queried for messages of deleted topics; None if the messages were read from queues.
     """
     dead = set[str]() if nameserver is None else _dead_of(nameserver, found)
     for message in found:

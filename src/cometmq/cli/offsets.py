@@ -321,11 +321,7 @@ def import_offsets(
 
 
 def read_place(text: str) -> int | None:
-    """Parse a position for `Admin.reset_offsets`: ms since 1970, 0 for the first message, None for the end.
-
-    Raises:
-        typer.BadParameter: It is not a position.
-    """
+    """Parse a position: ms since 1970, 0 for the first message, None for the end. Raises typer.BadParameter if invalid."""
     if text == START_LATEST:
         return None
     if text == START_EARLIEST:
@@ -414,10 +410,9 @@ def export_json(
 
 
 def read_export(content: bytes, name: str) -> tuple[str, Wanted]:
-    """Parse an export of offsets; return its group and the offsets by queue.
+    """Parse an export of offsets, called `name` in errors; return its group and the offsets by queue.
 
-    Raises:
-        SettingsError: It is not an export; the message contains `name`, that of the file.
+    Raises SettingsError if it is not an export.
     """
     from cometmq.codec.bodies.json_object import load_object
     from cometmq.model.errors import CodecError

@@ -72,21 +72,13 @@ Start = Annotated[
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask the user on stderr to confirm an irreversible action, unless `yes` is set.
-
-    Raises:
-        typer.Abort: The answer is no, or stdin gives none.
-    """
+    """Ask the user on stderr to confirm an irreversible action, unless `yes` is set. Raises typer.Abort if they refuse."""
     if not yes:
         typer.confirm(visible(question), abort=True, err=True)
 
 
 def read_pairs(pairs: list[str], *, option: str) -> dict[str, str]:
-    """Parse `["a=1", "b=2"]` to a dictionary.
-
-    Raises:
-        typer.BadParameter: One of them has no '=', or no name before it.
-    """
+    """Parse `["a=1", "b=2"]` to a dictionary. Raises typer.BadParameter if one has no '=', or no name before it."""
     values = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -99,22 +91,14 @@ def read_pairs(pairs: list[str], *, option: str) -> dict[str, str]:
 
 
 def read_properties(pairs: list[str]) -> dict[str, str]:
-    """Parse the values of --property, `["a=1", "b=2"]`, to a dictionary.
-
-    Raises:
-        typer.BadParameter: One of them has no '=', or no name before it.
-    """
+    """Parse the values of --property, `["a=1", "b=2"]`, to a dictionary, with the same errors as `read_pairs`."""
     return read_pairs(pairs, option="--property")
 
 
 def read_start(text: str) -> str | int:
     """Parse a start position: "earliest", "latest", or a time, which is returned as ms since 1970.
 
-    A time is given as ms since 1970 or in ISO 8601 ("2026-05-01T12:00", in local time if it names no
-    zone).
-
-    Raises:
-        typer.BadParameter: It is none of these.
+    A time is ms since 1970 or ISO 8601 (local time if it names no zone). Raises typer.BadParameter for any other text.
     """
     if text in {START_EARLIEST, START_LATEST}:
         return text
@@ -124,8 +108,7 @@ def read_start(text: str) -> str | int:
 def read_time(text: str, *, option: str, also: str = "") -> int:
     """Parse a time, given as ms since 1970 or in ISO 8601 (local time if it names no zone), to ms since 1970.
 
-    Raises:
-        typer.BadParameter: It is neither; the message lists `also`, other values that the option accepts.
+    Raises typer.BadParameter if it is neither; its text lists `also`, other values that the option accepts.
     """
     if text.isdecimal():
         return int(text)

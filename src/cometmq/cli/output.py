@@ -1,7 +1,6 @@
 """Output of commands: tables and lines for people, JSON for programs, errors in one line.
 
-Data goes to stdout and everything else to stderr, so that output can be piped. Colours are used only
-on terminals.
+Data goes to stdout, everything else to stderr, so that output can be piped. Only terminals get colours.
 """
 
 import contextlib
@@ -150,8 +149,7 @@ def exit_if_partial(is_partial: bool | None) -> None:
 def time_text(time_ms: int) -> str:
     """Format a time (ms since 1970) in this machine's time zone.
 
-    Raises:
-        ValueError, OverflowError, OSError: It is out of datetime's range.
+    Raises ValueError, OverflowError or OSError if it is out of datetime's range.
     """
     return f"{datetime.fromtimestamp(time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
 

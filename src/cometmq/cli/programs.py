@@ -127,8 +127,7 @@ async def _stay_up(cluster: "AsyncEmbedded", dashboard_port: int | None) -> None
 def _dashboard(cluster: "AsyncEmbedded", port: int) -> "Dashboard":
     """Return a dashboard for this cluster, with its files in the cluster's data folder.
 
-    Raises:
-        SettingsError: Its packages are not installed.
+    Raises SettingsError if its packages are not installed.
     """
     needs_extra()
     from cometmq.dashboard import Dashboard, DashboardSettings

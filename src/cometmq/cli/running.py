@@ -7,11 +7,7 @@ from typing import Any
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` until it ends, or cancel it at Ctrl-C or SIGTERM.
-
-    A cancelled `work` runs its `finally` and `async with` blocks, and its cancellation is not an
-    error. Other exceptions of `work` are raised.
-    """
+    """Run `work` until it ends, or cancel it at Ctrl-C or SIGTERM, which is no error; raise its other exceptions."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     is_asked = False

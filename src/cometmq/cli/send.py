@@ -1,7 +1,6 @@
 """`cometmq send`: sends one message, a message many times, or each line of stdin.
 
-The lines of one read of stdin are sent together, so a file is sent at full speed and a typed line
-immediately.
+The lines of one read of stdin are sent together, so a file is sent at full speed and a typed line immediately.
 """
 
 import io
@@ -133,8 +132,7 @@ def repeated(text: bytes, count: int) -> Iterator[list[bytes]]:
 def find_queue(queues: Sequence["MessageQueue"], wanted: str) -> "MessageQueue":
     """Return the queue that `wanted` names, such as "3" or "broker-a:3".
 
-    Raises:
-        typer.BadParameter: There is none, or several brokers have a queue with this id.
+    Raises typer.BadParameter if there is none, or several brokers have a queue with this id.
     """
     broker, _, number = wanted.rpartition(":")
     found = [

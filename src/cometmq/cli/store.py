@@ -1,7 +1,6 @@
 """`cometmq store`: inspects and repairs a store directory while no broker uses it.
 
-In this file only `repair` opens files for writing. Exit statuses are those of all commands
-(`model.exit_status`): 1 means that a problem was found.
+In this file only `repair` opens files for writing. Exit status 1 means that a problem was found (`model.exit_status`).
 """
 
 from collections.abc import Callable, Iterator

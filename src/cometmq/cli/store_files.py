@@ -228,11 +228,7 @@ def restore_store(
 
 
 def need_arrow() -> None:
-    """Check that numpy and pyarrow are installed.
-
-    Raises:
-        CometError: One is missing; the message says how to install it.
-    """
+    """Raise CometError, which says how to install it, if numpy or pyarrow is missing."""
     try:
         import numpy  # noqa: F401
         import pyarrow  # noqa: F401
@@ -247,11 +243,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _end(counts: Mapping[str, int], findings: "Iterable[Finding]", *, as_json: bool) -> None:
-    """Print counts and findings; exit with status 1 if there are findings.
-
-    Raises:
-        typer.Exit: There are findings.
-    """
+    """Print counts and findings; exit with status 1 if there are findings."""
     found: Sequence[Finding] = list(findings)
     if as_json:
         print_json({"counts": dict(counts), "findings": [each._asdict() for each in found]})

@@ -1,7 +1,6 @@
 """`cometmq tail`: shows new messages of a topic, without joining a consumer group.
 
-Each queue is read by its own long poll. Messages of a queue keep the broker's order; messages of
-different queues are shown in the order of arrival.
+Each queue is read by its own long poll and keeps its order; different queues are shown in the order of arrival.
 """
 
 import asyncio
@@ -102,10 +101,9 @@ async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: st
 
 
 class _Follower:
-    """Puts new messages of queues into `arrivals`.
+    """Puts new messages of queues into `arrivals`, until the command ends.
 
-    The user should not have to restart the command when a broker restarts or its slave can be read meanwhile. So the loss
-    of a broker is printed once, and once that it, or its slave, is read again.
+    If a broker cannot be read, it and its slave are tried again; this is printed once, and so is the end of the outage.
     """
 
     def __init__(

@@ -47,11 +47,7 @@ _LOGGED_OUT = "You are logged out."
 
 
 class Application:
-    """The ASGI application that answers requests.
-
-    Args:
-        context: The parts that all pages share.
-    """
+    """The ASGI application that answers the requests of browsers."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
@@ -174,7 +170,7 @@ class Application:
         return None
 
     async def _is_gone(self, session: Session, request: Request) -> bool:
-        """Ask the cluster, as most pages do not, if it still accepts a user of its own; if not, log them out and return True."""
+        """Ask the cluster at intervals whether it still accepts its user; if not, end the session and return True."""
         now_ms = self._context.clock.now_ms()
         if session.credentials is None or now_ms - session.checked_ms < _CHECKED_MS:
             return False

@@ -36,22 +36,14 @@ class AuditEntry(NamedTuple):
 
 
 class Audit:
-    """The audit file, with its last entries in memory.
-
-    Args:
-        data_dir: Folder of the file.
-    """
+    """The audit file in a data folder, with its last entries in memory."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE_NAME
         self._last: deque[AuditEntry] = deque(maxlen=KEPT)
 
     def open(self) -> None:
-        """Load the last entries of earlier runs; damaged lines are skipped.
-
-        Raises:
-            OSError: The folder cannot be created, or a file cannot be read.
-        """
+        """Load the last entries of earlier runs, skipping damaged lines. Raises OSError if a file cannot be read."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in (self._path.with_suffix(".1.jsonl"), self._path):
             if path.exists():
@@ -63,11 +55,7 @@ class Audit:
         return list(reversed(self._last))
 
     def write(self, action: AuditEntry) -> None:
-        """Append an entry to the file.
-
-        Raises:
-            OSError: The file cannot be written; `last` returns the entry all the same.
-        """
+        """Append an entry to the file. Raises OSError if that fails; `last` returns the entry all the same."""
         cut = action._replace(
             **{
                 name: getattr(action, name)[:_TEXT_MAX]

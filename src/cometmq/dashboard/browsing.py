@@ -23,8 +23,7 @@ _EMPTY_PULLS_MAX = 3
 class MessageRow(NamedTuple):
     """A row of a message list: the message without its body, the first line of the body, and its size in bytes.
 
-    Attributes:
-        is_deleted: Whether the message belongs to a deleted topic of this name, and so is in no queue.
+    If `is_deleted`, the message belongs to a deleted topic of this name, and so is in no queue.
     """
 
     message: StoredMessage
@@ -70,8 +69,7 @@ async def rows_of(
 ) -> list[MessageRow]:
     """Return the list rows of messages found by an index; marks those that belong to a deleted topic.
 
-    Raises:
-        CometError: A broker does not answer, or refuses.
+    Raises CometError if a broker does not answer, or refuses.
     """
     deleted = await deleted_messages(puller, found)
     return [row_of(each, is_deleted=each.offset_message_id in deleted) for each in found]

@@ -29,9 +29,7 @@ BODY_SIZE_MAX = 16 << 20
 class ClusterClient:
     """Admin, inspector, accounts, pull consumer and producer that share one client instance.
 
-    Args:
-        nameservers: Addresses of the nameservers, "ip:port;ip:port".
-        credentials: Sign all requests; None for those of the environment.
+    The credentials sign all requests; with None, credentials of the environment do.
     """
 
     def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
@@ -61,11 +59,7 @@ class ClusterClient:
             await client.close()
 
     async def send(self, message: Message) -> SendResult:
-        """Send a message; the first call creates the producer.
-
-        Raises:
-            CometError: The message was not stored.
-        """
+        """Send a message; the first call creates the producer. Raises CometError if the message was not stored."""
         async with self._making:
             if self._producer is None:
                 settings = ProducerSettings(body_size_max=BODY_SIZE_MAX)
@@ -80,9 +74,7 @@ class ClusterClient:
 class ClusterClients:
     """The cluster clients of the dashboard itself and of each cluster user who is logged in.
 
-    Args:
-        nameservers: Addresses of the nameservers, "ip:port;ip:port".
-        credentials: Sign the dashboard's own requests; None for those of the environment.
+    The credentials sign the dashboard's own requests; with None, credentials of the environment do.
     """
 
     def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:

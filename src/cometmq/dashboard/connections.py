@@ -41,11 +41,7 @@ class Guest(Protocol):
 
 
 class ConnectionPlaces:
-    """All connections of a dashboard, with limits in total and per address.
-
-    Args:
-        proxies: Addresses that connect on behalf of many browsers; the limit per address does not apply to them.
-    """
+    """All connections of a dashboard, with limits in total and, except for `proxies`, per address."""
 
     def __init__(self, proxies: Collection[str]) -> None:
         self._proxies = proxies
@@ -71,12 +67,7 @@ class ConnectionPlaces:
 
 
 class Handshake:
-    """A connection in its TLS handshake.
-
-    Attributes:
-        address: IP address of the browser.
-        silent_since: Loop time, seconds, when it was accepted.
-    """
+    """A connection in its TLS handshake, a `Guest` that is silent since it was accepted."""
 
     is_asked = False
 
@@ -92,11 +83,7 @@ class Handshake:
 
 
 class PageProtocol(H11Protocol):
-    """One connection of a browser.
-
-    Attributes:
-        address: IP address of the browser.
-        silent_since: Loop time, seconds, when it was accepted or its last answer was complete.
+    """One connection of a browser, a `Guest`.
 
     Args:
         places: All connections of the dashboard.
@@ -148,7 +135,7 @@ class PageProtocol(H11Protocol):
         self._unread_timer = self.loop.call_later(UNREAD_SECONDS, self.leave)
 
     def resume_writing(self) -> None:
-        """Cancel that timeout, because the browser has read."""
+        """Cancel the timeout of `pause_writing`, because the browser has read."""
         if self._unread_timer is not None:
             self._unread_timer.cancel()
         super().resume_writing()

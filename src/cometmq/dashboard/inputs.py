@@ -26,11 +26,7 @@ class FormRefused(CometError):
 
 
 def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> str:
-    """Return a field stripped of spaces, tabs and line ends; empty if it is missing.
-
-    Raises:
-        WrongInput: It has more than `most` characters.
-    """
+    """Return a field stripped of white space; empty if missing. Raises WrongInput if it exceeds `most` characters."""
     text = fields.get(name, "").strip(" \t\r\n")
     if len(text) > most:
         raise WrongInput(f"{name} has {len(text)} characters; at most {most} are allowed.")
@@ -38,11 +34,7 @@ def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> st
 
 
 def needed(fields: Mapping[str, str], name: str, what: str, *, most: int = TEXT_MAX) -> str:
-    """Return a field that must not be empty; `what` names it in the error.
-
-    Raises:
-        WrongInput: It is empty or too long.
-    """
+    """Return a field; `what` names it in errors. Raises WrongInput if it is missing, empty or too long."""
     text = text_of(fields, name, most=most)
     if not text:
         raise WrongInput(f"The {what} is missing; enter one.")
@@ -54,8 +46,7 @@ def number_of(
 ) -> int:
     """Return a whole number in a field, or `default` if it is empty; `what` names it in the error.
 
-    Raises:
-        WrongInput: It is not a whole number from `least` to `most`.
+    Raises WrongInput if it is not a whole number from `least` to `most`.
     """
     text = text_of(fields, name)
     if not text:
@@ -69,21 +60,15 @@ def number_of(
 
 
 def page_of(fields: Mapping[str, str]) -> int:
-    """Return the requested page number, from 1; 1 if there is none.
-
-    Raises:
-        WrongInput: It is not a page number.
-    """
+    """Return the requested page number, from 1; 1 if there is none. Raises WrongInput if it is not a page number."""
     return number_of(fields, "page", "Page", least=1, most=PAGE_MAX, default=1)
 
 
 def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
     """Return a time in a field as ms since 1970; None if the field is empty.
 
-    Accepts ms since 1970 or ISO 8601 (in this machine's zone if it names none), from 1970 to 9999.
-
-    Raises:
-        WrongInput: It is neither.
+    Accepts ms since 1970 or ISO 8601 (in this machine's zone if it names none), from 1970 to 9999; raises WrongInput
+    for any other text.
     """
     text = text_of(fields, name)
     if not text:
@@ -110,11 +95,7 @@ def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
 
 
 def hex_of(text: str, what: str) -> bytes:
-    """Return the bytes of a hexadecimal text, which may contain white space between bytes.
-
-    Raises:
-        WrongInput: It is not hexadecimal.
-    """
+    """Return the bytes of a hexadecimal text, which may have white space. Raises WrongInput if it is something else."""
     try:
         return bytes.fromhex(text)
     except ValueError as error:

@@ -104,11 +104,7 @@ def _read(path: Path, written_ms: int) -> JobRun:
 
 
 def _run_of(unread: JobRun, told: Any) -> JobRun:
-    """Return the run that a parsed manifest describes.
-
-    Raises:
-        KeyError, TypeError, ValueError: It is not a job manifest.
-    """
+    """Return the run that a parsed manifest describes. Raises KeyError, TypeError or ValueError if it is not valid."""
     status = told["status"]
     if status not in STATUSES:
         raise ValueError(f"its status is {as_given(status, 40)}")

@@ -21,12 +21,7 @@ _NOBODY = Credentials("-", "-")
 
 
 class Authenticator:
-    """Checks the name and password of a login.
-
-    Args:
-        settings: Settings of the dashboard, with the nameservers.
-        users: The dashboard's own users.
-    """
+    """Checks the name and password of a login, for the dashboard's own users and those of the cluster."""
 
     def __init__(self, settings: DashboardSettings, users: UserFile) -> None:
         self._settings = settings
@@ -36,8 +31,7 @@ class Authenticator:
     async def own_user(self, name: str, password: str) -> DashboardUser | None:
         """Return the dashboard's own user with this name and password, or None; takes about 50 ms in a thread.
 
-        Raises:
-            SettingsError: The file of users cannot be read.
+        Raises SettingsError if the file of users cannot be read.
         """
         async with self._checks:
             return await asyncio.to_thread(self._users.check, name, password)
@@ -66,11 +60,7 @@ class Authenticator:
             return False
 
     async def _is_refused(self, credentials: Credentials) -> bool:
-        """Return whether the cluster refuses runtime statistics to these credentials.
-
-        Raises:
-            CometError: No broker answers.
-        """
+        """Return whether the cluster refuses runtime statistics to credentials. Raises CometError if none answers."""
         cluster = ClusterClient(self._settings.nameservers, credentials)
         await cluster.start()
         try:

@@ -34,9 +34,7 @@ _METHODS = frozenset(("GET", "HEAD", "POST"))
 class SecurityMiddleware:
     """Refuses requests that no page should get, and adds security headers to every answer.
 
-    Args:
-        app: The application that answers the other requests.
-        hosts: Host names by which browsers may reach it, without ports.
+    `hosts` are the host names by which browsers may reach the application, without ports.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:

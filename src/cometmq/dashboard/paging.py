@@ -31,21 +31,13 @@ def last_page(count: int, rows: int) -> int:
 
 
 def check_page(page: int, last: int) -> None:
-    """Check that a page exists.
-
-    Raises:
-        WrongInput: It is after the last page.
-    """
+    """Check that a page exists. Raises WrongInput if it is after the last page."""
     if page > last:
         raise WrongInput(f"Page {page} does not exist; the last page is {last}.")
 
 
 def table_page(whole: Sequence[Row], page: int, *, rows: int = ROWS) -> TablePage[Row]:
-    """Return one page of a list.
-
-    Raises:
-        WrongInput: The page is after the last one.
-    """
+    """Return one page of a list. Raises WrongInput if the page is after the last one."""
     last = last_page(len(whole), rows)
     check_page(page, last)
     return TablePage(whole[(page - 1) * rows : page * rows], page, last, len(whole))

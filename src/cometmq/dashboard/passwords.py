@@ -64,11 +64,7 @@ def new_password() -> str:
 
 
 def hash_password(password: str) -> str:
-    """Hash a password for the file; takes about 50 ms.
-
-    Raises:
-        SettingsError: It is too short or too long.
-    """
+    """Hash a password for the file; takes about 50 ms. Raises SettingsError if it is too short or too long."""
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         raise SettingsError(f"a password must have {PASSWORD_MIN} to {PASSWORD_MAX} characters")
     salt = secrets.token_bytes(16)
@@ -97,11 +93,7 @@ def _scrypt(password: str, salt: bytes) -> bytes:
 
 
 class UserFile:
-    """The file with the dashboard's own users.
-
-    Args:
-        data_dir: Folder of the file; created on the first write, accessible to its owner only.
-    """
+    """The file with the dashboard's own users, in a data folder that only its owner can access."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE_NAME
@@ -115,11 +107,7 @@ class UserFile:
         return self._path
 
     def users(self) -> dict[str, DashboardUser]:
-        """Return all users by name; reloads the file if it has changed, and is empty without a file.
-
-        Raises:
-            SettingsError: The file cannot be read.
-        """
+        """Return all users by name, reloading a changed file; empty without a file. Raises SettingsError if unreadable."""
         try:
             state = self._path.stat()
         except FileNotFoundError:
@@ -181,8 +169,7 @@ class UserFile:
     def check(self, name: str, password: str) -> DashboardUser | None:
         """Return the user if the password is right, otherwise None; takes equally long if there is no such user.
 
-        Raises:
-            SettingsError: The file cannot be read.
+        Raises SettingsError if the file cannot be read.
         """
         user = self.users().get(name)
         is_right = is_password(password, self._nobody if user is None else user.password)

@@ -20,11 +20,7 @@ def text_of_place(queue: MessageQueue, offset: int) -> str:
 
 
 def read_place(topic: str, text: str) -> tuple[MessageQueue, int]:
-    """Parse the position of a message in a topic; return its queue and offset.
-
-    Raises:
-        WrongInput: It is not a position.
-    """
+    """Parse a message's position in a topic to its queue and offset. Raises WrongInput if it is not a position."""
     found = _PLACE.fullmatch(text)
     if found is None:
         raise WrongInput(

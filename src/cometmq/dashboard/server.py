@@ -142,8 +142,7 @@ class Dashboard:
     def write_first_password(self) -> Path:
         """Write the first user's password to a file that only its owner can read; return the file's path.
 
-        Raises:
-            OSError: The file exists already or cannot be written.
+        Raises OSError if the file exists already or cannot be written.
         """
         assert self.first_password is not None, "it was made at this start"
         path = self._settings.data_dir / "first-password"
@@ -246,11 +245,7 @@ async def _end(http: _Http, served: "asyncio.Task[None]") -> None:
 
 
 def _certificate(settings: DashboardSettings) -> ssl.SSLContext | None:
-    """Return a TLS context with the certificate of the settings; None if they name none.
-
-    Raises:
-        SettingsError: The certificate or key cannot be used.
-    """
+    """Return a TLS context with the certificate of the settings, or None. Raises SettingsError if it is unusable."""
     if settings.certificate is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -114,7 +114,7 @@ class Sessions:
         return token
 
     def find(self, token: str, now_ms: int, *, is_person: bool = True) -> Session | None:
-        """Return the session of a browser's token, or None. With `is_person` false (refresh of a page part) it stays idle."""
+        """Return the session of a browser's token, or None; a refresh of a page part (not `is_person`) leaves it idle."""
         key = _hashed(token)
         session = self._by_hash.get(key)
         if session is None:

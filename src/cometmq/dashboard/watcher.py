@@ -77,13 +77,7 @@ class Trouble(NamedTuple):
 
 
 class Watcher:
-    """Polls the cluster in the background and keeps the results.
-
-    Args:
-        inspector: Client that sends the requests.
-        clock: Source of the time.
-        seconds: Interval between two polls, seconds.
-    """
+    """Polls the cluster in the background, every `seconds` seconds, and keeps the results."""
 
     def __init__(self, inspector: AsyncInspector, clock: Clock, seconds: float) -> None:
         self._inspector = inspector

@@ -1,9 +1,7 @@
 """The hot loops over bytes and integers, in plain Python and as compiled twins.
 
-`reference`, `records`, `wanted`, `keys`, `sends`, `requests`, `messages`, `acks`, `reads`, `pulls`, `pull_answers`,
-`time_counts`, `turn_reads`, `pipelined_sends` and `calls` define what each function does; `declines` is the send fast path
-without a compiler, `layouts` has byte layouts, `queue_ends` a queue's tail, `mapped_files` a log file, `rows` the tuples.
-Modules with an underscore are compiled twins, used if built; COMETMQ_KERNEL=reference or =fast selects (docs/design/0017).
+The plain modules define what each function does; `declines` is the send fast path without a compiler. Modules with an
+underscore are compiled twins, used if built; COMETMQ_KERNEL=reference or =fast selects (docs/design/0017).
 """
 
 import os

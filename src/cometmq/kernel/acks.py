@@ -45,7 +45,9 @@ def plain_acks(
 def take_acks(
     data: bytes, position: int, count_max: int, find: Find, before: bytes, end: bytes
 ) -> tuple[int, int, list[int], bytes]:
-    """Process acknowledgements in encoded frames, up to the first frame that is not a simple one; none without a compiler.
+    """Process acknowledgements in received frames, up to the first unusual frame; this version processes none.
+
+    The compiled twin in `_acks` does it.
 
     Returns:
         The position after them, their number, and bit sets and answers as from `plain_acks`.
@@ -65,7 +67,7 @@ class _AckRun:
         self._offsets: tuple[int, ...] = ()
 
     def take(self, flag: int, opaque: int, fields: dict[str, str]) -> bool:
-        """Mark and answer an acknowledgement; return False if it is not simple."""
+        """Set the bit of an acknowledged message and add its answer; return False if the request is not simple."""
         texts = [fields.get(name, _MISSING) for name in _NAMES]
         if not (_are_plain(texts) and _is_32_bits(flag) and _is_32_bits(opaque)):
             return False

@@ -1,7 +1,6 @@
 """CRC-32 by zlib-ng, which takes a fifth of zlib's time for a KiB.
 
-The compiled twin `_crc` calls zlib-ng's function directly: for 128 bytes, the call through Python takes twice as long as
-the CRC.
+The compiled twin `_crc` calls zlib-ng directly: for 128 bytes, a call through Python takes twice as long as the CRC.
 """
 
 import ctypes

@@ -54,7 +54,7 @@ class KnownSigner:
 
 
 class SendBatch(Generic[End]):
-    """Sends that are stored together; compiled in `_columns`.
+    """Sends that are stored together; always empty without the compiled twin, `_columns`.
 
     A row refers to bytes elsewhere: the body in the received bytes, the properties without JSON escapes in a text of the
     batch (docs/design/0046-columns.md). A batch message has a row for each of its messages, and one request with one answer.
@@ -74,31 +74,27 @@ class SendBatch(Generic[End]):
         return 0
 
     def puts(self) -> list[Put[End]]:
-        """Return the sends as puts, with an object for each."""
+        """Return the sends as `Put` tuples, the input of the slow path."""
         return []
 
     def requests(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Return the index of the first send and the number of sends of each request that starts within a range of sends."""
+        """Return index of the first send, and number of sends, of each request that starts within a range of sends."""
         return []
 
     def pending(self, first: int, last: int) -> list[Pending]:
-        """Return the fields for answering a range of requests, with an object for each."""
+        """Return a `Pending` tuple, for the answer, for each request that starts within a range of sends."""
         return []
 
     def results(self, first: int, last: int) -> list[PutResult]:
-        """Return the places of a range of packed sends, with an object for each."""
+        """Return queue offset, physical offset and record size (`PutResult`) of each packed send in a range."""
         return []
 
     def arrivals(self) -> list[Arrival[End]]:
-        """Return the queue entries of the packed sends, with an object for each."""
+        """Return the queue entries of the packed sends as `Arrival` tuples."""
         return []
 
     def end_of(self, last: int) -> int:
-        """Return the physical offset after the first `last` sends.
-
-        Raises:
-            IndexError: They are not packed.
-        """
+        """Return the physical offset after the first `last` sends. Raises IndexError if they are not packed."""
         raise IndexError(last)
 
 
@@ -112,7 +108,7 @@ def take_sends(
     limits: TakeLimits,
     signer: KnownSigner | None = None,
 ) -> int:
-    """Parse sends from a connection's bytes, up to the first frame that is no send or unusual.
+    """Parse sends from a connection's bytes, up to the first frame that is no send or unusual; none without a compiler.
 
     Args:
         batch: Receives a row for each message.
@@ -120,7 +116,7 @@ def take_sends(
         position: Start of the first frame.
         count_max: Maximum number of sends.
         host: Client's address in the format of records.
-        straight: Lanes of queues that need no checks.
+        straight: Open queues, whose sends need no checks.
         limits: Maximum sizes; a larger send is declined.
         signer: User whose signature each send must have; None: none.
 
@@ -139,7 +135,7 @@ def take_reads(
     straight: LaneTable[End],
     limits: TakeLimits,
 ) -> None:
-    """Parse the sends of connections that delivered one send each, up to the first connection with anything else.
+    """Parse sends of connections that delivered one send each, up to the first other connection; none without a compiler.
 
     Args:
         turn: Read batch, from which accepted connections are removed.
@@ -155,10 +151,7 @@ def take_reads(
 def answer_reads(batch: SendBatch[End], ends: list[tuple[OfPeer, int]], host: str) -> None:
     """Answer the packed sends of each connection with one write.
 
-    Args:
-        batch: The sends.
-        ends: Connections of the sends, as from `take_reads`.
-        host: Address of this broker in the format of message ids.
+    `ends` has the connections as from `take_reads`; `host` is this broker's address in the format of message ids.
     """
 
 
@@ -185,7 +178,8 @@ def pack_columns(
         content: Receives the records' bytes.
 
     Returns:
-        The index of the first send that was not encoded, and the physical offset after the last record. A request is in one file.
+        The index of the first send that was not encoded, and the physical offset after the last record. No request is
+            split between two files.
 
     Raises:
         struct.error, OverflowError: A queue offset is invalid; `take_back` undoes what was packed.
@@ -208,16 +202,9 @@ def show_columns(
 
 
 def answer_columns(batch: SendBatch[End], first: int, last: int, host: str) -> bytes:
-    """Return the frames that answer the requests starting within a range of packed sends, concatenated.
+    """Return the frames that answer the requests starting within sends `first` to `last` (exclusive), concatenated.
 
-    Args:
-        batch: The sends.
-        first: Index of the first send of the range.
-        last: Index after the last send.
-        host: Address of this broker in the format of message ids.
-
-    Raises:
-        IndexError: They are not packed.
+    `host` is this broker's address in the format of message ids. Raises IndexError if the sends are not packed.
     """
     return b""
 
@@ -225,9 +212,5 @@ def answer_columns(batch: SendBatch[End], first: int, last: int, host: str) -> b
 def count_columns(batch: SendBatch[Any], first: int, last: int, time_us: int) -> None:
     """Add packed sends to the tallies of their queues, one addition for each run of sends to the same queue.
 
-    Args:
-        batch: The sends.
-        first: Index of the first send to count.
-        last: Index after the last.
-        time_us: Duration of each send, microseconds.
+    The sends are those from index `first` to before `last`; `time_us` is the duration of each, microseconds.
     """

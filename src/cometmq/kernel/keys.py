@@ -25,15 +25,9 @@ KEY_NUMBERS = 3  # Per key in `Keys`.
 
 
 def keys_of(hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> Keys:
-    """Combine keys with known hashes.
+    """Combine Java's hashes of "topic#key" with the physical offset and the store time (ms) of each key's record.
 
-    Args:
-        hashes: Java's hash of each "topic#key".
-        offsets: Physical offset of each key's record, bytes.
-        times: Store time of each key's record, ms.
-
-    Raises:
-        ValueError: The lengths differ.
+    Raises ValueError if the lengths differ.
     """
     found = array("q", bytes(3 * len(hashes) * 8))
     found[0::3], found[1::3], found[2::3] = (
@@ -43,11 +37,7 @@ def keys_of(hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int])
 
 
 def index_keys(waiting: Sequence[PutBatch[End]]) -> Keys:
-    """Return the keys of new messages, in the order of the messages.
-
-    Args:
-        waiting: A list of batches.
-    """
+    """Return the index keys of newly stored batches of messages, in the order of the messages."""
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
     for _, store_ms, results, puts, _, _, _ in waiting:
@@ -60,18 +50,17 @@ def index_keys(waiting: Sequence[PutBatch[End]]) -> Keys:
 
 
 def joined_keys(texts: list[bytes], places: list[tuple[int, int]]) -> Keys:
-    """Return the keys for texts, each with its record's physical offset and store time."""
+    """Hash texts "topic#key" to index keys, each with its record's physical offset and store time."""
     hashes = java_hash_many(texts)
     return keys_of(hashes, [offset for offset, _ in places], [time for _, time in places])
 
 
 def _topic_of(block: bytes) -> bytes:
-    """Return the topic in a topic block, which starts with the topic's size."""
-    return block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :]
+    return block[1 if len(block) <= TOPIC_BLOCK_V1_MAX else 2 :]  # Without its size.
 
 
 def record_keys(records: Sequence[tuple[Any, ...]]) -> Keys:
-    """Return the keys of records in the log (`codec.record.Record`), with their places."""
+    """Return the index keys of records (`codec.record.Record`), each with the record's physical offset and store time."""
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
     for record in records:
@@ -118,9 +107,7 @@ def insert_keys(
 def hashed_texts(topic: bytes, block: Buffer) -> list[bytes]:
     """Return the texts to hash for a message, "topic#key" for each key, in the index's order.
 
-    Args:
-        topic: Topic followed by the separator, "topic#".
-        block: Properties as stored in the record.
+    `topic` ends with the separator, "topic#"; `block` has the properties as stored in the record.
     """
     block = bytes(block)  # No copy if it is bytes already.
     unique = find_value(block, _UNIQUE)
@@ -133,12 +120,7 @@ def hashed_texts(topic: bytes, block: Buffer) -> list[bytes]:
 
 
 def find_value(block: bytes, name: bytes) -> bytes | None:
-    """Return the value of a property in a block; None if it is missing or empty. The last occurrence counts.
-
-    Args:
-        block: Properties (docs/format/properties.md).
-        name: Name of the property.
-    """
+    """Return the last value in a property block (docs/format/properties.md) that is not empty; None if there is none."""
     wanted = name + _NAME_END
     end = len(block)
     while (start := block.rfind(wanted, 0, end)) >= 0:

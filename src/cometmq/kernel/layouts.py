@@ -1,7 +1,7 @@
 """The byte layouts of frames, records, queue entries, index entries and batches, each declared once.
 
 Plain Python uses a layout's `struct`, `size` and `at`; the compiled kernel has the same numbers as constants in
-`_layouts.pxd`, which `tools/sync_layouts.py` makes from this file (`make sync`). For their meaning see codec.
+`_layouts.pxd`, which `tools/sync_layouts.py` makes from this file (`make sync`). `cometmq.codec` explains the fields.
 """
 
 from struct import Struct

@@ -1,11 +1,8 @@
-"""A log file as seen by a pull: the range of its physical offsets, and its bytes if they are mapped.
-
-The files of a store are subclasses (`store.log_file`). Compiled: `_mapped_files`.
-"""
+"""A log file as seen by a pull; the files of a store are subclasses (`store.log_file`). Compiled: `_mapped_files`."""
 
 
 class MappedFile:
-    """A file of the log.
+    """A file of the log: the range of its physical offsets, and its bytes if they are mapped.
 
     Attributes:
         start: Physical offset of its first byte.

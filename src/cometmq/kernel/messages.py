@@ -30,7 +30,7 @@ def plain_messages(
     """Convert consecutive simple records to messages, up to the first other record.
 
     A simple record is complete, of version 1 and of the topic, has sysFlag 0 (IPv4 hosts, uncompressed, no transaction),
-    and has simple properties.
+    and properties that `plain_properties` decodes.
 
     Args:
         body: Concatenated records.
@@ -87,7 +87,7 @@ def _plain_places(
 
 
 def record_parts(record: bytes) -> tuple[tuple[Any, ...], bytes]:
-    """Return the fields of the head (`records.HEAD`) and the property block in a message's `_record`."""
+    """Split a message's `_record` into the fields of the record's head (`records.HEAD`) and the property block."""
     return HEAD.unpack_from(record), record[_HEAD_SIZE:]
 
 

@@ -34,7 +34,7 @@ class PipelinedSends:
     Attributes:
         first: Opaque of the first send; the others follow consecutively.
         targets: Queues, used in turn.
-        turn: Index of the first send's queue.
+        turn: Index in `targets`, modulo its length, of the first send's queue.
         sent: Message, waiter, body size in bytes and message id of each send; None once it is answered.
         size: Total size of the bodies, bytes.
         status: Status of each result.
@@ -111,7 +111,7 @@ def pack_pipelined_sends(
 
 
 def _plain_body(message: object, topic: str, size_max: int) -> bytes | None:
-    """Return the body of a simple message to this topic; None for any other."""
+    """Return a message's body; None if it is too large, or the message has another topic, delay, flag or properties."""
     if type(message) is not Message:
         return None
     of, body, _, _, properties, flag, delay_level, _, deliver = parts_of(message)
@@ -121,7 +121,7 @@ def _plain_body(message: object, topic: str, size_max: int) -> bytes | None:
 
 
 def _properties(message: Message) -> bytes | None:
-    """Return the JSON-encoded properties of a simple message, up to its id; None if they are not simple."""
+    """Return tag, key and WAIT of a message as JSON text, up to its unique id; None if they are long or need escapes."""
     _, _, tag, keys, _, _, _, wait, _ = parts_of(message)
     written = '"'
     if tag:
@@ -140,7 +140,9 @@ def _properties(message: Message) -> bytes | None:
 def plain_answers(
     data: bytes, position: int, awaited: dict[int, Awaited], count_max: int
 ) -> tuple[int, PipelinedSends | None, list[Settled], int]:
-    """Decode consecutive simple answers to sends that were written together, and stop awaiting them; none without a compiler.
+    """Decode consecutive simple answers to sends that were written together, and stop awaiting them.
+
+    This version decodes none; the compiled twin in `_pipelined_sends` does.
 
     Args:
         data: Received bytes.

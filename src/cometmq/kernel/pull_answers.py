@@ -22,7 +22,7 @@ def pull_answer(
     entry_count: int,
     log: LogReach,
 ) -> PulledAnswer | None:
-    """Answer a pull from memory; return None if the slow path must answer it.
+    """Answer a pull from memory; None if the slow path must answer it, as always without a compiler.
 
     Args:
         terms: Terms of the pull except queue and offset; no number has more than 64 bits.

@@ -12,10 +12,7 @@ PULL_SIZE_MAX = 1_024  # Of a header; one with a longer subscription is not simp
 
 
 def split_pull(data: bytes) -> SplitPull | None:
-    """Split the header of a pull.
-
-    Args:
-        data: Received bytes.
+    """Split the header of a pull into the four numbers that change and the rest; always None without a compiler.
 
     Returns:
         The header without the four numbers, the queue id, the offset, the offset to commit, and the request's number. None

@@ -68,12 +68,8 @@ def plain_records(
 def check_records(chunk: Buffer, position: int, offset: int) -> tuple[int, int, int]:
     """Check consecutive simple records of a piece of the log, up to the first other record, without decoding them.
 
-    A simple record is one that `plain_parts` yields, with an ASCII topic.
-
-    Args:
-        chunk: The piece.
-        position: Position of the first record in the piece, bytes.
-        offset: Physical offset of the piece, bytes.
+    A simple record is one that `plain_parts` yields, with an ASCII topic. The first record starts `position` bytes after
+    the start of the piece, whose physical offset is `offset`.
 
     Returns:
         The position in the piece after these records, the union of their sysFlags, and the store time of the last one, ms;
@@ -169,7 +165,7 @@ def is_plain_topic(topic: bytes) -> bool:
 
 
 def plain_parts(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
-    """Yield (head, topic, body, properties) of records that are simple except for their topic."""
+    """Yield the records of `parts_of`, up to the first with a wrong body CRC or a zero byte in its properties."""
     for parts in parts_of(chunk, position, offset):
         head, _, body, block = parts
         if b"\0" in block or crc32(body) & CRC_MASK != head[2]:
@@ -178,7 +174,10 @@ def plain_parts(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
 
 
 def parts_of(chunk: Buffer, position: int, offset: int) -> Iterator[Parts]:
-    """Yield (head, topic, body, properties) of records with simple heads and sizes, without checking their contents."""
+    """Yield (head, topic, body, properties) of records of version 1 with IPv4 hosts, up to the first other record.
+
+    Sizes and physical offsets are checked, the contents of body and properties are not.
+    """
     chunk = bytes(chunk)  # Copies only if it is not bytes.
     unpack = HEAD.unpack_from
     end = len(chunk)

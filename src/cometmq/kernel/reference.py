@@ -1,12 +1,8 @@
 """The loops over frames, records and tags, in plain Python.
 
 They convert bytes to tuples of ints, so that a compiled twin can replace them; they return positions and copy no payload.
-
-A frame on the wire (docs/format/remoting.md):
-
-| length 4 | kind 1 | header size 3 | header | body |
-
-The length is that of everything after it.
+A frame is `| length 4 | kind 1 | header size 3 | header | body |`; its length is that of everything after the length
+(docs/format/remoting.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -221,12 +217,9 @@ def choose_entries(
 
 
 def gather(view: memoryview, base: int, runs: list[Run]) -> bytes:
-    """Return pieces of a mapped log file, concatenated.
+    """Return pieces of a mapped log file that starts at the physical offset `base`, concatenated.
 
-    Args:
-        view: The file.
-        base: Physical offset of its first byte.
-        runs: (start, end) of each piece, physical offsets; pieces outside of the file (from damaged entries) are left out.
+    `runs` has the physical start and end of each; pieces outside of the file (from damaged entries) are left out.
     """
     limit = base + len(view)
     return b"".join(
@@ -241,8 +234,7 @@ def gather(view: memoryview, base: int, runs: list[Run]) -> bytes:
 def count_records(piece: Buffer) -> int:
     """Count the records in a piece of the log by their sizes; return -1 if it contains anything else.
 
-    Args:
-        piece: Concatenated records; a wrong mark, size, or order of physical offsets counts as anything else.
+    A wrong mark or size, or a physical offset that is not above the one before, counts as anything else.
     """
     position = count = 0
     end, before = len(piece), -1
@@ -353,12 +345,11 @@ def index_insert(
 
 
 def _powers(count: int) -> Sequence[int]:
-    """Return 31**(count-1), ..., 31, 1, each modulo 2**32."""
+    """Return 31**(count-1), ..., 31, 1, each modulo 2**32; only long texts need to compute them."""
     return _POWERS[-count:] if count <= len(_POWERS) else _powers_of_31(count)
 
 
 def _powers_of_31(count: int) -> tuple[int, ...]:
-    """Compute the powers of 31; only needed at import and for long texts."""
     powers = [1]
     for _ in range(count - 1):
         powers.append(powers[-1] * 31 & 0xFFFFFFFF)

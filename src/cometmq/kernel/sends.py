@@ -143,12 +143,7 @@ def show_entries(
 
 
 def encode_answers(pending: list[Pending], results: list[PutResult]) -> bytes:
-    """Encode the frames of the answers to sends, concatenated; all are formatted as one text and encoded at once.
-
-    Args:
-        pending: Data for the answer to each send.
-        results: Place of each message.
-    """
+    """Encode the answers to sends, given their data and places, as concatenated frames; none for one-way sends."""
     keys = pending[0][2] if len(pending) == 1 else "".join([key for _, _, key in pending])
     if not keys.encode("utf-8", "replace").isalnum():
         pending = [(opaque, start, json.dumps(key)[1:-1]) for opaque, start, key in pending]
@@ -177,10 +172,7 @@ def as_one(
 ) -> tuple[list[Pending], list[PutResult]]:
     """Convert a batch to a single send for the answer; its message id is those of its records, separated by commas.
 
-    Args:
-        one: The batch.
-        results: Places of its records.
-        host: Store host in the format of message ids.
+    `results` has the places of the batch's records; `host` is the store host in the format of message ids.
     """
     opaque, start, key = one
     _, last_offset, size = results[-1]

@@ -11,7 +11,7 @@ SIZE_BOUNDS = (1 << 10, 4 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20)
 
 
 class Tally:
-    """Counters that only grow.
+    """Counters of messages, bytes and durations that only grow.
 
     Attributes:
         above: Parent tally, to which additions are also made.
@@ -51,7 +51,7 @@ class Tally:
         self._add(count, size, count * time_us, ())
 
     def looked_at(self) -> None:
-        """Record that the owner has read the tally."""
+        """Record that the owner has read the tally, so that the next addition appends it to `fresh` again."""
         self.is_fresh = False
 
     def _add(self, count: int, size: int, time_us: int, sizes: Sequence[int]) -> None:
@@ -86,7 +86,7 @@ def _add_run(tally: "Tally | None", sizes: list[int], time_us: int) -> None:
 def count_puts(
     puts: Sequence[tuple[Any, ...]], results: Sequence[tuple[int, int, int]], time_us: int
 ) -> None:
-    """Count messages given as puts; `results` has their places."""
+    """Add stored messages to the tallies of their queues; `time_us` is the duration of each, microseconds."""
     queue: Any = None
     sizes: list[int] = []
     for put, (_, _, size) in zip(puts, results, strict=True):

@@ -8,7 +8,6 @@ class TimeCounts:
     """Counts of durations by classes of time.
 
     Attributes:
-        counts: Number in each class, as a new list; the last class is above all bounds.
         max_us: Longest duration, microseconds.
         total_us: Sum of all durations, microseconds.
         count: Number of all durations.
@@ -22,7 +21,7 @@ class TimeCounts:
 
     @property
     def counts(self) -> list[int]:
-        """Return the number of durations in each class; the last class is above all bounds."""
+        """Return the number of durations in each class as a new list; the last class is above all bounds."""
         return self._counts[:]
 
     def add(self, time_us: int, count: int = 1) -> None:

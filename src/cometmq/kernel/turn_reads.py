@@ -89,7 +89,7 @@ class PeerEnd:
         self.direct_fd = -1
 
     def data_received(self, data: bytes) -> None:
-        """Keep received bytes for the read batch of this iteration."""
+        """Queue received bytes for this iteration's read batch, or answer them now if the batch gains nothing."""
         self.has_read = True
         turn = self.turn
         is_quiet = self.state == PeerState.QUIET

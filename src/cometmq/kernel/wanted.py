@@ -80,8 +80,8 @@ def show_records(
 ) -> tuple[int, int]:
     """Append the queue entries of consecutive usual records to the tails of their queues.
 
-    A usual record has a simple topic and simple parts, is the next of its queue, and has one entry, in its own queue, with
-    an ASCII tag. Its body and properties are not checked again.
+    A usual record is one that `parts_of` yields, with an ASCII topic. It is the next of its queue, and has one entry, in its
+    own queue, with an ASCII tag. Its body and properties are not checked again.
 
     Args:
         chunk: A piece of the log that `check_records` has checked, or in which it found a record that is not simple.
@@ -126,9 +126,10 @@ def show_records(
 
 
 def raw_keys(chunk: Buffer, position: int, offset: int) -> tuple[Keys, int]:
-    """Return the keys of consecutive records of a piece of the log with simple topic and parts, and the position after them.
+    """Return the index keys of consecutive records of a piece of the log, and the position after them.
 
-    Arguments as in `check_records`, which has checked the piece: bodies and properties are not checked again.
+    Stops at a record with a topic that is not plain ASCII, or that `parts_of` does not yield. `check_records` has checked
+    the piece and has the same arguments: bodies and properties are not checked again.
     """
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
@@ -157,7 +158,7 @@ def _tag_code(tag: bytes) -> int:
 
 
 def index_hash(code: int) -> int:
-    """Return Math.abs, or 0 for the one number without an absolute value (IndexFile.indexKeyHashMethod)."""
+    """Return the absolute value of a hash, or 0 for the one number without any (IndexFile.indexKeyHashMethod)."""
     return abs(code) & _HASH_MAX
 
 

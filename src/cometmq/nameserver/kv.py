@@ -28,9 +28,7 @@ class KvConfig:
     """The tables of all namespaces."""
 
     def __init__(self, file: ConfigFile | None, world: World) -> None:
-        """Load the tables; without a file they last as long as the process.
-
-        The steps of a write run in the `world`.
+        """Load the tables from `file`; without it they last as long as the process. `world` runs the writes.
 
         Raises:
             CodecError: The file and its .bak cannot be decoded.
@@ -50,11 +48,7 @@ class KvConfig:
         return self._tables.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> Steps[None]:
-        """Set a value.
-
-        Raises:
-            RequestError: SYSTEM_ERROR: Writing failed; the old value stays in force.
-        """
+        """Set a value. Raises RequestError (SYSTEM_ERROR) and keeps the old value if writing fails."""
         return self._keep(
             lambda tables: {
                 **tables,
@@ -63,11 +57,7 @@ class KvConfig:
         )
 
     def delete(self, namespace: str, key: str) -> Steps[None]:
-        """Delete a value; a missing one is no error.
-
-        Raises:
-            RequestError: SYSTEM_ERROR: Writing failed; the old value stays in force.
-        """
+        """Delete a value, if there is one. Raises RequestError (SYSTEM_ERROR) and keeps the value if writing fails."""
 
         def without(tables: Tables) -> Tables:
             table = dict(tables.get(namespace, {}))

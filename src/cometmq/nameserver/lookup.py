@@ -1,7 +1,4 @@
-"""Queries on the route table: routes, clusters and lists of topics.
-
-Follows RouteInfoManager of RocketMQ 5.3.3.
-"""
+"""Queries on the route table: routes, clusters and lists of topics. Follows RouteInfoManager of RocketMQ 5.3.3."""
 
 from dataclasses import replace
 
@@ -20,10 +17,8 @@ def find_route(
 ) -> TopicRoute | None:
     """Return the route of a topic, or None if no living broker has it.
 
-    Args:
-        table: The route table.
-        topic: Name of the topic.
-        supports_acting_master: Whether the first slave takes the place of a lost master.
+    With `supports_acting_master`, the slave with the smallest id takes the place of a lost master if the broker group has
+    enabled that and the topic is not writable.
     """
     queues = table.queues_of(topic)
     brokers = [table.groups[name] for name in queues if name in table.groups]
@@ -62,10 +57,7 @@ def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
 
 
 def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
-    """Return a route without brokers of other zones, except groups without a master, which consumers need.
-
-    Follows ZoneRouteRPCHook of RocketMQ 5.3.3.
-    """
+    """Return a route without brokers of other zones (ZoneRouteRPCHook of RocketMQ); groups without a master stay."""
     near = [
         broker
         for broker in route.brokers

@@ -31,22 +31,15 @@ class _Remembered(NamedTuple):
 
 @dataclass(slots=True)
 class MissingBrokers:
-    """Remembers brokers that left, especially those that did not unregister.
-
-    Attributes:
-        reserved_seconds: How long they are remembered; 0 remembers none.
-    """
+    """Remembers brokers that left, for `reserved_seconds` (0: none), or for less if they unregistered."""
 
     reserved_seconds: float = RESERVED_SECONDS
     _brokers: dict[str, _Remembered] = field(default_factory=dict)
 
     def note(self, broker: MissingBroker, *, now: float, is_orderly: bool) -> None:
-        """Remember a broker that has left.
+        """Remember a broker that left with its queues at the monotonic time `now`, in seconds.
 
-        Args:
-            broker: The broker with its queues.
-            now: Monotonic time in seconds.
-            is_orderly: Whether it unregistered; then it is remembered for ORDERLY_SECONDS at most.
+        If it unregistered (`is_orderly`), it is remembered for ORDERLY_SECONDS at most.
         """
         seconds = min(self.reserved_seconds, ORDERLY_SECONDS if is_orderly else float("inf"))
         size = _size(broker)

@@ -21,19 +21,14 @@ from cometmq.nameserver.routes import BrokerKey, LiveBroker, RouteTable
 
 
 class PlaceOwner(NamedTuple):
-    """The living broker that has a name and id.
-
-    Attributes:
-        address: Address that it listens on.
-        live: Data of the broker.
-    """
+    """The living broker that has a name and id: the address that it listens on, and its data."""
 
     address: str
     live: LiveBroker
 
 
 class OwnerLives(RequestError):
-    """NO_PERMISSION: The name and id belong to a living broker.
+    """Raised with NO_PERMISSION if a broker's name and id belong to another living broker.
 
     Attributes:
         owner: That broker, if the place may be taken when it does not answer; otherwise None.
@@ -88,11 +83,7 @@ def _owner_lives(
 
 
 def check_unregister(table: RouteTable, identity: BrokerIdentity, ip: str) -> bool:
-    """Check that a broker may unregister; return whether it is registered.
-
-    Raises:
-        RequestError: NO_PERMISSION: Another host registered it.
-    """
+    """Return whether a broker is registered. Raises RequestError (NO_PERMISSION) if another host registered it."""
     _check_address(table, identity.broker_addr, ip, RequestCode.UNREGISTER_BROKER)
     return BrokerKey(identity.cluster_name, identity.broker_addr) in table.live
 
@@ -100,8 +91,7 @@ def check_unregister(table: RouteTable, identity: BrokerIdentity, ip: str) -> bo
 def check_topic(table: RouteTable, topic: str, brokers: Iterable[str], ip: str) -> None:
     """Check that the queues of a topic on some brokers may be changed from a host.
 
-    Raises:
-        RequestError: NO_PERMISSION: A broker group is alive, and no member registered from this host.
+    Raises RequestError (NO_PERMISSION) if one of the broker groups is alive and no member registered from this host.
     """
     for name in brokers:
         group = table.groups.get(name)

@@ -17,7 +17,7 @@ NAMES_SIZE_MAX = 1024
 
 
 class _Place(NamedTuple):
-    """A place in a broker group, and an address that claims it."""
+    """A name and id within a cluster, and the address of a broker that claims them."""
 
     cluster: str
     broker_name: str
@@ -26,7 +26,7 @@ class _Place(NamedTuple):
 
 
 class Rivals:
-    """Remembers the claims of the last two minutes."""
+    """Remembers brokers that claimed the name and id of another living broker in the last two minutes."""
 
     def __init__(self) -> None:
         self._claims: dict[
@@ -34,7 +34,7 @@ class Rivals:
         ] = {}  # Monotonic seconds, and ms since 1970.
 
     def note(self, header: RegisterBroker, address: str, clock: Clock) -> None:
-        """Record that `address` has lost, or was refused, the place that a registration names."""
+        """Record that the broker at `address` has lost, or was refused, the name and id in a registration."""
         place = _Place(header.cluster_name, header.broker_name, header.broker_id, address)
         if len(place.cluster) + len(place.broker_name) + len(address) > NAMES_SIZE_MAX:
             return
@@ -44,14 +44,14 @@ class Rivals:
             del self._claims[next(iter(self._claims))]
 
     def has(self, header: RegisterBroker, now: float) -> bool:
-        """Return whether the registering broker lost the place, or was refused it, in the last two minutes."""
+        """Return whether the registering broker lost its name and id, or was refused them, in the last two minutes."""
         place = _Place(
             header.cluster_name, header.broker_name, header.broker_id, header.broker_addr
         )
         return now - self._claims.get(place, (-CLAIM_SECONDS, 0))[0] < CLAIM_SECONDS
 
     def forget(self, address: str) -> None:
-        """Forget the claims of a broker that now has a place or has left."""
+        """Forget the claims of a broker that now has its name and id, or has left."""
         for place in [place for place in self._claims if place.address == address]:
             del self._claims[place]
 

@@ -35,11 +35,7 @@ _STEP_TOPICS = 500
 
 
 class BrokerConnection(Protocol):
-    """A broker's connection as the route table sees it.
-
-    Attributes:
-        ip: IP address of the peer.
-    """
+    """A broker's connection as the route table sees it; `ip` is the address of the peer."""
 
     ip: str
 
@@ -63,7 +59,7 @@ class LiveBroker:
         version: Version of its registered topics.
         ha_address: Address from which its slaves replicate.
         timeout: Seconds that it may be silent.
-        last_heard: Monotonic time of its last request, seconds.
+        last_heard: Monotonic time of its last registration, heartbeat or version query, seconds.
         connection: Connection of its last registration.
         filter_servers: Addresses of filter servers; obsolete.
     """
@@ -108,7 +104,7 @@ class RouteTable:
         missing: Brokers that have left and not returned.
         rivals: Brokers whose name and id another living broker has.
         leaving: Groups that have left, by name, which `topics` may still contain; see `queues_of`.
-        on_come: Called when a registered broker may time out earlier than expected before.
+        on_come: Called when the earliest time at which a broker may time out has possibly moved forward.
         on_leave: Called when `sweep` has work; without it, queues are removed immediately.
     """
 
@@ -210,10 +206,7 @@ class RouteTable:
     def _displace(
         self, header: RegisterBroker, owner: str, connection: BrokerConnection
     ) -> None:
-        """Take a place from its previous broker and close that one's connection, to inform it immediately.
-
-        The connection that registers stays open, because it needs an answer.
-        """
+        """Take a name and id from a broker, and close its connection to inform it unless the new broker uses it, too."""
         self.rivals.note(header, owner, self.clock)
         live = self.live.pop(BrokerKey(header.cluster_name, owner), None)
         if live is None:

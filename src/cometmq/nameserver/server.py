@@ -51,10 +51,7 @@ class NameServer:
     ) -> None:
         """Create the parts; `start` listens.
 
-        Args:
-            settings: Initial settings.
-            clock: Clock for timeouts.
-            conf: File that keeps changes of settings made over the wire; without it they last until the process ends.
+        `conf` keeps changes of settings made over the wire; without it they last until the process ends.
         """
         self.routes = RouteTable(clock, missing=MissingBrokers(settings.missing_hours * 3600.0))
         self.port = settings.listen_port

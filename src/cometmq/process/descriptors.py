@@ -18,11 +18,7 @@ _OWN = Path("/proc/self/fd")
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of this process to its hard limit and return it; called at the start of a program.
-
-    Raises:
-        NetError: The limit is too low to run.
-    """
+    """Raise the soft limit of open files to the hard limit and return it. Raises NetError if it is too low to run."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         # Some systems have an undocumented limit below the hard limit.

@@ -1,11 +1,9 @@
 """Settings that make the C library keep freed memory, because a broker allocates megabytes with every read.
 
 By default glibc returns each large block to the system and gets it again page by page: a batch of 1 MiB costs 256 page
-faults, 7 % of the processor time of such sends. With memory kept, 1 KiB messages in batches cost a fifth less (medians
-of four alternated pairs: 4.8 and 4.0 us per message on a busy machine), and a broker uses 12 MB more.
-
-Memory from a burst is returned, also in a nameserver, if two consecutive checks find much more unused memory than the
-minimum. After 300 half handshakes of TLS the heap kept 12 MB each time, fragmented, though all was freed.
+faults, 7 % of the processor time of such sends. With memory kept, 1 KiB messages in batches cost a fifth less, and a
+broker uses 12 MB more. Memory left from a burst is returned, also in a nameserver, if two consecutive checks find much
+more unused memory than the minimum.
 """
 
 import asyncio

@@ -69,7 +69,7 @@ def join_pages() -> int | None:
 
 
 def _pieces(maps: str, size: int) -> list[int]:
-    """Return the addresses of all ranges that could be one page of `size` bytes."""
+    """Return the addresses in /proc/self/maps of all ranges that could be one page of `size` bytes."""
     places: list[int] = []
     for line in maps.splitlines():
         if found := _RANGE.fullmatch(line):

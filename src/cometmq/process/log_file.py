@@ -49,11 +49,7 @@ class RotatedFile(TextIOBase):
     def __init__(
         self, path: Path, *, size_max: int = FILE_SIZE_MAX, files_max: int = FILES_MAX
     ) -> None:
-        """Open the file for appending.
-
-        Raises:
-            OSError: It cannot be opened.
-        """
+        """Open the file for appending. Raises OSError if it cannot be opened."""
         self._path = path
         self._size_max = size_max
         self._files_max = files_max
@@ -94,10 +90,9 @@ class RotatedFile(TextIOBase):
 def asked_log(
     environment: Mapping[str, str],
 ) -> tuple[logging.Formatter | None, TextIO | None]:
-    """Return the selected formatter and file; None means the default.
+    """Return the log formatter and file that the environment selects; None means the default.
 
-    Raises:
-        SettingsError: The format is unknown, or the file cannot be written.
+    Raises SettingsError if the format is unknown, or the file cannot be written.
     """
     wanted, path = environment.get(FORMAT, ""), environment.get(FILE, "")
     if wanted not in ("", "text", "json"):

@@ -2,8 +2,8 @@
 
 Messages contain names, ids and expressions of peers. To keep peers from forging lines, colouring the terminal or
 filling the disk, unprintable characters are escaped and long texts are cut in the middle. Of each kind of line (logger
-and template) only the first few are written per time window; a line then reports the number of omitted ones. Tracebacks
-keep their lines, indented so that none looks like a line of the log.
+and template) only the first few are written per time window, and one more reports the number of omitted ones.
+Tracebacks keep their lines, indented so that none looks like a line of the log.
 """
 
 import logging

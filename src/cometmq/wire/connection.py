@@ -1,9 +1,8 @@
 """One connection without its socket: bytes in, commands out, and the requests that wait for an answer.
 
-Both sides of a connection use it: requests and answers share the stream in both directions, and each side counts its
-own opaques. All complete frames of one read are returned together, because a read is a batch. A frame that cannot be
-read is reported separately and skipped. Only an impossible length ends the connection, as later frames cannot be
-found.
+Both sides use it: requests and answers share the stream in both directions, and each side counts its own opaques. All
+complete frames of one read are returned together, because a read is a batch. A frame that cannot be read is reported
+and skipped. Only an impossible length ends the connection, because later frames cannot be found.
 """
 
 import re
@@ -250,16 +249,9 @@ class Connection(Generic[Waiter]):
     def send(
         self, pieces: SendPieces, body: bytes, waiter: Waiter, deadline: float
     ) -> Outgoing:
-        """Return a send with an opaque of this connection, as input for `kernel.encode_requests`.
+        """Return a send with a new opaque, as input for `kernel.encode_requests`, and register its waiter.
 
-        Args:
-            pieces: Its header as text (`codec.send_text`).
-            body: Body of the message.
-            waiter: As in `request`.
-            deadline: As in `request`.
-
-        Raises:
-            CodecError: The frame would be too large.
+        `pieces` is its header as text (`codec.send_text`). Raises CodecError if the frame would be too large.
         """
         opaque = self.next_opaque()
         front, queue_id, middle, back = pieces
@@ -273,7 +265,7 @@ class Connection(Generic[Waiter]):
         return send
 
     def send_oneway(self, pieces: SendPieces, body: bytes) -> Outgoing:
-        """Return a send that is not answered, as its header must say."""
+        """Return a one-way send, which its `pieces` must say, without a waiter. Raises CodecError if the frame is too large."""
         front, queue_id, middle, back = pieces
         send = front, queue_id, middle, back, self.next_opaque(), END, body
         check_frame_size(len(encode_requests([send])))

@@ -1,5 +1,5 @@
 """JSON bodies of commands and files, a module for each family: `encode_x` and `decode_x`.
 
-Written as fastjson writes them (properties in alphabetical order, integer keys unquoted), read in
-every form that peers write (docs/format/fastjson.md). A body that means nothing is a CodecError.
+Bodies are written as fastjson writes them (properties in alphabetical order, integer keys unquoted), and decoded from
+every form that peers write (docs/format/fastjson.md). Decoding a malformed body raises CodecError.
 """

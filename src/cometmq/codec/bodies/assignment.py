@@ -65,11 +65,7 @@ def encode_assignment_query(query: AssignmentQuery) -> bytes:
 
 
 def decode_assignment_query(content: bytes) -> AssignmentQuery:
-    """Decode the body of QUERY_ASSIGNMENT 400.
-
-    Raises:
-        CodecError: The body is malformed.
-    """
+    """Decode the body of QUERY_ASSIGNMENT 400. Raises CodecError if it is malformed."""
     body = load_request(content, "query of an assignment")
     return AssignmentQuery(
         topic=body.text("topic"),
@@ -102,11 +98,7 @@ def encode_assignments(assignments: Iterable[Assignment] | None) -> bytes:
 
 
 def decode_assignments(content: bytes) -> list[Assignment] | None:
-    """Decode the answer to QUERY_ASSIGNMENT 400; return None if it contains no assignment.
-
-    Raises:
-        CodecError: The body is malformed.
-    """
+    """Decode the answer to QUERY_ASSIGNMENT 400; None without an assignment. Raises CodecError if it is malformed."""
     body = load_object(content, "assignment")
     if "messageQueueAssignments" not in body:
         return None
@@ -124,11 +116,7 @@ def encode_request_mode(config: RequestModeConfig) -> bytes:
 
 
 def decode_request_mode(content: bytes) -> RequestModeConfig:
-    """Decode the body of SET_MESSAGE_REQUEST_MODE 401.
-
-    Raises:
-        CodecError: The body is malformed.
-    """
+    """Decode the body of SET_MESSAGE_REQUEST_MODE 401. Raises CodecError if it is malformed."""
     return _mode(load_request(content, "request mode"))
 
 
@@ -143,11 +131,7 @@ def encode_request_modes(
 
 
 def decode_request_modes(text: str) -> dict[tuple[str, str], RequestModeConfig]:
-    """Decode messageRequestMode.json to modes by topic and group.
-
-    Raises:
-        CodecError: The text is malformed.
-    """
+    """Decode messageRequestMode.json to modes by topic and group. Raises CodecError if the text is malformed."""
     table = load_object(text, "messageRequestMode").member("messageRequestModeMap")
     modes = {}
     for topic in table.names():

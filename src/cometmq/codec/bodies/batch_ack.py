@@ -52,11 +52,7 @@ def encode_batch_ack(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
 
 
 def decode_batch_ack(content: bytes) -> list[BatchAck]:
-    """Decode the body of BATCH_ACK_MESSAGE.
-
-    Raises:
-        CodecError: The body is malformed.
-    """
+    """Decode the body of BATCH_ACK_MESSAGE. Raises CodecError if it is malformed."""
     body = load_request(content, "batch of acknowledgements")
     return [_ack(part) for part in body.objects("acks")] if "acks" in body else []
 

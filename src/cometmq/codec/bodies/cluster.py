@@ -1,7 +1,4 @@
-"""Clusters and their brokers: the answer to GET_BROKER_CLUSTER_INFO 106.
-
-Source: ClusterInfo of RocketMQ 5.3.3.
-"""
+"""Clusters and their brokers: the answer to GET_BROKER_CLUSTER_INFO 106 (ClusterInfo of RocketMQ 5.3.3)."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -41,11 +38,7 @@ def encode_cluster_info(clusters: ClusterInfo) -> bytes:
 
 
 def decode_cluster_info(content: bytes | str) -> ClusterInfo:
-    """Decode the answer to GET_BROKER_CLUSTER_INFO 106.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the answer to GET_BROKER_CLUSTER_INFO 106. Raises CodecError, naming the field, if it is malformed."""
     body = load_object(content, "cluster info")
     return ClusterInfo(
         brokers=body.table("brokerAddrTable", lambda part, name: broker(part.member(name))),

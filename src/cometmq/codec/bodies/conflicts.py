@@ -56,11 +56,7 @@ def _conflict_json(conflict: Conflict) -> dict[str, Any]:
 
 
 def decode_conflicts(content: bytes | str) -> tuple[Conflict, ...]:
-    """Decode the body of GET_GROUP_CONFLICTS.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the body of GET_GROUP_CONFLICTS. Raises CodecError, naming the field, if it is malformed."""
     return tuple(
         Conflict(
             part.text("consumerGroup"),

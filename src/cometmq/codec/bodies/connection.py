@@ -65,11 +65,7 @@ def encode_consumer_connections(group: ConsumerConnections) -> bytes:
 
 
 def decode_consumer_connections(content: bytes | str) -> ConsumerConnections:
-    """Decode the answer to GET_CONSUMER_CONNECTION_LIST 203.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the answer to GET_CONSUMER_CONNECTION_LIST 203. Raises CodecError, naming the field, if it is malformed."""
     body = load_object(content, "consumer connections")
     return ConsumerConnections(
         tuple(_connection(part) for part in body.objects("connectionSet")),
@@ -86,11 +82,7 @@ def encode_producer_connections(connections: Iterable[ClientConnection]) -> byte
 
 
 def decode_producer_connections(content: bytes | str) -> tuple[ClientConnection, ...]:
-    """Decode the answer to GET_PRODUCER_CONNECTION_LIST 204.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the answer to GET_PRODUCER_CONNECTION_LIST 204. Raises CodecError, naming the field, if it is malformed."""
     body = load_object(content, "producer connections")
     return tuple(_connection(part) for part in body.objects("connectionSet"))
 
@@ -98,11 +90,7 @@ def decode_producer_connections(content: bytes | str) -> tuple[ClientConnection,
 def encode_all_producers(
     groups: Mapping[str, Iterable[tuple[ClientConnection, int]]],
 ) -> bytes:
-    """Encode the answer to GET_ALL_PRODUCER_INFO 328.
-
-    Args:
-        groups: Producers by group, with the time of their last heartbeat in ms since 1970.
-    """
+    """Encode the answer to GET_ALL_PRODUCER_INFO 328: each producer with its last heartbeat, ms since 1970."""
     return fastjson.dumps(
         {
             "data": {

@@ -1,7 +1,4 @@
-"""The client ids of a consumer group: the answer to GET_CONSUMER_LIST_BY_GROUP 38.
-
-Source: GetConsumerListByGroupResponseBody of RocketMQ 5.3.3.
-"""
+"""The client ids of a consumer group: GetConsumerListByGroupResponseBody of RocketMQ 5.3.3."""
 
 from collections.abc import Iterable
 
@@ -15,9 +12,5 @@ def encode_consumer_ids(client_ids: Iterable[str]) -> bytes:
 
 
 def decode_consumer_ids(content: bytes | str) -> tuple[str, ...]:
-    """Decode the answer to GET_CONSUMER_LIST_BY_GROUP 38.
-
-    Raises:
-        CodecError: The body has no list of client ids.
-    """
+    """Decode the answer to GET_CONSUMER_LIST_BY_GROUP 38; empty without a list. Raises CodecError if it is malformed."""
     return load_object(content, "consumer ids").texts("consumerIdList")

@@ -22,11 +22,7 @@ _LIGHT_QUEUE = 0  # Queue id of a light topic.
 
 @dataclass(frozen=True, slots=True)
 class OffsetTable:
-    """All consumer offsets of a broker.
-
-    Attributes:
-        offsets: Next queue offset to consume, by "topic@group" and queue id.
-    """
+    """All consumer offsets of a broker: the next queue offset to consume, by "topic@group" and queue id."""
 
     version: DataVersion
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -85,8 +81,7 @@ def _file_json(table: OffsetTable) -> dict[str, Any]:
 def decode_offset_table(content: bytes | str) -> OffsetTable:
     """Decode a table of offsets from a body, consumerOffset.json or lmqConsumerOffset.json.
 
-    Raises:
-        CodecError: The content is malformed; the message names the field.
+    Raises CodecError, naming the field, if it is malformed.
     """
     body = load_object(content, "consumer offsets")
     offsets = body.table("offsetTable", lambda part, key: part.numbered(key, JsonObject.int64))

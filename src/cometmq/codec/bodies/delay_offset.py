@@ -15,11 +15,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DelayOffsets:
-    """The progress of delivery per delay level.
-
-    Attributes:
-        offsets: Next queue offset to deliver, by level.
-    """
+    """The progress of delayed delivery: the next queue offset to deliver, by delay level."""
 
     version: DataVersion
     offsets: Mapping[int, int] = field(default_factory=dict)
@@ -34,11 +30,7 @@ def encode_delay_offsets(table: DelayOffsets) -> str:
 
 
 def decode_delay_offsets(text: bytes | str) -> DelayOffsets:
-    """Decode the delivered offsets of delay levels.
-
-    Raises:
-        CodecError: The content is malformed; the message names the field.
-    """
+    """Decode the delivered offsets of delay levels. Raises CodecError, naming the field, if the content is malformed."""
     body = load_object(text, "delay offsets")
     return DelayOffsets(
         body.version("dataVersion"), body.numbered("offsetTable", JsonObject.int64)

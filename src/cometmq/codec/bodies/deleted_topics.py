@@ -30,11 +30,7 @@ def encode_deleted_topics(topics: Mapping[str, DeletedTopic]) -> str:
 
 
 def decode_deleted_topics(text: str) -> dict[str, DeletedTopic]:
-    """Decode deletedTopics.json.
-
-    Raises:
-        CodecError: The text is malformed.
-    """
+    """Decode deletedTopics.json. Raises CodecError if the text is malformed."""
     part = load_object(text, _MEMBER).member(_MEMBER)
     return {
         str(name): DeletedTopic(of.int64("end", 0), of.int64("timeStamp", 0))

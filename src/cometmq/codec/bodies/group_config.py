@@ -41,11 +41,7 @@ def encode_groups_file(table: GroupTable) -> str:
 
 
 def decode_group_table(content: bytes | str) -> GroupTable:
-    """Decode a table of groups from a body or subscriptionGroup.json.
-
-    Raises:
-        CodecError: The content is malformed; the message names the field.
-    """
+    """Decode a table of groups from a body or subscriptionGroup.json. Raises CodecError if it is malformed."""
     body = load_object(content, "group table")
     return GroupTable(
         body.version("dataVersion"),
@@ -64,8 +60,7 @@ def encode_group_config(group: GroupConfig) -> bytes:
 def decode_group_config(content: bytes | str) -> GroupConfig:
     """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 or the answer to GET_SUBSCRIPTIONGROUP_CONFIG 352.
 
-    Raises:
-        CodecError: The body is malformed; the message names the field.
+    Raises CodecError, naming the field, if it is malformed.
     """
     return _group(load_request(content, "subscription group"))
 
@@ -73,8 +68,7 @@ def decode_group_config(content: bytes | str) -> GroupConfig:
 def decode_group_configs(content: bytes | str) -> tuple[GroupConfig, ...]:
     """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225.
 
-    Raises:
-        CodecError: The body is malformed; the message names the field.
+    Raises CodecError, naming the field, if it is malformed.
     """
     body = load_request(content, "subscription groups")
     return tuple(_group(part) for part in body.objects("groupConfigList"))

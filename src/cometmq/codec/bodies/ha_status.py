@@ -114,10 +114,9 @@ def encode_ha_status(status: HaStatus) -> bytes:
 
 
 def decode_ha_status(content: bytes) -> HaStatus:
-    """Decode the answer to GET_BROKER_HA_STATUS 907, from CometMQ or RocketMQ.
+    """Decode the answer of CometMQ or RocketMQ to GET_BROKER_HA_STATUS 907.
 
-    Raises:
-        CodecError: The body is malformed; the message names the field.
+    Raises CodecError, naming the field, if it is malformed.
     """
     body = load_object(content, "HA status")
     is_master = body.flag("master")

@@ -80,11 +80,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 
 @keep_short(1024, length_max=1024)  # A client sends the same every 30 s.
 def decode_heartbeat(content: bytes | str) -> Heartbeat:
-    """Decode the body of HEART_BEAT.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the body of HEART_BEAT. Raises CodecError, naming the field, if it is malformed."""
     body = load_request(content, "heartbeat")
     return Heartbeat(
         client_id=body.text("clientID"),
@@ -113,8 +109,7 @@ def subscription_json(subscription: Subscription) -> dict[str, Any]:
 def subscription_of(part: JsonObject) -> Subscription:
     """Decode a subscription; tags and their hashes are computed from its expression.
 
-    Raises:
-        CodecError: The object is malformed, or asks for a class filter, which RocketMQ no longer has.
+    Raises CodecError if it is malformed, or asks for a class filter, which RocketMQ no longer has.
     """
     if part.flag("classFilterMode", default=False):
         raise CodecError(f"{part}: class filters are not supported; use tags or SQL92")

@@ -29,11 +29,7 @@ class JsonObject:
     __slots__ = ("_above", "_name", "_values")
 
     def __init__(self, values: Any, name: str, above: "JsonObject | None" = None) -> None:
-        """Wrap `values`, called `name` within the object `above`.
-
-        Raises:
-            CodecError: `values` is no object.
-        """
+        """Wrap `values`, called `name` within the object `above`. Raises CodecError if `values` is no object."""
         self._name = name
         self._above = above
         if not isinstance(values, dict):
@@ -158,11 +154,7 @@ class JsonObject:
 
 
 def load_object(content: bytes | str, what: str) -> JsonObject:
-    """Parse a body that must be an object; errors call it `what`.
-
-    Raises:
-        CodecError: The body is no JSON or no object.
-    """
+    """Parse a body, called `what` in errors. Raises CodecError if it is no JSON or no object."""
     try:
         value = fastjson.loads(content)
     except CodecError as error:

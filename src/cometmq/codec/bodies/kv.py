@@ -15,11 +15,7 @@ def encode_kv_table(table: Mapping[str, str]) -> bytes:
 
 
 def decode_kv_table(content: bytes | str) -> dict[str, str]:
-    """Decode a table encoded by `encode_kv_table`.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode a table encoded by `encode_kv_table`. Raises CodecError, naming the field, if it is malformed."""
     return load_object(content, "key-value table").text_table("table")
 
 
@@ -30,9 +26,5 @@ def encode_kv_file(namespaces: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def decode_kv_file(content: bytes | str) -> dict[str, dict[str, str]]:
-    """Decode the namespaces of kvConfig.json.
-
-    Raises:
-        CodecError: The text is malformed; the message names the field.
-    """
+    """Decode the namespaces of kvConfig.json. Raises CodecError, naming the field, if the text is malformed."""
     return load_object(content, "kvConfig.json").table("configTable", JsonObject.text_table)

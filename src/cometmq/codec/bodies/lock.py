@@ -37,11 +37,7 @@ def encode_lock_request(request: LockRequest) -> bytes:
 
 @keep_short(1024, length_max=1024)  # A client sends the same every 20 s.
 def decode_lock_request(content: bytes | str) -> LockRequest:
-    """Decode the body of LOCK_BATCH_MQ 41 or UNLOCK_BATCH_MQ 42.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode a body of LOCK_BATCH_MQ 41 or UNLOCK_BATCH_MQ 42. Raises CodecError, naming the field, if malformed."""
     body = load_request(content, "lock request")
     return LockRequest(
         body.text("consumerGroup"),
@@ -56,11 +52,7 @@ def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
 
 
 def decode_locked(content: bytes | str) -> tuple[MessageQueue, ...]:
-    """Decode the answer to LOCK_BATCH_MQ 41.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the locked queues, the answer to LOCK_BATCH_MQ 41. Raises CodecError, naming the field, if malformed."""
     return tuple(
         _queue(part) for part in load_object(content, "locked queues").objects("lockOKMQSet")
     )
@@ -80,11 +72,7 @@ def encode_locks_file(holders: Holders) -> str:
 
 
 def decode_locks_file(content: bytes | str) -> dict[tuple[str, MessageQueue], str]:
-    """Decode queueLocks.json.
-
-    Raises:
-        CodecError: The text is malformed; the message names the field.
-    """
+    """Decode queueLocks.json. Raises CodecError, naming the field, if the text is malformed."""
     return {
         (part.text("consumerGroup"), _queue(part)): part.text("clientId")
         for part in load_object(content, "queue locks").objects("locks")

@@ -19,11 +19,7 @@ def encode_member_group(group: BrokerData) -> bytes:
 
 
 def decode_member_group(content: bytes | str) -> BrokerData:
-    """Decode the answer to GET_BROKER_MEMBER_GROUP 901.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the answer to GET_BROKER_MEMBER_GROUP 901. Raises CodecError, naming the field, if it is malformed."""
     members = load_object(content, "broker member group").member("brokerMemberGroup")
     return BrokerData(
         cluster=members.text("cluster", ""),

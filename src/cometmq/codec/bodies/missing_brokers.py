@@ -47,7 +47,7 @@ class RivalBroker:
 def encode_missing_brokers(
     brokers: Iterable[MissingBroker], rivals: Iterable[RivalBroker] = ()
 ) -> bytes:
-    """Encode the body; the field for rivals is omitted if there are none."""
+    """Encode the body of GET_MISSING_BROKERS; the field for rivals is omitted if there are none."""
     left = [
         {
             "brokerName": broker.name,
@@ -71,10 +71,9 @@ def encode_missing_brokers(
 
 
 def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
-    """Decode the rival brokers; none if the nameserver is too old to report them.
+    """Decode the rival brokers in a body of GET_MISSING_BROKERS; none if the nameserver is too old to report them.
 
-    Raises:
-        CodecError: The body is malformed; the message names the field.
+    Raises CodecError, naming the field, if it is malformed.
     """
     body = load_object(content, "missing brokers")
     return tuple(
@@ -90,11 +89,7 @@ def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
 
 
 def decode_missing_brokers(content: bytes | str) -> tuple[MissingBroker, ...]:
-    """Decode the missing brokers.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the missing brokers in a body. Raises CodecError, naming the field, if it is malformed."""
     return tuple(
         MissingBroker(
             part.text("brokerName"),

@@ -53,11 +53,7 @@ def encode_order_states(states: Mapping[Place, OrderState]) -> str:
 
 
 def decode_order_states(text: str) -> dict[Place, OrderState]:
-    """Decode consumerOrderInfo.json.
-
-    Raises:
-        CodecError: The text is malformed.
-    """
+    """Decode consumerOrderInfo.json. Raises CodecError if the text is malformed."""
     states: dict[Place, OrderState] = {}
     table = load_object(text, "consumerOrderInfo").member("table")
     for name in table.names():

@@ -104,11 +104,7 @@ def _steps(count: int) -> str:
 
 
 def decode_check_point(content: bytes) -> CheckPointBody:
-    """Decode a check point.
-
-    Raises:
-        CodecError: The body is malformed.
-    """
+    """Decode a check point. Raises CodecError if the body is malformed."""
     body = load_object(content, "check point")
     start = body.int64("so", 0)
     # Java before 4.9.3 wrote no differences: the messages are consecutive.
@@ -144,11 +140,7 @@ def encode_ack(ack: AckBody) -> tuple[str, bytes]:
 
 
 def decode_ack(content: bytes) -> AckBody:
-    """Decode an acknowledgement of one or several messages.
-
-    Raises:
-        CodecError: The body is malformed.
-    """
+    """Decode an acknowledgement of one or several messages. Raises CodecError if the body is malformed."""
     body = load_object(content, "acknowledgement")
     offsets = _numbers(body, "aol") if "aol" in body else [body.int64("ao", -1)]
     return AckBody(

@@ -23,11 +23,7 @@ def encode_queue_offsets(
 
 
 def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
-    """Decode a table of offsets.
-
-    Raises:
-        CodecError: The content is malformed; the message names the problem.
-    """
+    """Decode a table of offsets, or its form as a list. Raises CodecError, naming the problem, if it is malformed."""
     body = load_object(content, "queue offsets")
     listed = body.raw().get("offsetTable")
     if isinstance(listed, list):  # If a non-Java admin tool requested it.
@@ -48,7 +44,7 @@ def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
 
 
 def encode_queue_offset_list(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Encode the table as a list, which C++ clients read in a reset (ResetOffsetBodyForC)."""
+    """Encode a table of offsets as a list, which C++ clients read in a reset (ResetOffsetBodyForC)."""
     listed = [{**queue_json(queue), "offset": offset} for queue, offset in offsets.items()]
     return fastjson.dumps({"offsetTable": listed}, sort_keys=True)
 
@@ -59,11 +55,7 @@ def encode_client_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def decode_client_offsets(content: bytes | str) -> dict[MessageQueue, int]:
-    """Decode the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221.
-
-    Raises:
-        CodecError: The body is malformed.
-    """
+    """Decode the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221. Raises CodecError if it is malformed."""
     table = load_object(content, "consumer status").member("messageQueueTable").raw()
     return decode_queue_offsets(fastjson.dumps({"offsetTable": table}))
 

@@ -36,11 +36,7 @@ def queue_json(queue: MessageQueue) -> dict[str, Any]:
 
 
 def queue_of(part: JsonObject) -> MessageQueue:
-    """Decode a queue.
-
-    Raises:
-        CodecError: A field is missing or invalid.
-    """
+    """Decode a queue. Raises CodecError if a field is missing or invalid."""
     return MessageQueue(part.text("topic"), part.text("brokerName"), part.int32("queueId"))
 
 
@@ -59,11 +55,7 @@ def queue_table_text(table: Mapping[MessageQueue, Value], text: Callable[[Value]
 
 
 def load_queue_tables(content: bytes | str, what: str) -> JsonObject:
-    """Parse a body with tables by queue as `load_object` does, usually in a tenth of its time.
-
-    Raises:
-        CodecError: The body is no JSON or no object.
-    """
+    """Parse a body with tables by queue like `load_object`, and raise the same errors, usually in a tenth of the time."""
     raw = content.encode() if isinstance(content, str) else content
     if b'"$ref"' not in raw:
         with contextlib.suppress(CodecError):
@@ -75,11 +67,7 @@ def load_queue_tables(content: bytes | str, what: str) -> JsonObject:
 def queue_table_of(
     part: JsonObject, read: Callable[[JsonObject], Value]
 ) -> dict[MessageQueue, Value]:
-    """Decode a table by queue whose values are objects; `read` decodes a value.
-
-    Raises:
-        CodecError: A key is no queue, or a value is no object.
-    """
+    """Decode a table by queue; `read` decodes a value. Raises CodecError if a key is no queue, or a value no object."""
     table = {}
     values: Mapping[Any, Any] = part.raw()
     for key, value in values.items():

@@ -13,12 +13,7 @@ from cometmq.model.route import BrokerData, QueueData, TopicRoute
 
 
 def encode_topic_route(route: TopicRoute, *, is_standard: bool = False) -> bytes:
-    """Encode the answer to GET_ROUTEINFO_BY_TOPIC 105.
-
-    Args:
-        route: Route of the topic.
-        is_standard: Quote the broker ids, for peers that need standard JSON.
-    """
+    """Encode the answer to GET_ROUTEINFO_BY_TOPIC 105; `is_standard`: as standard JSON, with quoted broker ids."""
     body: dict[str, Any] = {
         "brokerDatas": [broker_json(broker) for broker in route.brokers],
         "filterServerTable": dict(route.filter_servers),
@@ -32,11 +27,7 @@ def encode_topic_route(route: TopicRoute, *, is_standard: bool = False) -> bytes
 
 
 def decode_topic_route(content: bytes | str) -> TopicRoute:
-    """Decode a route in either form.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode a route in either form. Raises CodecError, naming the field, if the body is malformed."""
     body = load_object(content, "topic route")
     mappings = None
     if "topicQueueMappingByBroker" in body:

@@ -1,4 +1,4 @@
-"""The state of a consumer (307), and the result of consuming one message directly (309).
+"""Answers of a consumer to GET_CONSUMER_RUNNING_INFO 307 (its state) and CONSUME_MESSAGE_DIRECTLY 309 (a result).
 
 Source: ConsumerRunningInfo, ProcessQueueInfo, PopProcessQueueInfo, ConsumeStatus and ConsumeMessageDirectlyResult of
 RocketMQ 5.3.3. Consoles read the entries of `properties` with names PROP_….
@@ -151,11 +151,7 @@ def encode_running(state: RunningState) -> bytes:
 
 
 def decode_running(content: bytes | str) -> RunningState:
-    """Decode the answer to GET_CONSUMER_RUNNING_INFO 307.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the answer to GET_CONSUMER_RUNNING_INFO 307. Raises CodecError, naming the field, if it is malformed."""
     body = load_object(content, "consumer running info")
     return RunningState(
         {name: str(value) for name, value in body.member("properties").raw().items()},
@@ -181,11 +177,7 @@ def encode_direct(outcome: DirectOutcome) -> bytes:
 
 
 def decode_direct(content: bytes | str) -> DirectOutcome:
-    """Decode the answer to CONSUME_MESSAGE_DIRECTLY 309.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the answer to CONSUME_MESSAGE_DIRECTLY 309. Raises CodecError, naming the field, if it is malformed."""
     body = load_object(content, "direct consumption")
     name = body.text("consumeResult", DirectResult.NULL)
     known = {each.value for each in DirectResult}

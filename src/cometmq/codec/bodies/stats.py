@@ -1,4 +1,4 @@
-"""Statistics of a broker: of a topic (202), of a group's progress (208), and its times (303).
+"""Statistics of a broker: queues of a topic (202), a group's progress (208, 317) and its times (303), and counters (315).
 
 Source: TopicStatsTable, ConsumeStats, OffsetWrapper, QueryConsumeTimeSpanBody and GroupList of RocketMQ 5.3.3. Offsets
 count messages. Times are ms since 1970, 0 or -1 without a message.
@@ -24,7 +24,7 @@ from cometmq.model.queue import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class QueueBounds:
-    """The smallest and the next offset of a queue, and the time of its last message.
+    """The bounds of a queue.
 
     Attributes:
         min_offset: Queue offset of the oldest message.
@@ -116,11 +116,7 @@ def encode_topic_stats(stats: TopicStats) -> bytes:
 
 
 def decode_topic_stats(content: bytes | str) -> TopicStats:
-    """Decode the answer to GET_TOPIC_STATS_INFO 202.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the answer to GET_TOPIC_STATS_INFO 202. Raises CodecError, naming the field, if it is malformed."""
     body = load_queue_tables(content, "topic statistics")
     queues = queue_table_of(
         body.member("offsetTable"),
@@ -152,11 +148,7 @@ def _progress_text(progress: QueueProgress) -> str:
 
 
 def decode_consume_stats(content: bytes | str) -> ConsumeStats:
-    """Decode the answer to GET_CONSUME_STATS 208.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the answer to GET_CONSUME_STATS 208. Raises CodecError, naming the field, if it is malformed."""
     return _consume_stats(load_queue_tables(content, "consume statistics"))
 
 
@@ -195,10 +187,9 @@ def encode_all_consume_stats(
 
 
 def decode_all_consume_stats(content: bytes | str) -> dict[str, tuple[ConsumeStats, ...]]:
-    """Decode the answer to GET_BROKER_CONSUME_STATS 317 to the statistics of each group, one part per topic.
+    """Decode the answer to GET_BROKER_CONSUME_STATS 317 to each group's statistics, one part per topic.
 
-    Raises:
-        CodecError: The body is malformed; the message names the field.
+    Raises CodecError, naming the field, if it is malformed.
     """
     body = load_queue_tables(content, "consume statistics of a broker")
     return {
@@ -235,11 +226,7 @@ def encode_group_list(groups: Iterable[str]) -> bytes:
 
 
 def decode_group_list(content: bytes | str) -> tuple[str, ...]:
-    """Decode the answer to QUERY_TOPIC_CONSUME_BY_WHO 300.
-
-    Raises:
-        CodecError: The body is malformed.
-    """
+    """Decode the answer to QUERY_TOPIC_CONSUME_BY_WHO 300. Raises CodecError if it is malformed."""
     return load_object(content, "group list").texts("groupList")
 
 
@@ -272,10 +259,9 @@ class StatsWindows:
 
 
 def decode_stats_windows(content: bytes | str) -> StatsWindows:
-    """Decode the answer to VIEW_BROKER_STATS_DATA 315.
+    """Decode the answer to VIEW_BROKER_STATS_DATA 315 without the growth per event, which stays 0.
 
-    Raises:
-        CodecError: The body is malformed; the message names the field.
+    Raises CodecError, naming the field, if it is malformed.
     """
     body = load_object(content, "broker statistics")
 

@@ -28,7 +28,7 @@ class TopicTable:
 
 
 def encode_topic_table(table: TopicTable) -> bytes:
-    """Encode a body that contains the table."""
+    """Encode a table of topics as a body, such as the answer to GET_ALL_TOPIC_CONFIG 21."""
     return fastjson.dumps(topic_table_json(table))
 
 
@@ -40,19 +40,14 @@ def encode_topics_file(table: TopicTable) -> str:
 def decode_topics_file(content: str) -> tuple[TopicTable, bool]:
     """Decode topics.json; also return whether older versions marked it as a slave's copy.
 
-    Raises:
-        CodecError: The text is malformed; the message names the field.
+    Raises CodecError, naming the field, if the text is malformed.
     """
     body = load_object(content, "topic table")
     return topic_table(body), body.flag("isCopy", default=False)
 
 
 def decode_topic_table(content: bytes | str) -> TopicTable:
-    """Decode a table of topics from a body or topics.json.
-
-    Raises:
-        CodecError: The content is malformed; the message names the field.
-    """
+    """Decode a table of topics from a body or topics.json. Raises CodecError, naming the field, if it is malformed."""
     return topic_table(load_object(content, "topic table"))
 
 
@@ -62,20 +57,12 @@ def encode_topic_config(config: TopicConfig) -> bytes:
 
 
 def decode_topic_config(content: bytes | str) -> TopicConfig:
-    """Decode a body with one topic.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode a body with one topic. Raises CodecError, naming the field, if it is malformed."""
     return topic(load_object(content, "topic"))
 
 
 def decode_topic_configs(content: bytes | str) -> tuple[TopicConfig, ...]:
-    """Decode the body of UPDATE_AND_CREATE_TOPIC_LIST 18.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the body of UPDATE_AND_CREATE_TOPIC_LIST 18. Raises CodecError, naming the field, if it is malformed."""
     body = load_request(content, "topic list")
     return tuple(topic(part) for part in body.objects("topicConfigList"))
 
@@ -128,9 +115,5 @@ def encode_data_version(version: DataVersion) -> bytes:
 
 
 def decode_data_version(content: bytes | str) -> DataVersion:
-    """Decode the body of QUERY_DATA_VERSION 322 or of its answer.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode the body of QUERY_DATA_VERSION 322 or of its answer. Raises CodecError, naming the field, if malformed."""
     return load_object(content, "data version").as_version()

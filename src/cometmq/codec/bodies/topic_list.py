@@ -1,7 +1,4 @@
-"""A list of topic names: answers to 206, 224, 304, 305, 311, 312 and 313.
-
-Source: TopicList of RocketMQ 5.3.3.
-"""
+"""A list of topic names: answers to 206, 224, 304, 305, 311, 312 and 313. Source: TopicList of RocketMQ 5.3.3."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -29,10 +26,6 @@ def encode_topic_list(topics: Iterable[str], *, broker_address: str | None = Non
 
 
 def decode_topic_list(content: bytes | str) -> TopicList:
-    """Decode a list of topics.
-
-    Raises:
-        CodecError: The body is malformed; the message names the field.
-    """
+    """Decode a list of topics. Raises CodecError, naming the field, if the body is malformed."""
     body = load_object(content, "topic list")
     return TopicList(body.texts("topicList"), body.maybe_text("brokerAddr"))

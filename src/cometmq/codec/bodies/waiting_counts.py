@@ -16,11 +16,7 @@ TIMER, TRANSACTION = "timingCount", "transactionCount"
 
 @dataclass(frozen=True, slots=True)
 class WaitingTable:
-    """Number of waiting messages by topic.
-
-    Attributes:
-        counts: Number of waiting messages, and when it last changed (ms since 1970), by topic.
-    """
+    """The number of waiting messages of each topic, and when it last changed, ms since 1970."""
 
     version: DataVersion
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -36,11 +32,7 @@ def encode_waiting(table: WaitingTable, member: str) -> str:
 
 
 def decode_waiting(text: str, member: str) -> WaitingTable:
-    """Decode a table; `member` is TIMER or TRANSACTION.
-
-    Raises:
-        CodecError: The text is malformed.
-    """
+    """Decode a table; `member` is TIMER or TRANSACTION. Raises CodecError if the text is malformed."""
     body = load_object(text, member)
     part = body.member(member)
     counts = {}

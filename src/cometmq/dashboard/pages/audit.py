@@ -8,11 +8,7 @@ from cometmq.dashboard.paging import table_page
 
 
 async def show_audit(request: PageRequest) -> Response:
-    """Show the last actions, newest first.
-
-    Raises:
-        FormRefused: The user is not an admin. The audit contains users' names and addresses.
-    """
+    """Show the last actions, newest first. Raises FormRefused unless the user is an admin: others' names are shown."""
     if not request.session.is_admin:
         raise FormRefused(
             f"The audit is shown to admins only, but user {request.session.user} may only read; log in as an admin"

@@ -68,11 +68,7 @@ async def show_group(request: PageRequest) -> Response:
 
 
 async def known_group(request: PageRequest) -> GroupState:
-    """Return the group that a page is about.
-
-    Raises:
-        PageMissing: No broker has it.
-    """
+    """Return the group that a page is about. Raises PageMissing if no broker has it."""
     name = needed(request.fields, "name", "group")
     try:
         return await request.inspector.group(name)

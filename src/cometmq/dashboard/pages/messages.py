@@ -172,11 +172,7 @@ async def _explained(
 
 
 async def message_at(request: PageRequest) -> StoredMessage:
-    """Return the message at the position in an address or a form.
-
-    Raises:
-        PageMissing: There is no message.
-    """
+    """Return the message at the position in an address or a form. Raises PageMissing if there is no message."""
     fields = request.fields
     queue = MessageQueue(
         needed(fields, "topic", "topic"),
@@ -188,11 +184,7 @@ async def message_at(request: PageRequest) -> StoredMessage:
 
 
 async def message_in(request: PageRequest, queue: MessageQueue, offset: int) -> StoredMessage:
-    """Return the message at an offset of a queue.
-
-    Raises:
-        PageMissing: There is no message.
-    """
+    """Return the message at an offset of a queue. Raises PageMissing if there is no message."""
     if queue not in await request.cluster.puller.queues(queue.topic):
         raise PageMissing(
             f"The topic {in_quotes(queue.topic, 100)} has no queue {queue.queue_id} at broker "

@@ -68,11 +68,7 @@ async def show_user(request: PageRequest) -> Response:
 
 
 def _check_may_look(request: PageRequest) -> None:
-    """Refuse all but admins and cluster users; what a cluster user may see is decided by the brokers.
-
-    Raises:
-        FormRefused: The user is neither.
-    """
+    """Raise FormRefused unless the user is an admin or of the cluster, whose brokers then decide what to show."""
     if not (request.session.is_admin or request.session.is_of_cluster):
         raise FormRefused(
             "Users and policies are shown to admins of the dashboard and to cluster users who may list them. Log "
@@ -190,11 +186,7 @@ async def delete_entry(request: PageRequest) -> Response:
 
 
 def _password(request: PageRequest) -> str:
-    """Return the new password, which must have been typed twice; empty if none was.
-
-    Raises:
-        WrongInput: The two inputs differ, or it is too long.
-    """
+    """Return the new password; empty if none was typed. Raises WrongInput if the two inputs differ, or it is too long."""
     # White space is part of a password, so it is not stripped.
     first, again = request.fields.get("password", ""), request.fields.get("again", "")
     if len(first) > _PASSWORD_MAX:
@@ -207,11 +199,7 @@ def _password(request: PageRequest) -> str:
 
 
 def _one_of(request: PageRequest, field: str, known: Sequence[str]) -> str:
-    """Return a field that must have one of the `known` values; empty means the first of them.
-
-    Raises:
-        WrongInput: It has another value.
-    """
+    """Return a field, by default the first of the `known` values. Raises WrongInput if it has any other value."""
     value = text_of(request.fields, field) or known[0]
     if value not in known:
         raise WrongInput(f"{field}: {in_quotes(value, 40)} is not one of {', '.join(known)}.")

@@ -144,7 +144,7 @@ class RegistrationHandlers:
         command: Command,
         peer: Peer,
     ) -> Steps[Answer]:
-        """Register a broker in the place of another one if that one does not answer."""
+        """Register a broker under another one's name and id if that one does not answer; otherwise raise `refused`."""
         owner = refused.owner
         assert owner is not None
         heard, size = owner.live.last_heard, len(command.body)

@@ -42,7 +42,7 @@ class RouteHandlers:
         clock: Clock,
         world: World,
     ) -> None:
-        """`world` runs the steps of requests."""
+        """Set the sources of the answers; `world` runs requests that take several steps."""
         self._table = table
         self._kv = kv
         self._settings = settings
@@ -110,7 +110,7 @@ class RouteHandlers:
         return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
 
     def handle_missing(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return missing and rival brokers (GET_MISSING_BROKERS 30003, CometMQ only); reveals no more than 106 did before."""
+        """Return missing and rival brokers (GET_MISSING_BROKERS 30003, a request of CometMQ)."""
         return self._missing.result()
 
     def _find_missing(self) -> Steps[Answer]:
