@@ -46,7 +46,7 @@ class CopyCount(NamedTuple):
 
 
 class Copies:
-    """The connected slaves, and what each has acknowledged."""
+    """The connected slaves, and up to which physical offset each has acknowledged the log."""
 
     def __init__(self, rule: CopyRule) -> None:
         self.rule = rule
@@ -72,7 +72,7 @@ class Copies:
         return offset >= 0 and end - offset < self.rule.gap_max
 
     def count(self, end: int) -> CopyCount:
-        """Count the copies of a log that ends at a physical offset."""
+        """Return how many members are in sync with a log that ends at an offset, and how far sends may be acknowledged."""
         rule = self.rule
         acked = [
             self._confirmed.get(member, 0)

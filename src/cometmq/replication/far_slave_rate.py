@@ -21,10 +21,9 @@ _LOOK_SECONDS_MIN = 0.1
 
 
 class FarSlaveRate:
-    """The rate limit for slaves that are far behind a growing log."""
+    """The rate limit for slaves that are far behind a growing log, in bytes per second; 0 for none."""
 
     def __init__(self, per_second: int) -> None:
-        """Set the limit in bytes per second; 0 for none."""
         self.per_second = per_second
         self._end = 0
         self._at: float | None = None  # Time of the last look.
@@ -32,11 +31,9 @@ class FarSlaveRate:
         self._mean_growth = 0.0  # Begins low: a burst is over before it counts.
 
     def look(self, end: int, now: float) -> None:
-        """Measure how far the log has grown; called several times a second while slaves are connected.
+        """Measure the log's growth from the offset up to which slaves may have it, and the monotonic time in seconds.
 
-        Args:
-            end: Physical offset of the end of what slaves may have.
-            now: Monotonic time, seconds.
+        To be called several times a second while slaves are connected.
         """
         if self._at is not None:
             seconds = now - self._at
@@ -48,7 +45,7 @@ class FarSlaveRate:
         self._end, self._at = end, now
 
     def forget(self) -> None:
-        """Forget the growth, because nobody will measure it for a while."""
+        """Forget the measured growth, because no slave is connected and nothing will be measured for a while."""
         self._at = self._growth = None
         self._mean_growth = 0.0
 

@@ -1,8 +1,8 @@
-"""A master's end of the connection of a slave, without I/O: takes bytes and times, returns bytes and decisions.
+"""The protocol of a slave's connection on its master, without I/O: takes bytes and times, returns bytes and decisions.
 
-The master waits for the slave to begin. A slave that sends one offset is RocketMQ's. One that sends it twice at once
-is ours: it must prove that it knows the secret, and is told where this log begins and ends. From then on it gets
-frames, and its reports are acknowledgements. Anything that no slave sends ends the connection by a `LinkError`.
+The master waits for the slave to begin. A slave that sends one offset is RocketMQ's. One that sends it twice at once is
+ours: it must prove that it knows the secret, and is told where this log begins and ends. From then on it gets frames,
+and its reports are acknowledgements. Anything that no slave sends ends the connection by a `LinkError`.
 """
 
 from enum import Enum, auto
@@ -47,7 +47,7 @@ class Span(NamedTuple):
 
 
 class MasterEnd:
-    """One connection of a slave.
+    """The state of one connection of a slave, on its master.
 
     Attributes:
         acked: Physical offset up to which the slave has the log; -1 if unknown yet.
@@ -57,7 +57,7 @@ class MasterEnd:
     """
 
     def __init__(self, terms: LinkTerms, *, chance: bytes, now: float) -> None:
-        """Create a connection; `chance` is 32 unpredictable bytes, `now` the monotonic time in seconds, as everywhere here."""
+        """Create a connection; `chance` is 32 unpredictable bytes, `now` (here and below) the monotonic time in seconds."""
         self._terms = terms
         self._chance = chance
         self._step = MasterStep.SILENT
@@ -86,11 +86,7 @@ class MasterEnd:
         return self.broker_id is None or self.acked > self._start or not self._start
 
     def received(self, content: bytes, log: LogBounds, now: float) -> None:
-        """Process bytes from the slave.
-
-        Raises:
-            LinkError: A slave does not send this; close the connection.
-        """
+        """Process bytes from the slave; raise LinkError, to close the connection, if they are none that a slave sends."""
         self._read_at = now
         content = self._held + content
         self._held = b""
@@ -105,10 +101,9 @@ class MasterEnd:
         self._held = content
 
     def tick(self, log: LogBounds, now: float) -> None:
-        """Check what is due at this time.
+        """Raise LinkError, to close the connection, if the slave has been silent for too long.
 
-        Raises:
-            LinkError: The slave has been silent for too long, or must not be served; close the connection.
+        A slave that sends no second offset within a second is treated as a Java slave, or refused by a LinkError.
         """
         if self._step is MasterStep.SPOKE_ONCE and now - self._spoke_at >= SECOND_WORD_SECONDS:
             self._begin_plain(log)
@@ -142,7 +137,7 @@ class MasterEnd:
         return head
 
     def heartbeat(self, now: float) -> bytes | None:
-        """Return a heartbeat if one is due."""
+        """Return the bytes of a heartbeat if one is due, else None."""
         is_due = now - self._wrote_at >= self._terms.heartbeat_seconds
         if self._step is not MasterStep.COPYING or not is_due:
             return None
@@ -165,7 +160,7 @@ class MasterEnd:
         return content[REPORT.size :]
 
     def _may_be_ours(self, content: bytes, start: int) -> bool:
-        """Return whether this may be a slave of ours that is ahead and should be told so."""
+        """Return whether the first bytes may come from a slave of ours that is ahead, and is to be told so."""
         return start >= 0 and content[REPORT.size :] in (b"", content[: REPORT.size])
 
     def _second_word(self, content: bytes, log: LogBounds) -> bytes:
@@ -207,7 +202,7 @@ class MasterEnd:
         return content[REPLY.size :]
 
     def _begin_plain(self, log: LogBounds) -> None:
-        """Begin to send the log to a RocketMQ slave."""
+        """Begin to send the log to a RocketMQ slave; raise LinkError if a secret is set or its log cannot be continued."""
         if self._terms.secret is not None:
             raise LinkError("it proves nothing, and haSecretFile is set: a Java slave cannot")
         if self._start > log.end:

@@ -13,7 +13,7 @@ _WAIT_SECONDS_MIN = 0.001
 
 
 class Pace:
-    """Decides when a slave may be sent bytes, so that no second of the clock exceeds a limit.
+    """Decides when a slave may be sent bytes, so that no second of the clock exceeds a limit of at least 1 byte.
 
     Attributes:
         per_second: The limit in bytes per second.
@@ -21,7 +21,6 @@ class Pace:
     """
 
     def __init__(self, per_second: int) -> None:
-        """Set the limit, at least 1."""
         self.per_second = per_second
         self._second = 0
         self._used = 0.0  # Bytes of this second that were sent or have expired.
@@ -50,7 +49,7 @@ class Pace:
         self._used += size
 
     def _earned(self, now: float) -> float:
-        """Return the bytes that this second has made available; expired ones become used."""
+        """Return the bytes that the current second has made available so far; count expired ones as used."""
         if int(now) != self._second:
             self._second, self._used = int(now), 0.0
         earned = (now - self._second) * self.per_second

@@ -1,8 +1,8 @@
-"""A slave's end of the connection to its master, without I/O: takes bytes and times, returns bytes and decisions.
+"""The protocol of a slave's connection to its master, without I/O: takes bytes and times, returns bytes and decisions.
 
-It requests the log from slightly before its own end, so that the first bytes can be compared with the existing ones.
-Received bytes are passed on in log order, piece by piece; frames are never assembled. The user of the pieces reports
-how far they match (`compared`), and how far its log now reaches.
+The slave requests the log from slightly before its own end, so that the first bytes can be compared with the existing
+ones. Received bytes are passed on in log order, piece by piece; frames are never assembled. The user of the pieces
+reports how far they match (`compared`), and how far its log now reaches.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ class LogPiece(NamedTuple):
     Attributes:
         offset: Physical offset of the first byte.
         content: The bytes, in the receive buffer.
-        is_known: Whether this log already has them, so that they must be equal.
+        is_known: Whether the slave's log already has these bytes, so that they must be equal.
     """
 
     offset: int
@@ -74,7 +74,7 @@ class LogPiece(NamedTuple):
 
 
 class SlaveEnd:
-    """One connection to a master.
+    """The state of one connection to a master, on its slave.
 
     Attributes:
         start: Physical offset from which the log was requested.
@@ -167,11 +167,7 @@ class SlaveEnd:
                 return
 
     def tick(self, now: float) -> None:
-        """Check the time since the master's last byte.
-
-        Raises:
-            LinkError: The master has been silent for too long; close the connection.
-        """
+        """Raise LinkError, to close the connection, if the master has been silent for too long."""
         silent = now - self._read_at
         if silent >= self._terms.silence_seconds:
             raise LinkError(f"nothing came from the master for {silent:.0f} s")
@@ -181,7 +177,7 @@ class SlaveEnd:
         self.is_joined = offset >= self._end
 
     def differ(self, offset: int) -> CopyingStopped:
-        """Return the error for a byte that differs in this log."""
+        """Return the error for a byte, at a physical offset, that differs in this log."""
         where = f"the two logs differ at physical offset {offset}"
         if offset == self.start:  # A real first difference would come after equal bytes.
             where += ", the first that was compared, and so perhaps before it"
@@ -262,7 +258,7 @@ class SlaveEnd:
         return view[WELCOME.size :]
 
     def _check(self, oldest: int, end: int, file_size: int) -> None:
-        """Stop if this log cannot be the beginning of the master's."""
+        """Raise CopyingStopped if this log cannot be the beginning of the master's, or has files of another size."""
         if file_size != self._file_size:
             raise CopyingStopped(
                 f"files of another size: the master's have {file_size} bytes, and here "

@@ -28,8 +28,8 @@ class SlaveRates(NamedTuple):
 
     Attributes:
         most: Maximum rate (maxHaTransferByteInSecond); None for no limit.
-        catch_up: Rate while it is far behind a growing log and no send waits for it (haCatchUpByteInSecond), or the
-            log's growth plus a quarter of this; 0 for no limit.
+        catch_up: Rate while a slave is far behind a growing log and no send waits for it (haCatchUpByteInSecond), or
+            the log's growth plus a quarter of this; 0 for no limit.
     """
 
     most: int | None = None
@@ -38,7 +38,7 @@ class SlaveRates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LinkTerms:
-    """Settings of a connection.
+    """Settings of a replication connection.
 
     Attributes:
         heartbeat_seconds: Time without sending after which a heartbeat is sent (haSendHeartbeatInterval).

@@ -1,1 +1,1 @@
-"""Steps: how background jobs and requests wait, and the runner that executes them."""
+"""Steps: generators that describe how background jobs and requests wait, and the runner that executes them."""

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class WaitedLog(Protocol):
-    """The log as waiters see it: a broker's store."""
+    """The part of a broker's store that steps wait for: its log."""
 
     @property
     def max_offset(self) -> int:
@@ -22,11 +22,11 @@ class WaitedLog(Protocol):
         ...
 
     def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is flushed up to an offset."""
+        """Call back with the outcome when the log is flushed up to an offset, or that has failed or is late."""
         ...
 
     def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is confirmed up to an offset."""
+        """Call back with the outcome when the log is confirmed up to an offset, or that has failed or is late."""
         ...
 
 
@@ -38,12 +38,11 @@ class _LoopTimers:
         self.monotonic = loop.time
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after some time; see `Timers`."""
         return self._loop.call_later(seconds, callback).cancel
 
 
 class LoopWorld:
-    """The `World` of a running server: its loop and its pool of threads."""
+    """The `World` (time, threads and disk) of a running server: its event loop and its pool of threads."""
 
     def __init__(
         self,
@@ -52,7 +51,7 @@ class LoopWorld:
         *,
         timers: Timers | None = None,
     ) -> None:
-        """`pool` and `timers` may be None: those of the running loop. Without a `store`, nothing can wait for one."""
+        """Use the running loop, and its pool and timers if they are None; without a `store`, steps cannot wait for the log."""
         self._loop = asyncio.get_running_loop()
         self._pool = pool
         self._store = store
@@ -63,7 +62,7 @@ class LoopWorld:
         return self._timers.monotonic()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after some time; calling the result cancels that."""
+        """Call back after some seconds; calling the result cancels that."""
         return self._timers.call_later(seconds, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
@@ -73,7 +72,7 @@ class LoopWorld:
     def elsewhere(
         self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]
     ) -> None:
-        """Do `work` in the pool; call back on the loop."""
+        """Run `work` in a thread of the pool; call `done` on the loop with its result, or None and its error."""
 
         def came(future: "asyncio.Future[Any]") -> None:
             error = future.exception()
@@ -82,7 +81,7 @@ class LoopWorld:
         self._loop.run_in_executor(self._pool, work).add_done_callback(came)
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        """Call `done` with True when the log is flushed up to an offset (None: its end), with False if that fails or is late."""
+        """Call `done` with True when the log is flushed up to an offset (None: its end), with False if that fails."""
         assert self._store is not None
         end = self._store.max_offset if end_offset is None else end_offset
         self._store.wait_flushed(
@@ -95,7 +94,7 @@ class LoopWorld:
         self._store.wait_confirmed(end_offset, lambda durability: self._later(done, durability))
 
     def _later(self, done: Callable[[Any], None], outcome: object) -> None:
-        """Call back in the next iteration, because the store may know at once, within the call."""
+        # Not now: the store may call back within the call, and a callback must come later.
         self._loop.call_soon(done, outcome)
 
 
@@ -103,7 +102,7 @@ class Machines:
     """The background jobs of one owner, which starts and closes them."""
 
     def __init__(self, world: World, owner: str) -> None:
-        """`owner` is the first word of each job's name in the log."""
+        """Create an empty set of jobs; `owner` is the first word of each job's name in the log."""
         self._world = world
         self._owner = owner
         self._kept: list[KeptMachine] = []
@@ -139,7 +138,7 @@ class Machines:
         return machine
 
     def run(self, steps: Steps[T]) -> "asyncio.Future[T]":
-        """Run steps to their end, even if nobody waits for it any more; for a coroutine that starts or closes a part."""
+        """Start steps, which run to their end even if the returned future is cancelled; the future gets their result."""
         ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # A separate future, because a waiter may cancel the one that is returned.
         under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,16 +1,12 @@
-"""Limits on waiting requests, per connection and in total.
-
-With only a total limit, one connection could use up the room of all others.
-"""
+"""Limits on waiting requests, per connection and in total, so that one connection cannot use up the room of all."""
 
 from collections.abc import Hashable
 
 
 class PeerBounds:
-    """The number and size of waiting requests, per connection."""
+    """The number and size of waiting requests, per connection; limits are numbers of requests and bytes."""
 
     def __init__(self, *, peer_count_max: int, peer_size_max: int, size_max: int) -> None:
-        """Counts are numbers of requests, sizes are bytes."""
         self._peer_count_max = peer_count_max
         self._peer_size_max = peer_size_max
         self._size_max = size_max
@@ -18,7 +14,7 @@ class PeerBounds:
         self._size = 0
 
     def take(self, peer: Hashable, size: int) -> bool:
-        """Count one more request of a connection; return False if that would exceed a limit."""
+        """Count one more request of a connection; return False, and count nothing, if that would exceed a limit."""
         count, total = self._of.get(peer, (0, 0))
         if (
             count >= self._peer_count_max
@@ -45,7 +41,7 @@ class PeerBounds:
         self._size += size
 
     def give_back(self, peer: Hashable, size: int) -> None:
-        """Count one request of a connection less."""
+        """Subtract one request of a connection that no longer waits; `size` as it was counted."""
         count, total = self._of[peer]
         if count > 1:
             self._of[peer] = (count - 1, total - size)

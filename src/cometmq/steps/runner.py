@@ -1,7 +1,7 @@
-"""Runs background jobs (machines): timers, wake-ups, work in threads, and recovery from errors.
+"""Runs background jobs: timers, wake-ups, work in threads, and recovery from errors.
 
-It is itself free of I/O: it uses a `World`. The broker's is asyncio's loop (`steps.on_loop`); a test's is a clock that the test
-controls (tests/support/hand_world).
+This module does no I/O: it uses a `World`. The broker's is asyncio's loop (`steps.on_loop`); a test's is a clock that
+the test controls (tests/support/hand_world).
 """
 
 import logging
@@ -40,12 +40,12 @@ class Timers(Protocol):
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after some time; calling the result cancels that."""
+        """Call back after some seconds; calling the result cancels that."""
         ...
 
 
 class World(Timers, Protocol):
-    """Time, threads and the disk. Each callback comes later, never within the call."""
+    """The time, threads and disk that steps wait for; no callback is made within the call that requests it."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back in the loop's next iteration."""
@@ -54,11 +54,11 @@ class World(Timers, Protocol):
     def elsewhere(
         self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]
     ) -> None:
-        """Do `work` in a thread; call back with its result, or None and its error."""
+        """Run `work` in a thread; call `done` with its result, or None and its error."""
         ...
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        """Call `done` with True when the log is flushed up to an offset (None: its end), with False if that fails or is late."""
+        """Call `done` with True when the log is flushed up to an offset (None: its end), with False if that fails."""
         ...
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
@@ -67,7 +67,7 @@ class World(Timers, Protocol):
 
 
 class StepsRun(Generic[T]):
-    """A run of a generator of steps, to its end."""
+    """One run of a generator of steps, until it returns, raises or is stopped."""
 
     __slots__ = ("_ended", "_is_over", "_steps", "_stopped", "_waits_for", "_world")
 
@@ -77,7 +77,7 @@ class StepsRun(Generic[T]):
         steps: Steps[T],
         ended: Callable[[T | None, BaseException | None], None],
     ) -> None:
-        """`ended` is called once with the result or the error, unless the steps are stopped before."""
+        """Create a run; `ended` is called once with the result or the error, unless the steps are stopped before."""
         self._world = world
         self._steps = steps
         self._ended = ended
@@ -86,7 +86,7 @@ class StepsRun(Generic[T]):
         self._is_over = False
 
     def go_on(self, result: Any = None, error: BaseException | None = None) -> None:
-        """Run the steps up to their next wait; `result` or `error` is what the last wait returned."""
+        """Run the steps up to their next wait; `result` or `error` is the outcome of the last wait."""
         if self._is_over:
             return  # They were stopped, but what they waited for still came.
         self._waits_for = None
@@ -115,7 +115,7 @@ class StepsRun(Generic[T]):
         ended(result, error)
 
     def begin(self, wait: Wait) -> None:
-        """Begin to wait; called from outside only for the first wait of steps that were advanced to it."""
+        """Begin a wait; called from outside only if the caller has itself advanced the steps to their first wait."""
         self._waits_for = wait
         match wait:
             case Elsewhere(work):
@@ -136,10 +136,7 @@ class StepsRun(Generic[T]):
                     done(None, error)
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Stop at the current wait; `stopped` is called when nothing of it is running any more.
-
-        Work in a thread runs to its end; other waits end at once.
-        """
+        """Stop at the current wait, and call `stopped` then: at once, or when work in a thread has run to its end."""
         assert not self._is_over, "steps that ended have nothing to stop"
         if isinstance(self._waits_for, Elsewhere):
             self._stopped = stopped
@@ -153,7 +150,7 @@ class StepsRun(Generic[T]):
 
 
 class _Limited:
-    """A wait for an operation with a time limit; whatever comes second is dropped."""
+    """A wait for an operation with a time limit: its outcome or a TimeoutError, whichever comes first."""
 
     __slots__ = ("_cancel", "_go_on")
 
@@ -162,7 +159,6 @@ class _Limited:
         self._cancel = world.call_later(seconds, self._late)
 
     def done(self, result: Any, error: BaseException | None) -> None:
-        """Go on with the result or the error, unless the time is over."""
         go_on, self._go_on = self._go_on, None
         if go_on is not None:
             self._cancel()
@@ -175,8 +171,7 @@ class _Limited:
 def together(world: World, several: Sequence[Steps[T]]) -> Steps[list[T]]:
     """Run several steps at the same time; return their results in order when all have ended.
 
-    Raises:
-        Exception: The first error of any; the others run to their end all the same.
+    If some fail, raise the first error, but only after the others have run to their end.
     """
     results: list[Any] = [None] * len(several)
     errors: list[BaseException] = []
@@ -203,8 +198,8 @@ def together(world: World, several: Sequence[Steps[T]]) -> Steps[list[T]]:
 class KeptMachine:
     """A background job: a step that is called repeatedly, with the pause that each call returns.
 
-    Whoever adds work for a job that may be asleep must wake it. A wake during a step leads to another step, because the
-    current one may have missed the new work.
+    Code that adds work for a job must wake it. A wake during a step leads to another step, because the current one may
+    have missed the new work.
     """
 
     def __init__(
@@ -216,7 +211,6 @@ class KeptMachine:
         rest_seconds: float = REST_SECONDS,
         period_seconds: float = 0.0,
     ) -> None:
-        """Create the job; for the arguments see `Machines.keep`."""
         self.name = name
         self._world = world
         self._step = step
@@ -249,7 +243,7 @@ class KeptMachine:
             self._set_timer(due, max(due - self._world.monotonic(), 0.0))
 
     def _sleep(self, pause_seconds: float, least_seconds: float) -> None:
-        """Schedule the next step after a pause; a wake may shorten it to `least_seconds`."""
+        """Schedule the next step after a pause, which a wake may shorten to `least_seconds`."""
         now = self._world.monotonic()
         self._is_asleep = True
         self._earliest = now + least_seconds
@@ -293,7 +287,7 @@ class KeptMachine:
             self._sleep(pause_seconds, least_seconds)
 
     def _pause_after(self, error: BaseException) -> float:
-        """Log the error of a step and return the pause; the job goes on, because deliveries must not cease silently."""
+        """Log the error of a step and return the pause in seconds after which the job tries again."""
         rest = self._rest_seconds
         if isinstance(error, (CometError, OSError)):
             _log.warning("%s: %s; next try in %g s", self.name, error, rest)

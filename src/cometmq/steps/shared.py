@@ -13,8 +13,8 @@ T = TypeVar("T")
 class SharedSteps(Generic[T]):
     """Steps shared by several callers; each gets the result of a run that began after its request.
 
-    A peer may send thousands of requests before it reads an answer. So at most one run is in progress, and all
-    requests meanwhile share the next one.
+    A peer may send thousands of requests before it reads an answer. So at most one run is in progress, and all requests
+    that arrive meanwhile share the next one.
     """
 
     def __init__(self, world: World, steps: Callable[[], Steps[T]]) -> None:
@@ -24,7 +24,7 @@ class SharedSteps(Generic[T]):
         self._next: list[Done] = []
 
     def result(self) -> Steps[T]:
-        """Return the result of a run that begins now or later, or raise its error."""
+        """Wait for a run of the steps that begins now, or after the one in progress; return its result or raise its error."""
         return called_back(self._join)
 
     def _join(self, done: Done) -> None:

@@ -1,8 +1,8 @@
 """Steps of a background job or request, and the things that a step can wait for.
 
-A job (machine) is a class without a loop, a thread or a sleep. Its work is a generator: it yields what it waits for and is sent
-the result. The runner decides how to wait: on asyncio's loop, with a clock that a test controls, or in an
-order that a random seed chooses (docs/design/0040).
+A job is a class without a loop, a thread or a sleep. Its work is a generator: it yields what it waits for and is sent
+the result. The runner decides how to wait: on asyncio's loop, with a clock that a test controls, or in an order that a
+random seed chooses (docs/design/0040).
 """
 
 from collections.abc import Callable, Generator
@@ -19,39 +19,36 @@ Done = Callable[[Any, BaseException | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Work that may wait for the disk: it runs in a thread, and its result or error is sent back."""
+    """A wait for work that may block on the disk: it runs in a thread, and its result or error is sent back."""
 
     work: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class OnDevice:
-    """The log flushed up to an offset (None: everything written so far).
-
-    False is sent back if the flush failed or is late.
-    """
+    """A wait for a flush of the log up to an offset (None: all written so far); False is sent back if it fails or is late."""
 
     end_offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """The log confirmed up to an offset, so that it may be acknowledged; a `Durability` is sent back."""
+    """A wait until the log is confirmed up to an offset, so that it may be acknowledged; a `Durability` is sent back."""
 
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of this loop iteration: other work has run, and more requests may have arrived."""
+    """A wait for the loop's next iteration: other work has run then, and more requests may have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallBack:
-    """An operation that calls back with its result, or None and its error, seldom within `begin`.
+    """A wait for an operation that calls back with its result, or None and its error, rarely already within `begin`.
 
-    Steps that are stopped meanwhile end at once, and a later result is dropped. With a limit of `seconds`, the steps get a
-    TimeoutError when the operation has not called back until then.
+    Steps that are stopped meanwhile end at once, and a later result is dropped. With a limit of `seconds`, the steps
+    get a TimeoutError when the operation has not called back until then.
     """
 
     begin: Callable[[Done], None]
@@ -70,13 +67,13 @@ def elsewhere(work: Callable[[], T]) -> Steps[T]:
 
 
 def on_device(end_offset: int | None = None) -> Steps[bool]:
-    """Wait until the log is flushed; return False if a flush failed or is late."""
+    """Wait until the log is flushed up to an offset (None: its end); return False if a flush failed or is late."""
     is_there: bool = yield OnDevice(end_offset)
     return is_there
 
 
 def confirmed(end_offset: int) -> Steps[Durability]:
-    """Wait until the log is confirmed up to an offset; return OK, or why it is not."""
+    """Wait until the log is confirmed up to an offset; return OK, or the reason why it is not."""
     durability: Durability = yield Confirmed(end_offset)
     return durability
 
@@ -84,12 +81,11 @@ def confirmed(end_offset: int) -> Steps[Durability]:
 def called_back(begin: Callable[[Done], None], seconds: float | None = None) -> Steps[Any]:
     """Begin an operation and wait until it calls back; return its result or raise its error.
 
-    Raises:
-        TimeoutError: It has not called back within `seconds`.
+    Raise TimeoutError if it has not called back within `seconds`.
     """
     return (yield CallBack(begin, seconds))
 
 
 def turn_end() -> Steps[None]:
-    """Wait until other work of the loop has run."""
+    """Wait until the loop's next iteration, after other work has run."""
     yield TurnEnd()

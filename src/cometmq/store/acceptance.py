@@ -18,7 +18,7 @@ class Acceptance:
     Attributes:
         flags: Current reasons for refusing messages (RocketMQ's running flags).
         is_over: Whether no messages are accepted until a restart.
-        is_held: Whether the store works on its log, so that nothing else may use it.
+        is_held: Whether the log is being truncated, so that no other work may change files.
     """
 
     def __init__(self) -> None:
@@ -34,35 +34,31 @@ class Acceptance:
         return self._refused_as(self.flags.refusal)
 
     def pause(self, reason: str) -> None:
-        """Accept no messages for a moment, because waiting ones are too old."""
+        """Refuse messages until `resume`, because queued ones have waited too long."""
         self.flags.set_pause(reason)
 
     def resume(self) -> None:
-        """End the pause."""
+        """Accept messages again after `pause`."""
         self.flags.set_pause(None)
 
     def hold(self, reason: str) -> None:
-        """Accept no messages and no other file work while the store works on its log."""
+        """Refuse messages and other changes of files until `release`, while the store truncates its log."""
         assert not self.is_held
         self.is_held = True
         self.flags.set_hold(reason)
 
     def release(self) -> None:
-        """End the hold, so that messages and file work are accepted again."""
+        """Accept messages and changes of files again after `hold`."""
         self.is_held = False
         self.flags.set_hold(None)
 
     def check_free(self) -> None:
-        """Refuse changes of files while the store works on its log.
-
-        Raises:
-            StoreBusy: The store is held.
-        """
+        """Raise StoreBusy if the log is being truncated, because nothing else may change files then."""
         if self.is_held:
             raise StoreBusy(self.flags.hold)
 
     def end(self, kind: type[StoreError], reason: str) -> None:
-        """Accept no messages until a restart."""
+        """Refuse all messages until a restart, with errors of this kind and the reason as their text."""
         self.is_over = True
         self._refused_as = kind
         self.flags.raise_flag(RunningFlag.NOT_WRITABLE, reason)

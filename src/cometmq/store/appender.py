@@ -38,11 +38,7 @@ Pack = Callable[[int, int, int, list[Buffer]], tuple[int, int]]
 
 
 def encode_topic_block(topic: str) -> bytes:
-    """Return a topic as records store it, with its length in front; callers should keep the result per topic.
-
-    Raises:
-        CodecError: The topic is longer than a record can hold.
-    """
+    """Return a topic as records store it, with its length in front; raise CodecError if it is too long for a record."""
     return topic_block(topic.encode())[1]
 
 
@@ -85,16 +81,12 @@ class Appender:
         }
 
     def append(self, puts: Sequence[Put], *, is_together: bool) -> Batch:
-        """Write a batch of messages.
-
-        Args:
-            puts: The messages.
-            is_together: Whether all must be in one file (a batch message).
+        """Write a batch of messages, all of them or none; with `is_together` (a batch message), all into one log file.
 
         Raises:
             RecordIllegal: A record is larger than a log file, or a number is out of range.
             StoreFull: The disk has no room for another file.
-            OSError: The disk failed. In each case nothing has been stored.
+            OSError: The disk failed.
         """
         results: list[PutResult] = []
         arrivals: list[Arrival] = []
@@ -116,12 +108,12 @@ class Appender:
         return _new_tuple(Batch, (written, self.store_ms, results, puts, arrivals, None, None))
 
     def append_columns(self, sends: Columns) -> Batch:
-        """Write a batch of simple sends, and fill in their offsets.
+        """Write a batch of simple sends, all of them or none, and fill in their offsets.
 
         Raises:
             RecordIllegal: A record is larger than a log file, or its queue id is out of range.
             StoreFull: The disk has no room for another file.
-            OSError: The disk failed. In each case nothing has been stored.
+            OSError: The disk failed.
         """
         assert not self._appends_crc, "records with CRCs of their properties are made of puts"
         log = self._log
@@ -156,7 +148,7 @@ class Appender:
             )  # fmt: skip
 
         def size_of(index: int) -> int:
-            """Return the size of a request's records, which must be in one file."""
+            """Return the size in bytes of all records of a request, which must be in one file."""
             count = dict(sends.requests(index, index + 1))[index]
             return sum(map(self._size_of, sends.puts()[index : index + count]))
 
@@ -228,7 +220,6 @@ class Appender:
         return self._layouts[len(born_host)][1] + len(body) + len(topic) + len(properties)
 
     def _check_size(self, size: int) -> None:
-        """Raise RecordIllegal if a record does not fit into any file."""
         if size > self._record_size_max:
             raise RecordIllegal(
                 f"the record has {size} bytes; a log file (mappedFileSizeCommitLog) has room for "
@@ -236,7 +227,7 @@ class Appender:
             )
 
     def _due_ms(self, queue_id: int) -> int:
-        """Return the time when a message of the delay topic is due, ms since 1970."""
+        """Return the time when a message in a queue of the delay topic is due, ms since 1970."""
         return self.store_ms + delay_of_level(self._delay_levels_ms, queue_id + 1)
 
 

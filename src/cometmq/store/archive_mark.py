@@ -67,16 +67,12 @@ class ArchiveMark(NamedTuple):
 
 
 def digest_of(content: bytes) -> str:
-    """Return the hash of some bytes for a proof."""
+    """Return the SHA-256 of some bytes, hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def archive_marks(disk: Disk, root: str) -> dict[str, ArchiveMark]:
-    """Return the marks of a store by place; empty if the file is missing or damaged.
-
-    Raises:
-        OSError: The file exists but cannot be read.
-    """
+    """Return how far a store is archived, by place; empty if the file is missing or damaged; raise OSError on failure."""
     try:
         found = loads(read_file(disk, f"{root}/{ARCHIVED_FILE}"))
         places = found.get("places", {found["place"]: found})
@@ -89,21 +85,12 @@ def archive_marks(disk: Disk, root: str) -> dict[str, ArchiveMark]:
 
 
 def proof_of(found: Any) -> LogProof | None:
-    """Return a proof from its JSON form; None if there is none.
-
-    Raises:
-        TypeError: The value is not a proof.
-        ValueError: The value is not a proof.
-    """
+    """Return a proof from its JSON form; None if that is empty. Raise TypeError or ValueError if it is something else."""
     return LogProof(int(found[0]), int(found[1]), str(found[2])) if found else None
 
 
 def archived_to(disk: Disk, root: str) -> int:
-    """Return the largest physical offset of all marks of the store; 0 if there are none.
-
-    Raises:
-        OSError: The file exists but cannot be read.
-    """
+    """Return the largest physical offset of all marks of a store, 0 without any; raise OSError if they cannot be read."""
     return max((mark.archived_to for mark in archive_marks(disk, root).values()), default=0)
 
 
@@ -152,7 +139,7 @@ class HeldSplit(NamedTuple):
 
 
 def archive_state(disk: Disk, folder: str) -> tuple[list[Range], list[LogProof]]:
-    """Return the ranges that an archive of a whole log claims, and its latest proofs, newest last; empty if it is none.
+    """Return the (from, to) log ranges that an archive claims, and its proofs, newest last; empty unless it has all topics.
 
     Raises:
         OSError: A file exists but cannot be read.
@@ -170,12 +157,7 @@ def archive_state(disk: Disk, folder: str) -> tuple[list[Range], list[LogProof]]
 
 
 def held_splits(disk: Disk, folder: str, within: Range | None = None) -> list[HeldSplit]:
-    """Return the ranges of an archive, and whether all of their files exist.
-
-    Args:
-        disk: File system of the archive.
-        folder: Path of the archive.
-        within: Only ranges that overlap this one; None for all.
+    """Return the log ranges in an archive (with `within`, those that overlap it), and whether their files exist.
 
     Raises:
         OSError: A file exists but cannot be read.
@@ -192,7 +174,7 @@ def held_splits(disk: Disk, folder: str, within: Range | None = None) -> list[He
 
 
 def _is_whole(disk: Disk, folder: str, name: str) -> bool:
-    """Return whether the files of a split exist. An older version does not name them; they are assumed to exist."""
+    """Return whether all files of an archived range have their sizes; True if an older version did not name them."""
     try:
         said = loads(read_file(disk, f"{folder}/{SPLITS}/{name}"))
         files = said.get("files", [])
@@ -260,7 +242,7 @@ class ArchiveGuard(NamedTuple):
 
 
 def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGuard:
-    """Return up to which physical offset of a range the log is in an archive that still holds it.
+    """Return up to which physical offset archives still hold the log, and why archives do not count.
 
     A place outside this machine cannot be checked here; its mark counts, because each archive job checks it.
 
@@ -297,7 +279,7 @@ def _is_log_of(proof: LogProof | None, log_start: int, read: ReadLog) -> bool:
 
 
 def _held_to(disk: Disk, path: str, mark: ArchiveMark, within: Range) -> tuple[int, str]:
-    """Return up to where a place holds a range, and why that is less than its mark claims."""
+    """Return the physical offset up to which a place holds a range, and why that is less than its mark claims, or ""."""
     ranges, proofs = archive_state(disk, path)
     if not ranges:
         return 0, "the archive no longer exists"

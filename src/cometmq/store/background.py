@@ -98,7 +98,7 @@ class Background:
         return is_alone
 
     def flush_failed(self, error: OSError) -> None:
-        """Handle a failed flush, which is final: a later flush would prove nothing."""
+        """Stop the store after a failed flush, as a later one would prove nothing; retry if only a descriptor was lacking."""
         # The flush has not begun; a sync never reports these errors.
         if error.errno in NO_DESCRIPTOR:
             self.flushing.put_off()
@@ -108,7 +108,7 @@ class Background:
     # --- files ahead, checkpoints, timer
 
     def file_ahead_needed(self) -> FilePlan | None:
-        """Return the plan for the next log file when it should be made; cheap to call."""
+        """Return the plan for the next log file if it is time to create it, else None; cheap to call."""
         if self._acceptance.flags.refusal is not None:
             return None
         return self._log.ahead.needed(self._log.positions.written)
@@ -131,17 +131,17 @@ class Background:
             self.upkeep.file_ahead_failed()
 
     def checkpoint_due(self) -> CheckpointJob | None:
-        """Return a checkpoint job if one is ready."""
+        """Return a checkpoint job if one is ready, else None."""
         return None if self._acceptance.is_held else self.upkeep.checkpoint_due()
 
     def clean_due(self) -> Step | None:
-        """Return the next step of deleting old files, if any; the previous step must have ended."""
+        """Return the next step of deleting old files, or None; the previous step must have ended."""
         if self._acceptance.is_over or self._acceptance.is_held:
             return None
         return self.cleaner.due()
 
     def tick(self) -> None:
-        """Do the work that is due: expire waiters, write tails, check the disk. Call it about every 100 ms."""
+        """Notify callers whose time limit has passed, write queue tails, check the disk; to be called every 100 ms."""
         self.flushing.expire()
         if not (self._acceptance.is_over or self._acceptance.is_held):
             if self._log.positions.replicated is not None:
@@ -158,7 +158,7 @@ class Background:
         return is_flushed and self.upkeep.is_at_rest and not self.flushing.is_awaited
 
     def _commit_staged(self) -> None:
-        """Write batches from the transient pool when it is time, and dispatch them."""
+        """Write batches from the transient store pool (transientStorePoolEnable) when they are due, and dispatch them."""
         now = self._clock.monotonic()
         if (
             self._log.positions.committed == self._log.positions.written
@@ -185,7 +185,7 @@ class Background:
         return self._acceptance.is_over or self._acceptance.flags.has(RunningFlag.QUEUE_ERROR)
 
     def poison(self, reason: str) -> StorePoisoned:
-        """Declare the store unable to make anything durable, and fail all waiters."""
+        """Stop the store for good after a failed write or flush, and fail all waiters; return the error for callers."""
         error = self._acceptance.poison(reason)
         self.flushing.fail()
         return error

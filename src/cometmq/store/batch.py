@@ -1,4 +1,4 @@
-"""Data of a write to the log: a put, and a batch of records that follow each other.
+"""A put, and a batch of adjacent records: what the appender writes to the log and dispatch makes visible.
 
 A put and its result are plain tuples: a frozen dataclass would cost as much as the rest of an append.
 """
@@ -43,10 +43,10 @@ class Batch(NamedTuple):
     Attributes:
         end_offset: Physical offset of the end of the last record.
         store_ms: Store time of the last record, ms.
-        results: Offsets and size of each message; only for puts, as are the next two.
+        results: Queue offset, physical offset and size of each put; empty for bytes and columns, as are the next two.
         puts: The messages.
         arrivals: Queue entries to be added.
-        raw: The records, if they were received as bytes; None for puts.
+        raw: The records, if they were received as bytes; else None.
         columns: The messages, if they are columns, which then include results, puts and arrivals; else None.
     """
 
@@ -66,7 +66,7 @@ class Batch(NamedTuple):
         return self.raw.start if self.raw is not None else self.results[0][1]
 
     def due_entries(self) -> list[Arrival]:
-        """Return the queue entries of its messages; empty for records received as bytes."""
+        """Return the queue entries that a batch of puts or columns adds; empty for records received as bytes."""
         return self.arrivals if self.columns is None else self.columns.arrivals()
 
 

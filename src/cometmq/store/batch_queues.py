@@ -1,6 +1,6 @@
 """Batch consume queues: queues of topics that a Java broker created with `queue.type=BatchCQ`.
 
-    batchconsumequeue/TOPIC/QUEUE_ID/00000000000013800000     46 bytes a record
+    batchconsumequeue/TOPIC/QUEUE_ID/00000000000013800000     46 bytes an entry
 
 A record of such a topic is a batch of several messages with a queue offset each. CometMQ reads these queues and keeps
 them in step with the log (cometmq.store.derived), but refuses such sends (cometmq.broker.send.admission). Such topics
@@ -40,7 +40,7 @@ _NO_ENTRY = BatchEntry(0, 0, 0, 0, 0, 0)
 
 
 class BatchQueue(ConsumeQueue):
-    """A batch queue, whose offsets count messages and whose entries stand for records.
+    """A batch queue: its offsets count messages, and each of its entries points to a record with several of them.
 
     Attributes:
         first_entry: Number of the first entry that has a file.
@@ -61,13 +61,7 @@ class BatchQueue(ConsumeQueue):
 
 
 class _Cut(NamedTuple):
-    """The new end of a queue that is truncated.
-
-    Attributes:
-        kept: Entry number after the last one kept.
-        end: Queue offset after the last message.
-        physical_offset: Physical offset of the last record; -1 if there is none.
-    """
+    """The new end of a truncated queue: entry number after the last kept, queue offset after it, physical offset or -1."""
 
     queue: BatchQueue
     kept: int
@@ -76,10 +70,7 @@ class _Cut(NamedTuple):
 
 
 class BatchQueues(Derived):
-    """All batch queues of a store; the table of all queues contains them.
-
-    This broker never puts such records, and entries are synced as they are written.
-    """
+    """All batch queues of a store, which are in the table of all queues, too; entries are synced as they are written."""
 
     def __init__(
         self, disk: Disk, root: str, log: CommitLog, table: QueueTable, *, read_only: bool
@@ -105,22 +96,14 @@ class BatchQueues(Derived):
         return list(dict.fromkeys(queue.topic for queue in self))
 
     def delete_topic(self, topic: str) -> None:
-        """Delete the batch queues of a topic.
-
-        Raises:
-            OSError: A file could not be removed; the queues are forgotten nevertheless.
-        """
+        """Delete the batch queues of a topic; on OSError some files remain, but all of the queues are forgotten."""
         for queue in self._table.of_topic(topic):
             if queue.is_batch:
                 self._table.remove(queue)
         remove_topic(self._disk, f"{self._root}/{topic}")
 
     def delete_queue(self, queue: BatchQueue) -> None:
-        """Delete one batch queue.
-
-        Raises:
-            OSError: A file could not be removed; the queue is forgotten nevertheless.
-        """
+        """Delete one batch queue; on OSError some of its files remain, but it is forgotten."""
         self._table.remove(queue)
         remove_tree(self._disk, self._directory(queue))
 
@@ -139,7 +122,7 @@ class BatchQueues(Derived):
         return min((queue.physical_offset for queue in self), default=None)
 
     def feed(self, batch: Batch) -> None:
-        """Add entries for the batch records of a batch received as bytes."""
+        """Add queue entries for the records that hold several messages, if the batch is recovered or replicated."""
         if batch.raw is None or not batch.raw.kinds & INNER_BATCH:
             return
         fresh: dict[BatchQueue, list[BatchEntry]] = {}
@@ -216,7 +199,7 @@ class BatchQueues(Derived):
                     self._disk.fdatasync(fd)
 
     def _load(self, queue: BatchQueue, log_start: int) -> None:
-        """Determine where a queue begins and ends."""
+        """Set the first and last entry of a batch queue from its files, and the first offset that is still in the log."""
         directory = self._directory(queue)
         names = [name for name in self._disk.list_names(directory) if len(name) == NAME_DIGITS]
         if not names:
@@ -247,7 +230,6 @@ class BatchQueues(Derived):
         )
 
     def _append(self, queue: BatchQueue, entries: list[BatchEntry]) -> None:
-        """Append entries, one file at a time."""
         self._disk.make_directory(self._directory(queue))
         while entries:
             path, at = self._place(queue, queue.end_entry)
@@ -266,7 +248,7 @@ class BatchQueues(Derived):
     def delete_before(self, offset: int) -> Iterator[Step]:
         """Delete entries that point before an offset of the log; see `cometmq.store.derived`.
 
-        Concurrent readers that find no entry, because its file is gone, continue with later entries.
+        A concurrent reader that finds no entry, because its file is gone, continues with later entries.
         """
         firsts: list[tuple[BatchQueue, int, int]] = []
         yield partial(self._find_firsts, offset, firsts)
@@ -305,7 +287,6 @@ class BatchQueues(Derived):
         ]
 
     def _first_living(self, queue: BatchQueue, log_start: int) -> int:
-        """Return the number of the first entry whose record is still in the log."""
         return self._border(
             queue,
             queue.first_entry,
@@ -334,10 +315,10 @@ class BatchQueues(Derived):
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """Return a cold result that reads the records with the messages from an offset on.
+        """Return an unfinished result, whose `cold` reads the records with the messages from an offset on, blocking.
 
-        The first record may begin before the offset, as in DefaultMessageStore.getMessage of RocketMQ 5.3.3: clients
-        skip messages that they did not request.
+        The first record may begin earlier, as in RocketMQ 5.3.3 (DefaultMessageStore.getMessage); clients skip the
+        rest.
         """
         read = partial(
             self._read, queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
@@ -355,7 +336,6 @@ class BatchQueues(Derived):
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """Read messages of a batch queue, blocking on the device; any thread."""
         number = self._number_at(queue, offset)
         records: list[memoryview] = []
         count = size = 0
@@ -420,7 +400,6 @@ class BatchQueues(Derived):
         return decode_batch_entry(content.ljust(BATCH_ENTRY_SIZE, b"\0"))
 
     def _place(self, queue: BatchQueue, number: int) -> tuple[str, int]:
-        """Return the file of an entry, and its position in the file."""
         at = number * BATCH_ENTRY_SIZE
         start = at // queue.file_size * queue.file_size
         return f"{self._directory(queue)}/{start:020d}", at - start

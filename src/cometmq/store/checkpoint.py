@@ -106,11 +106,7 @@ class CheckpointFiles:
             self.progress = decode_progress(read_file(self.disk, self._progress_path))
 
     def write(self, times: Checkpoint, progress: Progress) -> None:
-        """Write and sync both files. Any thread.
-
-        Raises:
-            OSError: A file could not be written; the previous content remains true.
-        """
+        """Write and sync both files; on OSError, whatever they hold is still true. Any thread."""
         times = replace(times, master_flushed_offset=self.master_flushed)
         self._overwrite(self._times_path, encode_checkpoint(times))
         self._overwrite(self._progress_path, encode_progress(progress))
@@ -126,7 +122,7 @@ class CheckpointFiles:
 
 
 class CheckpointJob:
-    """Makes one checkpoint, in a thread lent by the owner: syncs everything built from the log, then records it.
+    """Makes one checkpoint, in a thread that may block: syncs everything built from the log, then records that.
 
     Attributes:
         progress: Progress to record.
@@ -155,7 +151,7 @@ class CheckpointJob:
         return self.error is not None and self.error.errno in NO_DESCRIPTOR
 
     def run(self) -> None:
-        """Make the checkpoint, or retry a postponed one; never raises. Any thread."""
+        """Make the checkpoint, or retry a postponed one; failures are in `error`, nothing is raised. Any thread."""
         self.error = None
         try:
             for sync in self._syncs:

@@ -38,7 +38,7 @@ class DeletableFile(NamedTuple):
 
 
 class Cleaner:
-    """Cleaning rounds over one store.
+    """Rounds of deleting old files of one store.
 
     Attributes:
         pause_ms: Time for the caller to wait before the next step, ms.
@@ -98,9 +98,9 @@ class Cleaner:
         self.next_round_at = self._clock.monotonic()
 
     def due(self) -> Step | None:
-        """Return the next step, for a thread that may block; None if there is none.
+        """Return the next step, which never raises, for a thread that may block; None if none is due or left.
 
-        The previous step must have ended. Steps never raise.
+        The previous step must have ended.
         """
         if self._round is None:
             now = self._clock.monotonic()
@@ -197,13 +197,13 @@ class Cleaner:
         )
 
     def _released(self, end: int) -> int:
-        """Return an offset before which nothing that is built from the log reads it, at most `end`."""
+        """Return the physical offset, at most `end`, before which no structure or feature needs the log."""
         return min([end, *(hold.offset for hold in holds_of(self._derived))])
 
     def _doomed(
         self, most: int, *, settled: int, cause: DeletionCause | None
     ) -> list[tuple[LogFile, DeletionCause]]:
-        """Return the log files to delete, with the reason for each.
+        """Return up to `most` log files to delete, with the reason for each.
 
         Args:
             most: Maximum number of files.
@@ -238,7 +238,6 @@ class Cleaner:
         return max(-(-over // file_size), 0)
 
     def _follow(self, derived: Derived, start: int, failures: list[OSError]) -> Iterator[Step]:
-        """Delete the part of a derived structure before the log's start, collecting failures."""
         steps = derived.delete_before(start)
         while True:
             try:

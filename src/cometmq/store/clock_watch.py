@@ -1,8 +1,8 @@
 """Decides whether the wall clock may be used for deleting files: not for a while after it jumped forward.
 
 The wall clock jumps relative to the monotonic clock if somebody or a wrong time server sets it, or if the machine
-slept. After sleep the new time is right, so a jump is accepted after an hour. If it is set back earlier, nothing was
-deleted.
+slept. After sleep the new time is right, so a jump is accepted after an hour. Until then no file is deleted for its
+age.
 """
 
 import logging
@@ -16,7 +16,7 @@ BELIEVED_AFTER_S = 3600.0  # A clock that stays ahead this long is right.
 
 
 class ClockWatch:
-    """Compares both clocks at each check."""
+    """Compares the wall clock with the monotonic clock at each check."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -51,12 +51,7 @@ class CommitLog:
         self._torn: list[Piece] = []
 
     def tail_file(self) -> LogFile:
-        """Return the file that contains `written`, creating it if needed.
-
-        Raises:
-            StoreFull: The disk has no room for it.
-            OSError: The file could not be created.
-        """
+        """Return the file that contains `written`, creating it if needed; raise StoreFull if there is no room, or OSError."""
         files, written = self.chain.files, self.positions.written
         if files and (last := files[-1]).start <= written < last.end:
             return last
@@ -79,11 +74,7 @@ class CommitLog:
         return file
 
     def commit(self, pieces: list[Piece]) -> None:
-        """Write a batch, which counts as a whole or not at all.
-
-        Raises:
-            OSError: A write failed; `written` has not moved.
-        """
+        """Write a batch, which counts as a whole or not at all: if a write raises OSError, `written` has not moved."""
         if self._torn:
             self.mend()
         for file, offset, content in pieces:
@@ -97,39 +88,23 @@ class CommitLog:
         self.positions.wrote(offset + len(content))
 
     def write_behind(self, file: LogFile, offset: int, content: Buffer) -> None:
-        """Write bytes past the log's end without moving it; they do not count as part of the log.
-
-        Raises:
-            OSError: The write failed.
-        """
+        """Write bytes past the log's end without making them part of the log; raise OSError if the write fails."""
         if self._torn:
             self.mend()
         file.write(content, offset)
         self.passed = offset + len(content)
 
     def clear_behind(self) -> None:
-        """Zero the bytes that `write_behind` left past the log's end.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Zero the bytes that `write_behind` left past the log's end; raise OSError if the disk fails."""
         if self.passed > self.positions.written:
             self.tail_file().clear_from(self.positions.written)
         self.passed = -1
 
     def commit_staged(self) -> None:
-        """Write the batches staged in memory; this class stages none (cometmq.store.staged_log).
-
-        Raises:
-            OSError: A write failed.
-        """
+        """Write batches that are staged in memory; does nothing here, as only `StagedLog` stages any."""
 
     def mend(self) -> None:
-        """Zero the bytes that a failed write may have left after `written`.
-
-        Raises:
-            OSError: Zeroing failed as well; a later attempt may succeed.
-        """
+        """Zero the bytes that a failed write may have left after `written`; after an OSError a later call may succeed."""
         for file, offset, content in self._torn:
             file.write(bytes(len(content)), offset)
         self._torn = []
@@ -159,14 +134,14 @@ class CommitLog:
             newer.unlink()
 
     def is_warm(self, offset: int) -> bool:
-        """Return whether the map can be read at an offset without blocking on the device."""
+        """Return whether the log can be read at an offset through its memory map without blocking on the device."""
         # Same as `warm_from`, which takes several times as long; runs for each piece sent to a slave.
         warm_size = self._settings.warm_tail_bytes
         return offset >= self.warm_start and offset >= self.positions.written - warm_size
 
     @property
     def warm_from(self) -> int:
-        """Physical offset from which the map can be read without blocking on the device."""
+        """Physical offset from which the log can be read through its memory map without blocking on the device."""
         return max(self.positions.written - self._settings.warm_tail_bytes, self.warm_start)
 
     def read(self, offset: int, size: int) -> bytes | None:
@@ -186,7 +161,7 @@ class CommitLog:
         return [file for file in files.copy() if file.start < end and file.end > start]
 
     def forget_cold_views(self) -> None:
-        """Unmap the files that are now read with `pread`."""
+        """Unmap the log files that are too far behind the log's end to be read through a memory map."""
         warm_from = self.warm_from
         for file in self.chain.files:
             if file.end > warm_from:

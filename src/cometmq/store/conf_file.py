@@ -24,15 +24,11 @@ class ConfFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether changes last, because the program has a file."""
+        """Whether changes outlast a restart, because the program has a conf file."""
         return self._path is not None
 
     def layers(self) -> list[Layer]:
-        """Return the values of the file and of its overlay, lower priority first.
-
-        Raises:
-            SettingsError: The file is missing or cannot be read; the message says which.
-        """
+        """Return the values of the file and of its overlay, lower priority first; raise SettingsError if reading fails."""
         if self._path is None:
             return []
         try:
@@ -46,11 +42,7 @@ class ConfFile:
             raise SettingsError(f"{self._path}: {reason}") from error
 
     def remember(self, changes: Mapping[str, str]) -> None:
-        """Save values for the next start.
-
-        Raises:
-            OSError: They could not be written.
-        """
+        """Save values for the next start; raise OSError if they cannot be written."""
         if self._overlay is not None and changes:
             content = encode_java_properties({**self._changes(), **changes})
             self._overlay.save(content.decode("latin-1"))

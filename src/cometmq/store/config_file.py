@@ -42,14 +42,11 @@ class ConfigFile:
         return ConfigFile(f"{self.path.rpartition('/')[0]}/{name}", self._disk)
 
     def load(self, decode: Callable[[str], T], *, is_needed: bool = True) -> T | None:
-        """Load the file, or NAME.bak if it is missing, empty or cannot be decoded.
+        """Load the file, or NAME.bak if it is missing, empty or cannot be decoded; return None if neither exists.
 
         Args:
             decode: Converts the text to a value; raises ValueError or CodecError if it cannot.
             is_needed: Whether the content cannot be derived otherwise. If False, damage only causes a warning.
-
-        Returns:
-            None if neither file exists.
 
         Raises:
             CodecError: The existing files cannot be decoded; the message names the file.
@@ -87,7 +84,6 @@ class ConfigFile:
         return None
 
     def _say_backup(self, trouble: str) -> None:
-        """Log that the .bak is used, and keep the damaged file."""
         kept = "the file did not exist"
         if self._disk.exists(self.path):
             kept = f"moved to {put_aside(self._disk, self.path, f'{self.path}.damaged')}"
@@ -99,11 +95,7 @@ class ConfigFile:
         )  # fmt: skip
 
     def save(self, text: str) -> None:
-        """Save the text; nothing is written if the file has it already.
-
-        Raises:
-            OSError: The file could not be written; the old content remains.
-        """
+        """Save the text unless the file has it already; on OSError the old content remains."""
         content = text.encode()
         if self._good is None:
             self._read()
@@ -116,7 +108,6 @@ class ConfigFile:
         self._good, self._is_in_place = content, True
 
     def _read(self) -> None:
-        """Read the current content as the backup-to-be when saving without a previous `load`."""
         try:
             self._good = read_file(self._disk, self.path)
         except FileNotFoundError:

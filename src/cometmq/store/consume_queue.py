@@ -21,8 +21,8 @@ class ConsumeQueue(QueueEnd):
     Invariant: min_offset and tail_start <= max_offset <= next_offset, and the tail ends at `max_offset`.
 
     The base class belongs to the kernel and holds the fields that its hot loops use: queue id, offsets, the tail and
-    its start, and whether the queue is watched. It is a base class rather than a member to save a second object for
-    each of 80,000 queues and a second memory access for each message.
+    its start, and whether the queue is watched. A member instead would cost a second object per queue, for 80,000
+    queues.
 
     Attributes:
         topic: Name of the topic.
@@ -51,7 +51,6 @@ class ConsumeQueue(QueueEnd):
         self.begin_at(0)
 
     def __str__(self) -> str:
-        """Return the name of the queue and its offsets, for logs."""
         offsets = f"offsets {self.min_offset} to {self.max_offset}"
         return f"queue {self.queue_id} of topic {printable(self.topic)} ({offsets})"
 
@@ -61,7 +60,7 @@ class ConsumeQueue(QueueEnd):
         self.tail.clear()
 
     def cut(self, offset: int) -> None:
-        """Drop the entries from an offset on."""
+        """Drop the entries from a queue offset on, in memory only."""
         if offset <= self.min_offset:
             self.begin_at(offset)
             return
@@ -83,15 +82,13 @@ class ConsumeQueue(QueueEnd):
         self.min_offset = max(self.min_offset, min(offset, self.max_offset))
 
     def tail_entries(self, start: int, count: int) -> bytes:
-        """Return entries of the tail, starting at a queue offset within it."""
+        """Return up to `count` entries of the tail as bytes, starting at a queue offset within it."""
         first = (start - self.tail_start) * QUEUE_ENTRY_SIZE
         return bytes(self.tail[first : first + count * QUEUE_ENTRY_SIZE])
 
     def tail_written(self, count: int) -> None:
-        """Drop the tail after its `count` entries, which must be all of them, were written to a file.
-
-        The new tail is set before its start, because `tail_entry` relies on this order.
-        """
+        """Drop the tail after its `count` entries, which must be all of them, were written to a file."""
+        # In this order, on which `tail_entry` relies.
         self.tail = bytearray()
         self.tail_start += count
 

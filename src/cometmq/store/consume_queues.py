@@ -2,8 +2,8 @@
 
 A tail is written when it holds about a page of entries; other tails are written in rounds. A round covers every queue
 that has a tail, a few per tick. When it has finished, everything dispatched before it began is in the files, and a
-checkpoint may record that (cometmq.store.checkpoint). A round over few queues finishes at once. Over very many it
-takes 10 s, so tails reach that age, but each write then covers all entries of that time (docs/design/0004).
+checkpoint may record that (cometmq.store.checkpoint). A round over few queues finishes at once. Over very many it takes
+10 s, so tails reach that age, but each write then covers all entries of that time (docs/design/0004).
 """
 
 import logging
@@ -36,7 +36,7 @@ _TAILS_AT_ONCE = 16
 
 
 class ConsumeQueues:
-    """The queues of the table that are not batch queues.
+    """All queues of a store that are not batch queues, and the writing of their tails (entries not in a file yet).
 
     Attributes:
         table: Queues of all kinds.
@@ -98,14 +98,14 @@ class ConsumeQueues:
 
     @property
     def writable_entries(self) -> int:
-        """Number of `entries` without those in the tails of stuck queues.
+        """Number of `entries` without those in the tails of stuck queues, for a checkpoint.
 
-        A checkpoint records this number. A start that finds fewer entries knows that queue files have been removed.
+        A start that finds fewer entries than the checkpoint records knows that queue files have been removed.
         """
         return self.entries - sum(len(queue.tail) // QUEUE_ENTRY_SIZE for queue in self.stuck)
 
     def align(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Prepare a queue for the queue offset that recovery found in a record.
+        """Prepare a queue for a record's offset in a recovery; return False if the offset, which no CRC covers, is wrong.
 
         A smaller offset than the next means that the topic was deleted and created again; the newer message then
         counts. A larger one leaves a gap, which readers skip.
@@ -114,9 +114,6 @@ class ConsumeQueues:
             queue: The record's queue.
             offset: Queue offset in the record.
             entry: Entry to be appended at that offset.
-
-        Returns:
-            False if the offset cannot be trusted; no CRC covers it.
         """
         missing = offset - queue.max_offset
         if missing == 0:
@@ -186,11 +183,7 @@ class ConsumeQueues:
         self.on_stuck(queue)
 
     def write_stuck(self) -> None:
-        """Retry the queues that are stuck.
-
-        Raises:
-            OSError: The disk failed or is full.
-        """
+        """Retry up to STUCK_AT_ONCE stuck queues; raise OSError if the disk failed or is full, not if a queue stays stuck."""
         for queue in list(islice(self.stuck, STUCK_AT_ONCE)):
             del self.stuck[queue]
             try:
@@ -250,20 +243,12 @@ class ConsumeQueues:
         return self._round is not None
 
     def write_all(self) -> None:
-        """Write all tails, and retry stuck queues.
-
-        Raises:
-            OSError: The disk failed or is full.
-        """
+        """Write all tails, and retry stuck queues; raise OSError if the disk failed or is full."""
         self.write_tails(list(self.dirty))
         self.write_stuck()
 
     def delete_topic(self, topic: str) -> None:
-        """Forget the queues of a topic and remove their files.
-
-        Raises:
-            OSError: A file could not be removed; the queues are forgotten nevertheless.
-        """
+        """Remove the queues of a topic and their files; on OSError some files remain, but the queues are forgotten."""
         queues = self.of_topic(topic)
         for queue in queues:
             self.table.remove(queue)
@@ -276,11 +261,7 @@ class ConsumeQueues:
         self.files.remove_topic(topic)
 
     def delete_queue(self, queue: ConsumeQueue) -> None:
-        """Forget one queue and remove its files.
-
-        Raises:
-            OSError: A file could not be removed; the queue is forgotten nevertheless.
-        """
+        """Remove one queue and its files; on OSError some files remain, but the queue is forgotten."""
         self.table.remove(queue)
         self._forget(queue)
         self.files.remove(queue)
@@ -294,11 +275,7 @@ class ConsumeQueues:
         self.entries -= queue.next_offset
 
     def sweep(self) -> None:
-        """Remove the empty directories of topics without queues.
-
-        Raises:
-            OSError: A directory could not be removed.
-        """
+        """Remove the empty directories of topics without queues; raise OSError if one cannot be removed."""
         used = {queue.topic for queue in self}
         for name in self.files.topic_names():
             if name not in used:

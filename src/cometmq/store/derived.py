@@ -1,9 +1,8 @@
-"""Everything built from the log: queues of all kinds, the index, and what features build (`store.log_follower`).
+"""The interface of everything that is built from the log: queues, the index, and what features build (`log_follower`).
 
-One open list has them all. They follow the log when it is truncated, cleaned or synced, by code that only knows this
-interface (docs/design/0036). Queues and index are fed as messages become visible, whether records come from a put, a
-recovery or another broker; they share the position of the checkpoint. A feature's builder reads the log at its own
-position.
+All such structures are in one list and follow the log when it is truncated, cleaned or synced, by code that only knows
+this interface (docs/design/0036). Queues and index are fed as messages become visible, whether records come from a put,
+a recovery or another broker, and share the checkpoint's position. A feature's builder has a position of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +19,7 @@ class Sync(Protocol):
     """Changes to be synced to the device for a checkpoint."""
 
     def run(self) -> None:
-        """Sync the changes to the device; also retries those that were postponed; any thread.
-
-        Raises:
-            OSError: The sync failed; the previous checkpoint remains valid.
-        """
+        """Sync the changes to the device, also those whose sync was postponed; raise OSError if one fails. Any thread."""
         ...
 
     def done(self) -> None:
@@ -33,12 +28,7 @@ class Sync(Protocol):
 
 
 class Hold(NamedTuple):
-    """A part of the log that must not be deleted yet.
-
-    Attributes:
-        name: Name of the structure that needs it.
-        offset: Physical offset from which it is needed.
-    """
+    """The name of a structure, and the physical offset from which it still needs the log, so that it must not be deleted."""
 
     name: str
     offset: int
@@ -48,7 +38,7 @@ class Derived:
     """One structure that is built from the log. A method that a structure does not need does nothing.
 
     Attributes:
-        is_step_out: Whether a thread is working on the structure beside the store.
+        is_step_out: Whether a thread is working on the structure besides the one that owns the store.
     """
 
     is_step_out = False
@@ -74,9 +64,9 @@ class Derived:
         return None
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Hide everything at and after the physical offset at which the log is about to end.
+        """Hide everything at and after the physical offset at which the log is about to end; changes nothing on disk.
 
-        Changes nothing on disk. Steps are as for `delete_before`, but the first OSError ends it. `truncate` follows.
+        Steps are run as for `delete_before`, but the first OSError ends the truncation. `truncate` follows.
         """
         return iter(())
 
@@ -87,17 +77,13 @@ class Derived:
     def delete_before(self, offset: int) -> Iterator[Step]:
         """Delete whole files whose entries are all before the log's new start, a physical offset.
 
-        The code between two steps runs on the thread that owns the store. If a step raises OSError, the remaining
-        steps are run nevertheless, and the whole deletion is requested again later.
+        The code between two steps runs on the thread that owns the store. If a step raises OSError, the remaining steps
+        are run nevertheless, and the whole deletion is requested again later.
         """
         return iter(())
 
     def files_before(self, offset: int) -> list[str]:
-        """Return the paths of the files that `delete_before` would delete; may block.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Return the paths of the files that `delete_before` would delete; may block; raise OSError if the disk fails."""
         return []
 
     def sync(self) -> Sync | None:
@@ -105,21 +91,17 @@ class Derived:
         return None
 
     def hold(self) -> Hold | None:
-        """Return the part of the log that it still reads; None: it needs nothing that a checkpoint covers."""
+        """Return the part of the log that this structure still reads; None if a checkpoint covers all that it needs."""
         return None
 
 
 def holds_of(derived: Sequence[Derived]) -> list[Hold]:
-    """Return the parts of the log that are still read."""
+    """Return the parts of the log that derived structures still read and that must not be deleted."""
     return [hold for each in derived if (hold := each.hold()) is not None]
 
 
 def truncate_now(derived: Sequence[Derived], offset: int) -> None:
-    """Truncate all derived structures immediately.
-
-    Raises:
-        OSError: The disk failed.
-    """
+    """Truncate all derived structures immediately, blocking on the device; raise OSError if the disk fails."""
     for each in derived:
         for step in each.hide_from(offset):
             step()

@@ -2,7 +2,7 @@
 
 A put brings its queue entries along; for records received as bytes they are computed here. A start works as follows:
 
-1. Determine `dispatched`, the offset before which every record is certainly in its queue: the value in our own
+1. Determine `dispatched`, the physical offset before which every record is certainly in its queue: from our own
    checkpoint file, or after a clean stop the end of the newest message in any queue (as RocketMQ 5.x), if later.
    Without our file it is the start of the newest log file that begins before RocketMQ's checkpoint
    (CommitLog.recoverAbnormally), else the oldest record.
@@ -108,7 +108,7 @@ class DerivedQueues(Derived):
     # --- feeding
 
     def feed(self, batch: Batch) -> None:
-        """Append queue entries and notify the watchers of their queues."""
+        """Append the queue entries of a batch and notify the watchers of their queues."""
         if batch.raw is None:
             self._feed_put(batch)
             return
@@ -140,7 +140,6 @@ class DerivedQueues(Derived):
             self._tell(watched)
 
     def _tell(self, watched: dict[ConsumeQueue, list[int]]) -> None:
-        """Notify the watchers, once per queue."""
         if self.on_arrival is not None:
             for queue, tags_codes in watched.items():
                 self.on_arrival(queue, tags_codes)
@@ -170,7 +169,7 @@ class DerivedQueues(Derived):
                 position += record.store_size
 
     def _feed_one(self, record: Record, watched: dict[ConsumeQueue, list[int]]) -> None:
-        """Append the entries of a record that is special, or not the next one of its queue."""
+        """Append the queue entries of a record that is special (transactional, delayed, LMQ) or has an unexpected offset."""
         topic = record.topic
         if not is_directory_name(topic) and (
             topic in self._unqueued or len(self._unqueued) < _UNQUEUED_MAX
@@ -227,10 +226,10 @@ class DerivedQueues(Derived):
             self._write_full([queue])
 
     def _go_on_elsewhere(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> None:
-        """Handle a record whose queue offset is not the next one of its queue.
+        """Handle a record whose queue offset, which no CRC covers, is not the next one of its queue.
 
-        No CRC covers the queue offset. A queue that begins at 0 again belonged to a deleted topic. Any other step
-        back must be confirmed by a second record; else the first was damaged and gets the missing offset.
+        A queue that begins at 0 again belonged to a deleted topic. Any other step back must be confirmed by a second
+        record; else the first was damaged and gets the missing offset.
         """
         doubted = self._doubted.pop(queue, None)
         if doubted is not None and offset == queue.max_offset + 1:
@@ -248,7 +247,7 @@ class DerivedQueues(Derived):
     # --- a start
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Fill the table of queues and return `dispatched`.
+        """Load the queues from their files, and return the physical offset from which the log must be fed.
 
         Raises:
             StoreDamaged: Files have a wrong size.
@@ -311,7 +310,7 @@ class DerivedQueues(Derived):
         files.fresh_directories.add(files.directory)
 
     def _dispatched_before_stop(self) -> int:
-        """Return the offset before which all entries are on the device after an unclean stop."""
+        """Return the physical offset before which all records have their queue entries on the device after an unclean stop."""
         progress, chain = self._checkpoints.progress, self._log.chain
         if progress is not None:
             known = min(progress.dispatched, progress.flushed)
@@ -320,13 +319,11 @@ class DerivedQueues(Derived):
         return start_before(chain, self._checkpoints.times.recovery_timestamp(with_index=False))
 
     def _forget_queues(self) -> None:
-        """Start without any queue, and delete the queue files unless the store is read-only.
-
-        The checkpoint is reset first, so that a stop in between does not make the remaining files look complete.
-        """
+        """Start without any queue, and delete the queue files unless the store is read-only."""
         root = self._queues.files.directory
         topics = self._disk.list_names(root)
         if not self._read_only and (topics or self._checkpoints.progress is not None):
+            # First, so that a stop in between does not make the remaining files look complete.
             times = Checkpoint(index_timestamp=self._checkpoints.times.index_timestamp)
             self._checkpoints.write(times, NOTHING_DONE)
             for queue in list(self._queues):
@@ -401,7 +398,7 @@ class DerivedQueues(Derived):
         return self._trimming.files_before(offset) + self._unit_trimming.files_before(offset)
 
     def sync(self) -> QueueSync:
-        """Return the files written and the names changed since the last call."""
+        """Return a job that syncs the queue files written and the names changed since the last call."""
         files = self._queues.files
         unsynced, files.unsynced = files.unsynced, set()
         directories, files.fresh_directories = files.fresh_directories, set()

@@ -1,16 +1,14 @@
 """A store directory: locked, read and recovered at start, released at the end.
 
-    lock, abort            who has it, and whether the last stop was clean
-    checkpoint*            what is on the device for certain
-    commitlog/             the log
-    consumequeue/          the queues
-    consumequeue_ext/      of some of them, tags codes
-    batchconsumequeue/     queues of batch topics
-    index/                 keys to messages
-    config/                the broker's own files
-    cut/                   copies of invalid tails of the log that were cut
-
-This module creates an empty log and queues, which `recover` fills and the parts of the store use.
+lock, abort            which process has it open, and whether the last stop was clean
+checkpoint*            what is on the device for certain
+commitlog/             the log
+consumequeue/          the queues
+consumequeue_ext/      tags codes of some queues of a Java broker
+batchconsumequeue/     queues of batch topics
+index/                 keys to messages
+config/                the broker's own files
+cut/                   copies of invalid tails of the log that were cut
 """
 
 import logging
@@ -104,8 +102,8 @@ class StoreDirectory:
 
         Raises:
             StoreLocked: The store is already open, in this process or another.
-            StoreDamaged: A file size does not fit the settings, a log file is missing, a part is unsupported, or
-                there is no store.
+            StoreDamaged: A file size does not fit the settings, a log file is missing, a part is unsupported, or there
+                is no store.
             OSError: The disk failed.
         """
         # Checked before anything is created or locked, so that a refused directory is not touched.

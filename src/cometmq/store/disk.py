@@ -130,7 +130,7 @@ class Disk(Protocol):
         ...
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
-        """Announce a range that will be read next."""
+        """Let the system read a range of a file ahead, because it will be read next."""
         ...
 
     def read_randomly(self, fd: int) -> None:
@@ -211,22 +211,14 @@ class Disk(Protocol):
 
 
 def write_whole(disk: Disk, fd: int, piece: Buffer, offset: int) -> None:
-    """Write all bytes, in as many calls as needed.
-
-    Raises:
-        OSError: The disk failed; a part may be written.
-    """
+    """Write all bytes, in as many calls as needed; if the disk fails, raise OSError, and a part may be written."""
     count = disk.pwrite(fd, piece, offset)
     if count < len(piece):
         write_rest(disk, fd, piece, offset, count)
 
 
 def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> None:
-    """Write the rest after the first `count` bytes were written, as `write_whole` does.
-
-    Raises:
-        OSError: The disk failed; a part may be written.
-    """
+    """Write a piece without its first `count` bytes, which are at `offset` already; on OSError, a part may be written."""
     view = memoryview(piece)
     while True:
         if count <= 0:
@@ -240,7 +232,7 @@ def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> N
 
 @contextmanager
 def opened(disk: Disk, path: str, *, write: bool = True, create: bool = False) -> Iterator[int]:
-    """Open a file for a block, which gets its descriptor (`Disk.open`)."""
+    """Open a file, provide its descriptor to a `with` block, and close it afterwards; arguments are those of `Disk.open`."""
     fd = disk.open(path, write=write, create=create)
     try:
         yield fd
@@ -249,11 +241,7 @@ def opened(disk: Disk, path: str, *, write: bool = True, create: bool = False) -
 
 
 def open_anew(disk: Disk, path: str) -> int:
-    """Create an empty file, replacing anything of that name (a link is not followed), and return its descriptor.
-
-    Raises:
-        OSError: It could not be created.
-    """
+    """Create an empty file, replacing anything of that name (a link is not followed), and return its descriptor."""
     with suppress(FileNotFoundError):
         disk.unlink(path)
     return disk.open(path, create=True, is_new=True)
@@ -281,20 +269,12 @@ def write_file(disk: Disk, path: str, content: bytes) -> None:
 
 
 def file_size(disk: Disk, path: str) -> int:
-    """Return the size of a file in bytes.
-
-    Raises:
-        FileNotFoundError: The file does not exist.
-    """
+    """Return the size of a file in bytes; raise FileNotFoundError if it does not exist."""
     with opened(disk, path, write=False) as fd:
         return disk.size(fd)
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    """Return the content of a small file.
-
-    Raises:
-        FileNotFoundError: The file does not exist.
-    """
+    """Return the content of a small file; raise FileNotFoundError if it does not exist."""
     with opened(disk, path, write=False) as fd:
         return disk.pread(fd, disk.size(fd), 0)

@@ -51,7 +51,7 @@ class DiskRoom:
 
     @property
     def used_percent(self) -> int:
-        """Used percentage of the fuller of the two, rounded up as `df` does."""
+        """Used percentage of the log's or the queues' file system, whichever is fuller, rounded up as `df` does."""
         return max(self.log.used_percent, self.queues.used_percent)
 
     def look(self) -> bool:
@@ -76,7 +76,7 @@ class DiskRoom:
         self._flags.raise_flag(RunningFlag.DISK_FULL, f"{reason}{self._holders()}")
 
     def _holders(self) -> str:
-        """Return words about what keeps log files from being deleted; empty if nothing does."""
+        """Return words about the features that keep log files from being deleted; empty if none does."""
         last = self._chain.files[-1].start if self._chain.files else 0
         return "".join(
             f"; {hold.name} still needs the log from {hold.offset} on"

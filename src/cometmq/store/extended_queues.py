@@ -31,39 +31,31 @@ class ExtendedQueues:
         self._file_size: dict[str, int] = {}
 
     def has(self, topic: str) -> bool:
-        """Return whether a topic has extended queues; cheap."""
+        """Return whether a topic has tags codes in extended files of a Java broker, without reading the disk."""
         return topic in self._topics
 
     def topics(self) -> list[str]:
-        """Return the topics with extended queues."""
+        """Return the topics with tags codes in extended files of a Java broker."""
         return sorted(self._topics)
 
     def paths(self, topic: str, queue_id: int) -> list[str]:
-        """Return the files of a queue's units, oldest first."""
+        """Return the paths of a queue's files of extended units (tags codes), oldest first."""
         directory = f"{self._directory}/{topic}/{queue_id}"
         names = self._disk.list_names(directory)
         return [f"{directory}/{name}" for name in names if len(name) == NAME_DIGITS]
 
     def delete_topic(self, topic: str) -> None:
-        """Delete the extended units of a topic.
-
-        Raises:
-            OSError: A file could not be removed.
-        """
+        """Delete the extended units of a topic; raise OSError if a file could not be removed."""
         self._topics -= {topic}
         remove_topic(self._disk, f"{self._directory}/{topic}")
 
     def resolving(self, topic: str, queue_id: int, match: Match) -> Match:
-        """Return a match that also accepts tags codes that are addresses of extended units."""
+        """Return a filter by tags code that replaces addresses of extended units by the tags codes in them."""
         wanted = match if callable(match) else match.__contains__
         return lambda code: wanted(self.tags_code(topic, queue_id, code))
 
     def tags_code(self, topic: str, queue_id: int, tags_code: int) -> int:
-        """Return the tags code that an entry's code stands for; 0 if its unit is gone. May block.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Return the tags code that an entry's code stands for, 0 if its unit is gone; may block, and raise OSError."""
         if not is_extended_address(tags_code):
             return tags_code
         directory = f"{self._directory}/{topic}/{queue_id}"
@@ -74,7 +66,7 @@ class ExtendedQueues:
             return 0
 
     def _read(self, directory: str, place: int) -> bytes:
-        """Return the bytes of a unit; empty if there is no file."""
+        """Return the bytes of an extended unit; empty if its file does not exist."""
         size = self._size_of(directory)
         if not size:
             return b""
@@ -92,7 +84,7 @@ class ExtendedQueues:
             self._disk.close(fd)
 
     def _size_of(self, directory: str) -> int:
-        """Return the size of the files in bytes (mappedFileSizeConsumeQueueExt at their creation); 0 without a file."""
+        """Return the size of a queue's unit files in bytes (mappedFileSizeConsumeQueueExt when created); 0 without any."""
         size = self._file_size.get(directory)
         if size is None:
             names = self._disk.list_names(directory)

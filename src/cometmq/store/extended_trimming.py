@@ -20,7 +20,7 @@ _PIECE = 4_096  # Entries per read: 80 KiB.
 
 
 class ExtendedTrimming:
-    """Trims the extended units to the log's start."""
+    """Deletes files of extended units (tags codes in separate files) whose messages are before the log's start."""
 
     def __init__(self, disk: Disk, extended: ExtendedQueues, queues: ConsumeQueues) -> None:
         self._disk = disk
@@ -59,7 +59,7 @@ class ExtendedTrimming:
         return [path for path, end in zip(paths, starts, strict=False) if end <= first]
 
     def _first_place(self, queue: ConsumeQueue, offset: int) -> int | None:
-        """Return the file position of the first extended unit that an entry from an offset on points to; None if none does."""
+        """Return the position of the first extended unit that an entry from `offset` on points to; None without one."""
         while offset < queue.max_offset:
             entries = self._queues.read_entries(queue, offset, _PIECE)
             if not entries:

@@ -37,10 +37,7 @@ class FileChain:
         size_key: str = "mappedFileSizeCommitLog",
         is_random: bool = False,
     ) -> None:
-        """Create a chain without files.
-
-        `size_key` is the setting for the file size, used in errors. `is_random` turns off the system's read-ahead.
-        """
+        """Create a chain without files; `size_key` is the setting for the file size, `is_random` turns off read-ahead."""
         self._is_random = is_random
         self._disk = disk
         self._size_key = size_key
@@ -64,7 +61,7 @@ class FileChain:
         return self.files[-1].end if self.files else 0
 
     def load(self, *, read_only: bool) -> None:
-        """Load the existing files. An empty last file is the result of an interrupted creation and is deleted.
+        """Load the existing files, and delete an empty last one, which an interrupted creation left.
 
         Raises:
             StoreDamaged: A file has another size than the setting, or is missing.
@@ -85,7 +82,6 @@ class FileChain:
             self.append(file)
 
     def _misplaced(self, file: LogFile) -> StoreDamaged:
-        """Return the error for a file that does not begin where the previous one ends."""
         if file.start == self.files[-1].start:
             return StoreDamaged(
                 f"{file.path} and {self.files[-1].path} are the same log file; keep one of them"
@@ -96,7 +92,7 @@ class FileChain:
         )
 
     def _take(self, path: str, start: int, *, is_last: bool, read_only: bool) -> LogFile | None:
-        """Return one file of a directory; None for an empty last one."""
+        """Return one opened file of a directory; None for an empty last one."""
         file = LogFile(self._disk, path, start=start, size=self.file_size)
         self._open(file, read_only=read_only)
         size = self._disk.size(file.fd)
@@ -113,7 +109,7 @@ class FileChain:
         )
 
     def _open(self, file: LogFile, *, read_only: bool) -> None:
-        """Open a file for writing too, unless `read_only` or the disk forbids that (only the newest file is ever written)."""
+        """Open a file for writing too, unless the store is read-only or the disk forbids it (only the newest is written)."""
         if not read_only:
             try:
                 file.open()

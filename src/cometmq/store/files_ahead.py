@@ -1,8 +1,8 @@
 """Creates the next two log files before they are needed.
 
-A lent thread creates them: the next one when half of the current file is written, the one after it at three quarters.
-A put that needs a file earlier creates it itself. With warmMapedFileEnable every page of a file is written before
-use, so that later `fdatasync` calls need not record new extents, and its pages are locked in memory
+A thread of the store's owner creates them: the next one when half of the current file is written, the one after it at
+three quarters. A put that needs a file earlier creates it itself. With warmMapedFileEnable every page of a file is
+written before use, so that later `fdatasync` calls need not record new extents, and its pages are locked in memory
 (MappedFile.warmMappedFile of RocketMQ 5.3.3).
 """
 
@@ -25,12 +25,7 @@ _WARM_PIECE = bytes(1 << 20)
 
 
 class FilePlan(NamedTuple):
-    """A file to create ahead.
-
-    Attributes:
-        paths: Possible paths, of which the first on a disk with room is used.
-        start: Its first physical offset.
-    """
+    """A log file to create: its first physical offset, and possible paths, the first of which on a disk with room is used."""
 
     paths: list[str]
     start: int
@@ -49,8 +44,8 @@ class FilesAhead:
         self._is_flushed_warming = is_flushed_warming
         self._spares: list[LogFile] = []
         self._is_planned = False
-        # Held while a file is created: a put that needs one waits here for the lent thread, so that the two never
-        # create or delete the same file at once.
+        # Held while a file is created: a put that needs one waits here for the thread that creates it, so that the two
+        # never create or delete the same file at once.
         self._making = Lock()
 
     def take(self, start: int) -> LogFile:
@@ -68,7 +63,7 @@ class FilesAhead:
             return self._make(FilePlan(self._chain.paths(start), start))
 
     def needed(self, written: int) -> FilePlan | None:
-        """Return the plan for the next file if it is time to create it for a log that ends at `written`."""
+        """Return the plan for the next file if it is time to create it for a log that ends at `written`, else None."""
         if self._is_planned:
             return None
         size, spares = self._chain.file_size, len(self._spares)

@@ -55,7 +55,7 @@ class Flushing:
         return self._clock.monotonic() + self._settings.sync_flush_timeout_ms / 1000
 
     def target(self, store_ms: int) -> int | None:
-        """Begin a flush: return its target offset, or None if none is due. `store_ms` is of the last written record."""
+        """Begin a flush and return its target offset, or None if none is due; `store_ms` is of the last written record."""
         target = self._positions.committed
         dirty = target - self._positions.flushed
         if dirty <= 0 or self._began is not None:
@@ -75,11 +75,7 @@ class Flushing:
         return waited_ms >= settings.flush_thorough_interval_ms
 
     def flush_files(self, upto: int) -> None:
-        """Flush the log to the device up to an offset. Any thread.
-
-        Raises:
-            OSError: The flush failed, which is final.
-        """
+        """Flush the log to the device up to an offset; an OSError is final. Any thread."""
         for file in self.log.files_between(self._positions.flushed, upto):
             file.flush()
 
@@ -113,7 +109,7 @@ class Flushing:
         self._waiters.go_back(end)
 
     def put_off(self) -> None:
-        """Forget a flush that could not begin; the next `target` requests it again."""
+        """Forget a flush that could not begin; `target` will return it again."""
         self._began = None
 
     def expire(self) -> None:

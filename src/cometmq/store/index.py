@@ -1,10 +1,10 @@
 """The index of a store: finds messages by key, in files that are filled one after the other.
 
-    dispatch -> `add` (a note) -> `build` (hashes, entries in memory) -> `write` (files)
+    dispatch -> `add` (remembers a batch) -> `build` (hashes, entries in memory) -> `write` (files)
     a checkpoint's round -> `begin_round`, `continue_round` -> `IndexSync.run`
 
-On the fast path of sends, the index only notes each batch. Keys are entered later, many at a time (docs/design/0002).
-Everything runs on the thread that owns the store, unless a docstring says otherwise.
+On the fast path of sends, the index only remembers each batch. Keys are entered later, many at a time
+(docs/design/0002). Everything runs on the thread that owns the store, unless a docstring says otherwise.
 """
 
 from array import array
@@ -44,7 +44,7 @@ class Index:
         on_error: Called if the index cannot be written; the entries stay in memory and are retried.
         on_written: Called when writing succeeds again.
         is_failing: Whether the last write failed.
-        is_held: Whether another thread is truncating it. Nothing is entered then; searches use what is there.
+        is_held: Whether another thread is truncating it. No keys are entered then; searches use the existing entries.
     """
 
     def __init__(self, disk: Disk, directory: str, shape: IndexShape, *, clock: Clock) -> None:
@@ -68,7 +68,7 @@ class Index:
     # --- adding
 
     def add(self, batch: Batch) -> None:
-        """Note a put that has become visible; its keys can be found after the next `build`."""
+        """Remember a batch of visible puts for the next `build`, which enters their keys; call it now if many are waiting."""
         assert not self.is_held
         if not self._waiting:
             self._waiting_from = batch.start
@@ -82,7 +82,7 @@ class Index:
             self.build()
 
     def add_raw(self, raw: RawRecords, position: int, *, skip: int) -> None:
-        """Enter and write the keys of records that were received as bytes.
+        """Enter the keys of records that were received as bytes into the index, and write them to its files.
 
         Args:
             raw: The records.
@@ -104,7 +104,7 @@ class Index:
         self.write()
 
     def build(self) -> None:
-        """Enter all waiting keys."""
+        """Hash the keys of all waiting puts and insert them into the index files in memory."""
         waiting, self._waiting, self._waiting_count = self._waiting, [], 0
         self._keys += index_keys(waiting)
         self._enter()
@@ -130,11 +130,7 @@ class Index:
                 self._failed(error)
 
     def _insert(self) -> None:
-        """Put the keys into files, creating as many as needed.
-
-        Raises:
-            OSError: A file could not be created; the remaining keys are kept.
-        """
+        """Insert the waiting keys into files, creating as many as needed; on OSError the remaining keys are kept."""
         while self._keys:
             file = self._growing()
             part = self._keys[: file.room * KEY_NUMBERS]
@@ -142,11 +138,7 @@ class Index:
             del self._keys[: len(part)]
 
     def _growing(self) -> IndexFile:
-        """Return the newest file, or a new one if that is full.
-
-        Raises:
-            OSError: The file could not be created.
-        """
+        """Return the newest file, or a new one if that is full; raise OSError if it cannot be created."""
         last = self.files[-1] if self.files else None
         if last is not None and last.room > 0:
             return last
@@ -181,13 +173,13 @@ class Index:
         return bool(self._waiting or self._keys or self.is_failing)
 
     def tick(self) -> None:
-        """Enter waiting keys and write new entries, unless the index is held."""
+        """Enter the keys of waiting puts and write new entries to the files, unless another thread truncates the index."""
         if not self.is_held:
             self.enter_waiting()
             self.write()
 
     def enter_waiting(self) -> None:
-        """Enter waiting keys, if any."""
+        """Enter the keys of waiting puts, and those that an earlier error left, if there are any."""
         if self._waiting or self._keys:
             self.build()
 
@@ -210,14 +202,14 @@ class Index:
     # --- checkpoints
 
     def mark(self) -> tuple[int, int]:
-        """Return the newest file's name as a number and its entry count; (0, 0) without a file."""
+        """Return the newest file's name as a number and the number of its next entry; (0, 0) without a file."""
         if not self.files:
             return 0, 0
         file = self.files[-1]
         return int(file.name), file.header.index_count
 
     def begin_round(self) -> None:
-        """Begin to copy changed slots; after the sync, everything up to the current `mark` is on the device."""
+        """Begin to copy changed hash slots; once they are synced, all up to the current `mark` is on the device."""
         # A previous round that no checkpoint used is extended, because its slots count as unchanged.
         sync = self._sync = self._sync or IndexSync(self._disk, self.directory)
         sync.is_directory_fresh |= self._is_directory_fresh
@@ -238,11 +230,7 @@ class Index:
         return self._copying is None
 
     def end_round(self, kept: Sequence[IndexFile]) -> None:
-        """Finish copying slots, and discard the copies for files that are not in `kept`.
-
-        Raises:
-            OSError: The index cannot be written.
-        """
+        """Finish copying slots, and drop the copies for files that are not in `kept`; raise OSError if writing fails."""
         while not self.continue_round():
             if self.is_failing:
                 raise OSError(EIO, "the index cannot be written", self.directory)
@@ -250,7 +238,7 @@ class Index:
             self._sync.files = [part for part in self._sync.files if part[0] in kept]
 
     def mark_before(self, physical_offset: int) -> tuple[int, int, int]:
-        """Return the `mark` that the index would have if the log ended here, and the number of files left."""
+        """Return what `mark` would return if the log ended at a physical offset, and the number of files then; may block."""
         for number, file in reversed([*enumerate(self.files, 1)]):
             with entry_reader(self._disk, file.path, file.shape) as reader:
                 count = reader.count_before(physical_offset, file.header.index_count)
@@ -259,7 +247,6 @@ class Index:
         return 0, 0, 0
 
     def _copies(self, sync: IndexSync) -> Iterator[SlotRun]:
-        """Yield each changed piece after adding it to `sync`."""
         for file in self.files:
             if file.slots is not None and file.is_changed:
                 runs: list[SlotRun] = []
@@ -274,11 +261,7 @@ class Index:
         return sync or IndexSync(self._disk, self.directory)
 
     def write_all(self) -> None:
-        """Enter all waiting keys, write them, and copy all changed slots for a sync.
-
-        Raises:
-            OSError: Something could not be written.
-        """
+        """Enter all waiting keys, write them, and copy all changed slots for a sync; raise OSError if writing fails."""
         self.on_error = _raise
         self.build()
         while not self.continue_round():
@@ -301,8 +284,8 @@ class Index:
         Args:
             topic: Topic of the messages.
             key: A word of their KEYS property, or their unique key.
-            begin_ms: Earliest store time, ms.
-            end_ms: Latest store time, ms.
+            begin_ms: Earliest store time, ms since 1970.
+            end_ms: Latest store time, ms since 1970.
         """
         self.tick()
         java_hash = java_hash_many([f"{topic}#{key}".encode()])[0]

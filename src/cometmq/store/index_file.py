@@ -3,8 +3,7 @@
     entries -> `unwritten` -> the file, in order
     slots in memory -> copies of the pages that changed -> the file, by a checkpoint
 
-A page of slots is only written after its entries are on the device (docs/design/0002). Layout:
-cometmq.codec.index_file.
+A page of slots is written after its entries are on the device (docs/design/0002). Format: cometmq.codec.index_file.
 """
 
 import mmap
@@ -35,7 +34,7 @@ _SLOTS_BEFORE = INDEX_HEADER_SIZE // INDEX_SLOT_SIZE  # Pages are counted from t
 
 
 class IndexShape(NamedTuple):
-    """Number of slots and entries of every index file of a store.
+    """The size of every index file of a store.
 
     Attributes:
         slots: Number of slots (maxHashSlotNum).
@@ -59,12 +58,11 @@ class SlotRun(NamedTuple):
 
 
 class IndexFile:
-    """An index file.
+    """One file of the message index, as RocketMQ's: a header, hash slots, and entries chained from the slots.
 
     Attributes:
         header: Current header; the one on disk is from the last checkpoint.
-        slots: Newest entry number of each slot, kept until a full file is on the device; None if they must be read
-            from it.
+        slots: Newest entry number of each slot; None if they must be read from the file.
         is_changed: Whether an entry was inserted since the last `changed_runs`.
     """
 
@@ -84,11 +82,7 @@ class IndexFile:
         self._fd = -1
 
     def make(self) -> None:
-        """Create the file, sparse and empty, and prepare it for inserts.
-
-        Raises:
-            OSError: The file could not be created.
-        """
+        """Create the file, sparse and empty, and prepare it for inserts; raise OSError if that fails."""
         self._fd = self._disk.open(self.path, create=True)
         self._disk.resize(self._fd, self.shape.file_size)
         write_whole(self._disk, self._fd, encode_header(self.header), 0)
@@ -97,13 +91,7 @@ class IndexFile:
     def grow_again(
         self, header: IndexHeader, slots: "memoryview[int]", *, are_changed: bool
     ) -> None:
-        """Continue an existing file with the given contents.
-
-        Args:
-            header: Its header.
-            slots: All of its slots.
-            are_changed: Whether header or slots differ from those on disk.
-        """
+        """Continue an existing file with a header and all slots; `are_changed` if one differs from those on disk."""
         self.header = header
         self.slots = slots
         self._written_count = header.index_count
@@ -141,11 +129,7 @@ class IndexFile:
         self.is_changed = True
 
     def write_entries(self) -> None:
-        """Append the inserted entries to the file.
-
-        Raises:
-            OSError: The disk failed or is full; the entries are kept for the next attempt.
-        """
+        """Append the inserted entries to the file; on OSError they are kept for the next attempt."""
         if self._unwritten:
             if self._fd < 0:
                 self._fd = self._disk.open(self.path)
@@ -155,7 +139,7 @@ class IndexFile:
             self._unwritten.clear()
 
     def changed_runs(self) -> Iterator[SlotRun]:
-        """Return copies of the slots changed since the last call; each copy is made when it is requested."""
+        """Return copies of the hash slots that changed since the last call, each made when it is requested."""
         pages, page = [], self._changed.find(1)
         while page >= 0:
             pages.append(page)

@@ -3,8 +3,7 @@
 After a clean stop the whole index is used. Otherwise, file by file from the oldest:
 
 - A file that ends at or before the index time of Java's checkpoint is full and on the device.
-- Of the file that our own checkpoint names, as many entries are on the device as it states; slots are led back to
-  these (index_slots).
+- Of the file that our own checkpoint names, as many entries are on the device as it states; slots are set back to them.
 - Any other file is deleted with all later ones, as a Java broker does (IndexService.load of RocketMQ 5.3.3). Records
   are indexed again from the log file at which a Java broker's recovery begins.
 """
@@ -36,7 +35,7 @@ _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 
 
 class DerivedIndex(Derived):
-    """An index as a structure derived from the log.
+    """The index as a structure derived from the log.
 
     It hides nothing before a truncation: a key that points to no record finds no message.
     """
@@ -67,7 +66,7 @@ class DerivedIndex(Derived):
         self._last_keys = 0  # and the number of its keys that are in the index.
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Load the existing files and return the offset from which records are missing.
+        """Load the existing files and return the physical offset from which records are missing; None if none are.
 
         Raises:
             StoreDamaged: Files have another size than the settings.
@@ -98,7 +97,7 @@ class DerivedIndex(Derived):
         return lacking
 
     def feed(self, batch: Batch) -> None:
-        """Note a put, or enter the keys of records that are not in the index yet."""
+        """Remember a batch of puts, or enter the keys of recovered or replicated records that are not in the index yet."""
         if not self._is_built:
             return
         if batch.raw is None:
@@ -108,7 +107,7 @@ class DerivedIndex(Derived):
 
     @property
     def feed_put(self) -> FeedPut | None:
-        """Function that notes a put; None if no index is built."""
+        """Function that remembers a batch of puts whose keys are to be entered; None if no index is built."""
         return self.index.add if self._is_built else None
 
     def _enter(self, raw: RawRecords) -> None:
@@ -119,19 +118,11 @@ class DerivedIndex(Derived):
             self.index.add_raw(raw, position, skip=self._last_keys if is_last else 0)
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Remove keys of records after the log's end.
-
-        The caller must hold the index while it truncates an open store (`Index.is_held`).
-        """
+        """Remove keys of records after the log's end; in an open store, `Index.is_held` must be set meanwhile."""
         if not self._read_only:
             yield partial(self._truncate, offset)
 
     def _truncate(self, offset: int) -> None:
-        """Truncate the index and write the remaining part to its files; any thread.
-
-        Raises:
-            OSError: The disk failed.
-        """
         self.write()
         if self._is_loaded:
             files = self.index.files
@@ -158,32 +149,26 @@ class DerivedIndex(Derived):
         return self.index.delete_before(offset)
 
     def files_before(self, offset: int) -> list[str]:
-        """Return the paths that `delete_before` would delete."""
+        """Return the paths of the files that `delete_before` would delete."""
         return self.index.files_before(offset)
 
     def sync(self) -> IndexSync:
-        """Return the changes that the last round copied."""
+        """Return a job that syncs the changes that the last round copied."""
         return self.index.take_sync()
 
     def write(self) -> None:
-        """Enter and write the waiting keys.
-
-        Raises:
-            OSError: They cannot be written.
-        """
+        """Enter and write the keys of waiting puts; raise OSError if they cannot be written."""
         self.index.enter_waiting()
         self.index.write()
         if self.index.is_failing:
             raise OSError(EIO, "the index cannot be written", self.index.directory)
 
     def mark_before(self, offset: int) -> tuple[int, int, int]:
-        """Return the state of the index for a checkpoint if the log ended at this offset.
+        """Return what a checkpoint would record of the index if the log ended at this offset; may raise OSError.
 
         Returns:
-            The newest file's name as a number, its number of entries, and the index time (ms) for Java's checkpoint.
-
-        Raises:
-            OSError: The disk failed.
+            The newest file's name as a number, the number of its next entry, and the index time for Java's checkpoint
+            (ms).
         """
         self.write()
         name, count, number = self.index.mark_before(offset)
@@ -191,7 +176,7 @@ class DerivedIndex(Derived):
         return name, count, older[-1].header.end_timestamp if older else 0
 
     def _say_gone(self, older: list[IndexFile], file: IndexFile, count: int) -> None:
-        """Lower the checkpoint before the entries that it covers are overwritten."""
+        """Lower the checkpoint before entries that it covers are overwritten."""
         if self._is_loaded:
             return  # A truncation of an open store has done so already.
         times, progress = self._checkpoints.times, self._checkpoints.progress
@@ -204,9 +189,7 @@ class DerivedIndex(Derived):
     # --- files
 
     def _files(self, *, is_clean: bool) -> list[IndexFile]:
-        """Return the files before the first damaged one, which is set aside with all later files.
-
-        A file whose creation was interrupted is deleted.
+        """Return the files before the first damaged one, which is moved away with all later ones; delete an unfinished one.
 
         Raises:
             StoreDamaged: All files, more than one, have another size than the settings.
@@ -239,7 +222,7 @@ class DerivedIndex(Derived):
         return path.endswith(f"/{progress.index_file:0{_NAME_DIGITS}d}")
 
     def _look(self, path: str) -> tuple[int, IndexHeader]:
-        """Return a file's size (-1 for a directory) and its header."""
+        """Return an index file's size in bytes (-1 for a directory) and its header."""
         try:
             with opened(self._disk, path, write=False) as fd:
                 head = self._disk.pread(fd, INDEX_HEADER_SIZE, 0)
@@ -263,7 +246,7 @@ class DerivedIndex(Derived):
         )
 
     def _check_setting(self, found: dict[str, tuple[int, IndexHeader]]) -> None:
-        """Refuse a file size setting that matches no file while all files agree on another size."""
+        """Raise StoreDamaged if the file size setting matches no file while all files agree on another size."""
         sizes, shape = {size for size, _ in found.values()}, self.index.shape
         if len(found) > 1 and len(sizes) == 1 and not sizes & {-1, 0, shape.file_size}:
             raise StoreDamaged(
@@ -276,7 +259,7 @@ class DerivedIndex(Derived):
     def _begin_again_at(
         self, files: list[IndexFile], path: str, size: int, paths: list[str]
     ) -> None:
-        """Set aside a damaged file and all later ones; their keys are entered again from the log."""
+        """Move a damaged file and all later ones away; their keys are entered again from the log."""
         self._broken_from = files[-1].header.end_offset if files else 0
         if self._read_only:
             return
@@ -294,7 +277,7 @@ class DerivedIndex(Derived):
         )  # fmt: skip
 
     def _keep_trusted(self, files: list[IndexFile]) -> int:
-        """Keep what is known to be on the device; return the offset from which records are missing."""
+        """Keep the index files known to be on the device, and return the physical offset from which records are missing."""
         times = self._checkpoints.times
         progress = self._checkpoints.progress or NOTHING_DONE
         kept: list[IndexFile] = []
@@ -331,7 +314,7 @@ class DerivedIndex(Derived):
             self._disk.sync_directory(self.index.directory)
 
     def _grow(self, file: IndexFile, count: int) -> None:
-        """Continue a file at entry number `count`, dropping later entries."""
+        """Continue an index file with `count` as the number of its next entry, dropping the entries from there on."""
         with entry_reader(self._disk, file.path, file.shape) as reader:
             header = file.header
             if count < header.index_count:
@@ -377,6 +360,6 @@ class DerivedIndex(Derived):
 
 
 def _is_settled(file: IndexFile, index_ms: int, *, is_named: bool) -> bool:
-    """Return whether Java's checkpoint covers a file; at the same millisecond it must be full."""
+    """Return whether Java's checkpoint covers an index file; one that ends at its very millisecond must be full."""
     end_ms = file.header.end_timestamp
     return end_ms < index_ms or (end_ms == index_ms and file.room <= 0 and not is_named)

@@ -45,9 +45,8 @@ class IndexAnswer(NamedTuple):
     """The result of an index search.
 
     Attributes:
-        offsets: Physical offsets of candidate records, newest first, without duplicates. Their key has the wanted
-            hash, and their store time may be in the wanted range. Looked up lazily, which may block and raise
-            OSError.
+        offsets: Physical offsets of candidate records, newest first, without duplicates. Their key has the wanted hash,
+            and their store time may be in the wanted range. Looked up lazily, which may block and raise OSError.
         last_ms: Store time of the newest indexed record, ms.
         last_offset: Physical offset of the newest indexed record.
     """
@@ -58,7 +57,7 @@ class IndexAnswer(NamedTuple):
 
 
 class IndexSearch:
-    """A prepared search; `run` may be called once, in any thread that may block on the device."""
+    """A prepared search in the index; `run` may be called once, in any thread that may block on the device."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class IndexSearch:
         self._end_ms = end_ms
 
     def run(self) -> IndexAnswer:
-        """Return the candidate records."""
+        """Return the candidate records, which are looked up as the caller iterates over them."""
         if not self._views:
             return IndexAnswer(iter(()), 0, 0)
         newest = self._views[-1].header
@@ -106,7 +105,6 @@ class IndexSearch:
             yield from self._matches(fd, view)
 
     def _matches(self, fd: int, view: IndexView) -> Iterator[int]:
-        """Yield physical offsets of matching entries, newest first."""
         count, begin_file_ms = view.header.index_count, view.header.begin_timestamp
         number = self._newest(fd) if view.newest is None else view.newest
         late = 0
@@ -127,10 +125,10 @@ class IndexSearch:
                 number = self._nearer(fd, number, (self._end_ms - begin_file_ms) // 1000)
 
     def _nearer(self, fd: int, number: int, end_seconds: int) -> int:
-        """Skip entries of a chain that are later than the wanted time.
+        """Return the slot's newest entry up to the wanted time without following the chain; `number` if none is near.
 
-        Entries are ordered by time (unless a clock was set back by more than a minute), and every entry of a slot is
-        in its chain. The latest entries within the wanted time therefore contain one of a frequent key.
+        Entries are ordered by time (unless a clock was set back by more than a minute), and every entry of a slot is in
+        its chain. The latest entries within the wanted time therefore contain one of a frequent key.
         """
         # Entry 1 is left out, because its seconds count from the end of the previous file.
         behind = 1 + bisect_right(
@@ -151,6 +149,5 @@ class IndexSearch:
         return decode_entry(self._disk.pread(fd, INDEX_ENTRY_SIZE, position))
 
     def _newest(self, fd: int) -> int:
-        """Return the newest entry number of the slot as stored in the file."""
         slot = slot_position(self._key_hash % self._slot_count)
         return int.from_bytes(self._disk.pread(fd, INDEX_SLOT_SIZE, slot), signed=True)

@@ -1,4 +1,4 @@
-"""Slots of an index file that is continued: read, led back to valid entries, or rebuilt."""
+"""The hash slots of an index file that is continued: read, set back to valid entries, or rebuilt."""
 
 import sys
 from array import array
@@ -39,7 +39,7 @@ class LoadedSlots(NamedTuple):
 
 
 class EntryReader:
-    """Reads entries of an open file."""
+    """Reads the entries and slots of an open index file."""
 
     def __init__(self, disk: Disk, fd: int, shape: IndexShape) -> None:
         self._disk = disk
@@ -47,7 +47,7 @@ class EntryReader:
         self._slot_count = shape.slots
 
     def entry(self, number: int) -> IndexEntry:
-        """Return the entry with a number."""
+        """Return the index entry with this number."""
         position = entry_position(number, self._slot_count)
         return decode_entry(self._disk.pread(self._fd, INDEX_ENTRY_SIZE, position))
 
@@ -60,7 +60,7 @@ class EntryReader:
                 yield number, entry[0]
 
     def count_before(self, physical_offset: int, count: int) -> int:
-        """Return the number of the first entry whose record is not before an offset."""
+        """Return the number of the first entry, below `count`, whose record is not before an offset; `count` without one."""
         numbers = range(1, count)
         return 1 + bisect_left(
             numbers, physical_offset, key=lambda number: self.entry(number).physical_offset
@@ -82,13 +82,13 @@ class EntryReader:
 
 @contextmanager
 def entry_reader(disk: Disk, path: str, shape: IndexShape) -> Iterator[EntryReader]:
-    """Open a file to read entries."""
+    """Open an index file, provide a reader of its entries to a `with` block, and close the file afterwards."""
     with opened(disk, path, write=False) as fd:
         yield EntryReader(disk, fd, shape)
 
 
 def read_slots(reader: EntryReader, shape: IndexShape) -> "memoryview[int]":
-    """Return the slots of a file as they are."""
+    """Return the slots of an index file as they are stored."""
     table = blank_slots(shape.slots)  # Empty pieces use no memory.
     for start, piece in reader.slots():
         table[start : start + len(piece)] = memoryview(piece)
@@ -103,7 +103,7 @@ def mend_slots(
 ) -> LoadedSlots:
     """Return the slots as they were when the next entry had the number `count`.
 
-    A slot with a newer entry is led back along its chain. If a power cut broke the chain, all slots are rebuilt from
+    A slot with a newer entry is set back along its chain. If a power cut broke the chain, all slots are rebuilt from
     the entries, which takes seconds for a full file.
 
     Args:
@@ -146,7 +146,7 @@ def _led_back(
 
 
 def rebuild_slots(reader: EntryReader, shape: IndexShape, count: int) -> LoadedSlots:
-    """Return the slots as they follow from the entries with numbers below `count`."""
+    """Return the slots of an index file, computed from its entries with numbers below `count`."""
     table = blank_slots(shape.slots)
     used = 0
     for number, key_hash in reader.hashes(count):

@@ -6,7 +6,7 @@ from cometmq.store.index_file import IndexFile, SlotRun
 
 
 class IndexSync:
-    """Copies of changed slots, to be written and synced in a thread lent by the owner.
+    """Copies of changed slots, to be written and synced in a thread that may block.
 
     Attributes:
         files: Each changed file with its header and its slots as copied during the round.
@@ -20,11 +20,7 @@ class IndexSync:
         self.files: list[tuple[IndexFile, IndexHeader, list[SlotRun]]] = []
 
     def run(self) -> None:
-        """Sync the entries, then write and sync header and slots. Any thread.
-
-        Raises:
-            OSError: A call failed; the previous checkpoint remains valid.
-        """
+        """Sync the entries, then write and sync header and slots; if one fails, raise OSError. Any thread."""
         for file, header, runs in self.files:
             try:
                 fd = self._disk.open(file.path)

@@ -33,11 +33,7 @@ class DirectoryLock:
         self._fd = -1
 
     def take(self) -> None:
-        """Lock the directory.
-
-        Raises:
-            StoreLocked: The directory is open in this or another process.
-        """
+        """Lock the directory; raise StoreLocked if it is open in this or another process."""
         key = self._disk.real_path(self._root)
         if key in _opened:
             raise StoreLocked(f"{self._root} is already open in this process; close it first")
@@ -72,11 +68,7 @@ class AbortMarker:
         return self._disk.exists(self._path)
 
     def set(self) -> None:
-        """Mark the directory as in use; an existing mark is sufficient if there is no room for a new one.
-
-        Raises:
-            OSError: The file could not be written.
-        """
+        """Mark the directory as in use; raise OSError if that fails, but not for lack of room if it is marked already."""
         try:
             write_file(self._disk, self._path, str(os.getpid()).encode())
         except OSError as error:

@@ -36,7 +36,7 @@ _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 
 
 class LogEnd:
-    """The end of a log that has been walked."""
+    """Judges and cuts the end of a log whose records have been walked; for `is_whole_checked` see `valid_record`."""
 
     def __init__(
         self,
@@ -46,7 +46,6 @@ class LogEnd:
         *,
         is_whole_checked: bool = False,
     ) -> None:
-        """Take the parts of a store whose log was walked; for `is_whole_checked` see `valid_record`."""
         self._is_whole_checked = is_whole_checked
         self._disk = disk
         self._log = log
@@ -92,7 +91,7 @@ class LogEnd:
         return None
 
     def valid_behind(self, end: int) -> Record | None:
-        """Return a valid record after the end: near it, or at the start of the next file."""
+        """Return a valid record within 5 MiB after a physical offset, or at the start of the next file; None without one."""
         file = self._log.chain.find(end)
         if file is None:
             return None
@@ -113,7 +112,7 @@ class LogEnd:
         return record_at(following, start, is_whole_checked=is_whole_checked)
 
     def cut(self, end: int, *, walked_from: int, is_torn: bool) -> str | None:
-        """Remove everything after the end, and sync everything before it.
+        """Remove everything after the end, and sync everything before it; return a reason, for people, if nothing was cut.
 
         The removed part is copied first. Then it is zeroed and synced before a file is deleted, so that a stop at any
         step never brings a cut record back (RocketMQ only remembers the end, its issue 10666).
@@ -122,9 +121,6 @@ class LogEnd:
             end: Physical offset of the end of the last valid record.
             walked_from: Physical offset from which records may not be on the device.
             is_torn: Whether anything but zeros may follow the end.
-
-        Returns:
-            Reason why nothing was cut, for people; None if it was.
 
         Raises:
             OSError: The disk failed.
@@ -150,11 +146,7 @@ class LogEnd:
         return None
 
     def keep_copies(self, start: int, stop: int) -> bool:
-        """Copy the written bytes of a range of the log, per log file into a file of its own; return whether there were any.
-
-        Args:
-            start: Physical offset of the first byte.
-            stop: Physical offset after the last byte.
+        """Copy the written bytes between two physical offsets, one copy per log file; return whether there were any.
 
         Raises:
             OSError: There is no room, or the disk failed; no partial copy is left.
@@ -181,7 +173,6 @@ class LogEnd:
                     yield at, piece.rstrip(b"\0")
 
     def _keep_copy(self, start: int, pieces: Iterable[tuple[int, bytes]]) -> None:
-        """Write a copy atomically."""
         directory = f"{self._checkpoints.root}/{CUT_DIRECTORY}"
         self._disk.make_directory(directory)
         taken = set(self._disk.list_names(directory))
@@ -205,7 +196,7 @@ class LogEnd:
 
 
 def record_at(file: LogFile, offset: int, *, is_whole_checked: bool = False) -> Record | None:
-    """Return the valid record at a physical offset, or None (see `valid_record`)."""
+    """Return the valid record at a physical offset of a log file, or None (see `valid_record`)."""
     head = file.read(offset, BLANK_TAIL_SIZE)
     size = int.from_bytes(head[:4], signed=True)
     if head[4:] not in _MAGICS or not 0 < size <= file.end - offset:

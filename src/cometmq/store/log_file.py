@@ -72,11 +72,7 @@ class LogFile(MappedFile):
             self._fd = self._disk.open(self.path, write=False)
 
     def write(self, piece: Buffer, offset: int) -> None:
-        """Write at a physical offset.
-
-        Raises:
-            OSError: The disk failed; a part may be written.
-        """
+        """Write at a physical offset; if the disk fails, raise OSError, and a part may be written."""
         size, place = len(piece), offset - self.start
         assert 0 <= place <= self.end - self.start - size
         fd = self._fd if self._fd >= 0 else self.fd
@@ -93,18 +89,18 @@ class LogFile(MappedFile):
         return self._disk.pread_nowait(self.fd, size, offset - self.start)
 
     def will_need(self, offset: int, size: int) -> None:
-        """Start reading ahead, unless read-ahead is turned off."""
+        """Let the system read a range of the file ahead, unless read-ahead is turned off."""
         if not self._is_random:
             self._disk.will_need(self.fd, offset - self.start, size)
 
     def read_randomly(self) -> None:
-        """Turn off the system's read-ahead."""
+        """Turn off the system's read-ahead for the file."""
         self._is_random = True
         self.mapped = None  # The next map gets the setting; readers of this one keep it.
         self._disk.read_randomly(self.fd)
 
     def read_normally(self) -> None:
-        """Turn on the system's read-ahead."""
+        """Turn on the system's read-ahead for the file."""
         self._is_random = False
         self.mapped = None
         self._disk.read_normally(self.fd)
@@ -122,26 +118,18 @@ class LogFile(MappedFile):
         self._disk.clear_from(self.fd, offset - self.start)
 
     def keep_in_memory(self) -> None:
-        """Lock the file's pages in memory until it is cold or closed; any thread.
-
-        Raises:
-            OSError: The system does not allow it or lacks memory.
-        """
+        """Lock the file's pages in memory until `forget_view` or `close`; any thread. Raise OSError if the system refuses."""
         self._unlock = self._disk.lock_pages(self.fd, self.end - self.start)
 
     def forget_view(self) -> None:
-        """Release the map, which lives on while answers still use pieces of it."""
+        """Release the file's memory map, which lives on while answers still use pieces of it, and its lock in memory."""
         self.mapped = None
         unlock, self._unlock = self._unlock, None
         if unlock is not None:
             unlock()
 
     def unlink(self) -> None:
-        """Remove the file's name; processes that have it open can still read it. Any thread.
-
-        Raises:
-            OSError: The name could not be removed.
-        """
+        """Remove the file's name, but not its content for readers that have it open; raise OSError on failure. Any thread."""
         with suppress(FileNotFoundError):
             self._disk.unlink(self.path)
         self._disk.sync_directory(self.path.rpartition("/")[0])
@@ -160,11 +148,11 @@ def log_file_name(start: int) -> str:
 
 
 def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int) -> LogFile:
-    """Create a file of zeros with all blocks allocated. Any thread.
+    """Create a file of zeros with all blocks allocated; after an error, nothing of it is left. Any thread.
 
     Raises:
-        StoreFull: There is no room for it and the reserve; nothing of it is left.
-        OSError: The disk failed otherwise; nothing of it is left either.
+        StoreFull: There is no room for it and the reserve, or no inode, descriptor or memory.
+        OSError: The disk failed otherwise.
     """
     directory = path.rpartition("/")[0]
     available = disk.space(directory).available

@@ -1,8 +1,8 @@
-"""Feeds what a feature builds from the log, at the builder's own position and speed.
+"""Feeds the structures that features build from the log (`Builder`), each at its own position and speed.
 
-A builder gets records that are visible and on the device, so that no power cut takes back what it has built. It reads them
-from the log, a piece at a time in a lent thread: sends never wait for a builder, and a slow one keeps nothing in memory. What happens to
-one that lags or fails, at a stop, a truncation or on a full disk: docs/design/0036, "Builders of features".
+A builder gets records that are visible and on the device, so that no power cut takes back what it has built. They are
+read from the log, a piece at a time, in a thread: sends never wait for a builder, and a slow one keeps nothing in
+memory. Builders that lag or fail, stops, truncations and full disks: docs/design/0036, "Builders of features".
 """
 
 import logging
@@ -27,7 +27,7 @@ RETRY_SECONDS, RETRY_SECONDS_MAX = 1.0, 60.0
 
 
 class Builder(Protocol):
-    """A structure that a feature builds from the log. Its methods are called in a lent thread, one at a time; each may raise OSError.
+    """A structure that a feature builds from the log; its methods run in a thread, one at a time, and may raise OSError.
 
     Attributes:
         name: Its name, for people.
@@ -42,11 +42,11 @@ class Builder(Protocol):
 
     @property
     def position(self) -> int:
-        """Physical offset of the first record that it still needs after a stop; all before is on the device."""
+        """Physical offset of the first record that the builder still needs after a stop; earlier ones are on the device."""
         ...
 
     def build(self, records: RawRecords) -> None:
-        """Add records, which follow those of the last call. After an error it gets the same records again."""
+        """Add records, which follow those of the last call; after an error the same records are passed again."""
         ...
 
     def go_back(self, end: int) -> None:
@@ -59,7 +59,7 @@ class Builder(Protocol):
 
 
 class LogFollower(Derived):
-    """A builder as an entry of the list of everything built from the log.
+    """A feature's builder in the list of everything built from the log.
 
     Attributes:
         next_offset: Physical offset of the next record that the builder gets.
@@ -91,7 +91,7 @@ class LogFollower(Derived):
     # --- on the thread that owns the store
 
     def due(self) -> Step | None:
-        """Return the next step, for a thread that may block; None if there is none now. A step never raises."""
+        """Return the builder's next step, which never raises, for a thread that may block; None if there is none now."""
         if self.is_step_out or self._acceptance.is_held:
             return None
         if self.fault is not None and self._clock.monotonic() < self._retry_at:
@@ -121,12 +121,12 @@ class LogFollower(Derived):
         return Hold(builder.name, max(builder.position, bound))
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Let the builder go back to the log's new end; one that fails stops no truncation, and tries again later."""
+        """Let the builder remove what follows the log's new end; a failure does not stop the truncation, and is retried."""
         if self.next_offset > offset:
             self.next_offset = self._back_to = offset
             yield partial(self._take, partial(self._go_back, offset))
 
-    # --- in a lent thread
+    # --- in a thread that may block
 
     def _take(self, work: Callable[[], None]) -> None:
         try:

@@ -27,16 +27,9 @@ class CheckedPiece(NamedTuple):
 
 
 def read_piece(check: Check, file: LogFile, position: int, end: int) -> CheckedPiece:
-    """Read records of one file from a physical offset on, about a MiB or one longer record. May block; any thread.
+    """Read and check the records of a log file between two physical offsets, at most about 1 MiB or one longer record.
 
-    Args:
-        check: Checks the records.
-        file: The file.
-        position: Physical offset of the first record.
-        end: Physical offset up to which to read.
-
-    Raises:
-        OSError: The disk failed.
+    May block, and raise OSError; any thread.
     """
     size = min(PIECE_SIZE, end - position)
     while True:

@@ -28,7 +28,7 @@ class FoundMessages(NamedTuple):
 
 
 class MessageSearch:
-    """A prepared search; `run` may be called once, in any thread that may block on the device."""
+    """A prepared search of messages by key; `run` may be called once, in any thread that may block on the device."""
 
     def __init__(
         self,
@@ -55,11 +55,7 @@ class MessageSearch:
         self._bytes_max = bytes_max
 
     def run(self) -> FoundMessages:
-        """Find and read the messages.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Find and read the messages, the newest ones within the limits; raise OSError if the disk fails."""
         offsets, last_ms, last_offset = self._search.run()
         records: list[bytes] = []
         size = 0

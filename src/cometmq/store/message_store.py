@@ -3,13 +3,13 @@
 One thread (the broker's loop) owns a store and calls all of its methods, except those marked "any thread". The store
 starts no thread itself. The owner does the following:
 
-- After requests arrived: call `put_many`, write the answers, call `dispatch_pending`. Answers for messages that are
-  not confirmed yet (`positions`) wait: `wait_confirmed` calls back when they may be written.
+- After requests arrived: call `put_many`, write the answers, call `dispatch_pending`. Answers for messages that are not
+  confirmed yet (`positions`) wait: `wait_confirmed` calls back when they may be written.
 - By a timer, at least every 100 ms: the work described in `cometmq.store.background`.
 - For a pull: call `get`. If the result is cold, call `result.cold()` in a reader thread to finish it.
 
-A batch is stored or refused as a whole. A refusal is a StoreError whose text is meant for the sender. A failed flush
-is final (docs/design/0004): the store accepts nothing more until a restart has checked what is on the device.
+A batch is stored or refused as a whole. A refusal is a StoreError whose text is meant for the sender. A failed flush is
+final (docs/design/0004): the store accepts nothing more until a restart has checked what is on the device.
 """
 
 import logging
@@ -63,9 +63,7 @@ ANSWER_BYTES_MAX = FRAME_SIZE_MAX - (64 << 10)
 class MessageStore:
     """An open store directory; created by `MessageStore.open`.
 
-    Its parts are the directory with the log, the queues and everything else built from the log, the appender,
-    dispatch, the index, the read side, and the background work (flush, upkeep, cleaning). Methods that belong to one
-    part alone are bound here under the same names, which saves a call (`_lend`).
+    Methods that belong to one of its parts alone are bound here under the same names, which saves a call (`_lend`).
 
     Attributes:
         positions: Offsets up to which the log is written, confirmed and visible.
@@ -74,7 +72,7 @@ class MessageStore:
         cleaner: Deletes old files.
         index: Finds messages by their keys.
         replica_side: The view of this store that replication has.
-        on_truncated: Callbacks that receive the log's new end offset after a truncation (`Truncation`).
+        on_truncated: Callbacks that receive the log's new end during a truncation, before anything is removed.
         on_stuck: Called with a topic if one of its queues cannot be written (`ConsumeQueue.fault`).
     """
 
@@ -239,7 +237,6 @@ class MessageStore:
             self._directory.release()
 
     def _settle(self) -> None:
-        """Flush, write and sync everything; then remove the abort file."""
         self._log.commit_staged()
         self._log.clear_behind()
         end = self.positions.written
@@ -290,7 +287,7 @@ class MessageStore:
             is_together: Whether all of them must be in one log file, as those of a batch message.
 
         Raises:
-            StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was stored; the text says why.
+            StoreFull, StoreBusy, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was stored; the text says why.
             RecordIllegal: One message cannot be stored, or not all in one file, so none was.
         """
         if not puts and self.flags.refusal is None:
@@ -300,7 +297,10 @@ class MessageStore:
         ).results
 
     def put_columns(self, sends: Columns) -> int:
-        """Append simple sends, fill in their offsets and return the log's new end; illegal if properties get a CRC."""
+        """Append the sends of a fast-path batch, fill in their offsets and return the log's new end.
+
+        Raise a StoreError that says why if nothing was stored. Illegal if properties get a CRC (enabledAppendPropCRC).
+        """
         return self._put(self._appender.append_columns, sends)[0]
 
     def _put(self, append: Callable[..., Batch], given: Sequence[Put] | Columns) -> Batch:
@@ -326,8 +326,8 @@ class MessageStore:
         """Append bytes of another broker's log.
 
         Args:
-            offset: Physical offset of the first byte: the end of this log, or the result of the previous call. An
-                empty log may begin at the start of any file.
+            offset: Physical offset of the first byte: the end of this log, or the result of the previous call. An empty
+                log may begin at the start of any file.
             content: Whole records, maybe followed by a part of one. Must not be changed before they are dispatched.
 
         Returns:
@@ -335,7 +335,7 @@ class MessageStore:
             or after a blank end, which only counts once a record follows.
 
         Raises:
-            StoreFull, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was accepted; the text says why.
+            StoreFull, StoreBusy, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was accepted; the text says why.
             RecordIllegal: The bytes do not belong at this offset or are not records; nothing was accepted.
         """
         if self.flags.refusal is not None:
@@ -356,9 +356,9 @@ class MessageStore:
     def truncate_steps(self, end: int) -> Generator[Step, None, None]:
         """Truncate the log at a record, with its entries in queues and index; a copy of the removed part stays in `cut`.
 
-        The caller runs each yielded step in a thread that may block, and asks for the next one on the thread that
-        owns the store, after the step has ended. Until the last step has ended, nothing is accepted or flushed, and
-        readers find no messages after the new end. Giving up after the copy was made makes the store unusable.
+        The caller runs each yielded step in a thread that may block, and asks for the next one on the thread that owns
+        the store, after the step has ended. Until the last step has ended, nothing is accepted or flushed, and readers
+        find no messages after the new end. Giving up after the copy was made makes the store unusable.
 
         Args:
             end: Physical offset at which a record begins.
@@ -385,12 +385,9 @@ class MessageStore:
         return self.poison(f"the log cannot be written ({error.strerror or error})")
 
     def follow(self, builder: Builder) -> LogFollower:
-        """Add what a feature builds from the log, from its own position on; the caller runs the steps that `due` returns.
+        """Let a feature's builder read the log from its own position on; the caller runs the steps that `due` returns.
 
-        Until `unfollow`, the cleaner keeps the part of the log that the builder still needs.
-
-        Raises:
-            StoreBusy: The log is being truncated.
+        Until `unfollow`, the cleaner keeps the part of the log that the builder needs. Raise StoreBusy in a truncation.
         """
         self._acceptance.check_free()
         follower = LogFollower(
@@ -404,7 +401,7 @@ class MessageStore:
         return follower
 
     def unfollow(self, follower: LogFollower) -> None:
-        """Remove a builder, of which no step may be running; it no longer follows the log, nor holds it."""
+        """Stop a feature's builder, of which no step may be running, and release the part of the log kept for it."""
         self._directory.derived.remove(follower)
 
     # --- visible
@@ -447,7 +444,7 @@ class MessageStore:
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic; its records stay in the log until their log files are deleted.
 
-        The name may come from a peer. If it cannot be a directory, there is nothing to delete.
+        A name that cannot be a directory has no queues; nothing happens.
 
         Raises:
             StoreBusy: The log is being truncated.
@@ -463,12 +460,7 @@ class MessageStore:
         self._directory.extended.delete_topic(topic)
 
     def delete_queue(self, queue: ConsumeQueue) -> None:
-        """Delete one queue; its records stay in the log until their log files are deleted.
-
-        Raises:
-            StoreBusy: The log is being truncated.
-            OSError: A file could not be removed.
-        """
+        """Delete one queue, not its records in the log; raise StoreBusy during a truncation, OSError if a file remains."""
         self._acceptance.check_free()
         if isinstance(queue, BatchQueue):
             self._directory.batches.delete_queue(queue)
@@ -477,12 +469,7 @@ class MessageStore:
         self._queues.delete_queue(queue)
 
     def sweep(self) -> None:
-        """Remove the empty directories of deleted topics.
-
-        Raises:
-            StoreBusy: The log is being truncated.
-            OSError: A directory could not be removed.
-        """
+        """Remove the empty directories of deleted topics; raise StoreBusy during a truncation, OSError on failure."""
         self._acceptance.check_free()
         self._queues.sweep()
 

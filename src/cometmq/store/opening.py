@@ -45,13 +45,7 @@ _IN_ROCKSDB = {
 
 
 class OtherPart(NamedTuple):
-    """A part of a store that we do not read.
-
-    Attributes:
-        path: Path relative to the store directory.
-        what: Description of its content.
-        remedy: Advice for the operator.
-    """
+    """A part of a store that CometMQ does not read: its relative path, what it holds, and advice for the operator."""
 
     path: str
     what: str
@@ -59,7 +53,7 @@ class OtherPart(NamedTuple):
 
 
 def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterator[OtherPart]:
-    """Find parts of a directory that hold messages, or refer to them, and cannot be read.
+    """Find parts of a store directory that hold messages, or refer to them, and cannot be read.
 
     Args:
         names: Names in the store directory.
@@ -122,11 +116,7 @@ def _is_empty_database(disk: Disk, path: str, names: Sequence[str]) -> bool:
 
 
 def refuse(root: str, parts: Iterable[OtherPart]) -> None:
-    """Refuse a store if it has parts that CometMQ does not read.
-
-    Raises:
-        StoreDamaged: There is a part; the text names each one and what to do.
-    """
+    """Raise StoreDamaged if a store has parts that CometMQ does not read; the text names each one and what to do."""
     said = [f"{part.path} holds {part.what}: {part.remedy}" for part in parts]
     if said:
         raise StoreDamaged(
@@ -136,11 +126,7 @@ def refuse(root: str, parts: Iterable[OtherPart]) -> None:
 
 
 def check_kind(disk: Disk, root: str, *, is_for_messages: bool = False) -> None:
-    """Refuse a store with a part in a form that we do not read; `is_for_messages` ignores parts without messages.
-
-    Raises:
-        StoreDamaged: There is such a part; the text names each one and what to do.
-    """
+    """Raise StoreDamaged if CometMQ cannot read a part of a store; `is_for_messages` ignores parts without messages."""
     found = message_parts(disk.list_names(root), lambda path: disk.exists(f"{root}/{path}"))
     refuse(root, found)
     if not is_for_messages:
@@ -205,7 +191,7 @@ def _evidence(disk: Disk, root: str, checkpoints: CheckpointFiles) -> str | None
 
 
 def _has_offset(disk: Disk, path: str) -> bool:
-    """Return whether a table of offsets has a positive one; False if it cannot be read."""
+    """Return whether a file with consumer offsets has a positive one; False if it cannot be read."""
     try:
         table = fastjson.loads(read_file(disk, path))
     except (OSError, CodecError):

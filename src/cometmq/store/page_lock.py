@@ -44,11 +44,7 @@ def lock_pages(fd: int, size: int) -> Unlock:
 
 
 def lock_memory(memory: mmap.mmap) -> None:
-    """Prevent anonymous memory from being swapped out.
-
-    Raises:
-        OSError: The system does not allow it (ulimit -l) or lacks memory.
-    """
+    """Prevent anonymous memory from being swapped out; raise OSError if the system refuses (ulimit -l)."""
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     if _libc.mlock(address, len(memory)) != 0:
         raise _last_error()

@@ -19,11 +19,11 @@ _Waiters = deque[tuple[int, float, OnDone]]
 class PositionWaiters:
     """The waiters of a log, in log order.
 
+    Invariant: offsets and deadlines both grow along each queue. All waiters have the same time limit; one that is added
+    late, after a waiter for a later offset, waits for that offset.
+
     Attributes:
         replica_seconds: Extra wait for replicas, compared to the device; may be negative.
-
-    Invariant: offsets and deadlines both grow along each queue. All waiters have the same time limit; one that is
-    added late, after a waiter for a later offset, waits for that offset.
     """
 
     def __init__(self, positions: Positions) -> None:
@@ -38,7 +38,7 @@ class PositionWaiters:
 
     @property
     def wants_flush(self) -> bool:
-        """Whether a waiter needs a flush, regardless of how messages are confirmed."""
+        """Whether a caller of `wait_flushed` waits, who needs a flush even with ASYNC_FLUSH."""
         return bool(self._flushed)
 
     def wait_confirmed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
@@ -59,7 +59,7 @@ class PositionWaiters:
 
     @property
     def _is_vain(self) -> bool:
-        """Whether replicas are required but too few are in sync."""
+        """Whether replicas are required but too few are in sync, so that waiting is in vain."""
         return self._positions.replicated is not None and not self._positions.replica_count
 
     def wait_flushed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
@@ -90,7 +90,7 @@ class PositionWaiters:
         return told
 
     def expire(self, now: float) -> None:
-        """Call back the waiters whose deadline has passed."""
+        """Call back the waiters whose deadline has passed, with the reason why their offset was not reached."""
         positions = self._positions
         while self._confirmed:
             end_offset, deadline, on_done = self._confirmed[0]
@@ -105,12 +105,12 @@ class PositionWaiters:
             self._flushed.popleft()[2](Durability.DISK_LATE)
 
     def fail(self) -> None:
-        """Fail all current and future waiters because a flush failed, which is final."""
+        """Call back all current and future waiters with DISK_LATE, because a flush failed, which is final."""
         self._is_failed = True
         self._give_up(-1)
 
     def go_back(self, end: int) -> None:
-        """Fail the waiters for offsets after the end of the truncated log."""
+        """Call back the waiters for offsets after the end of the truncated log with DISK_LATE."""
         self._give_up(end)
 
     def _give_up(self, end: int) -> None:
@@ -125,7 +125,6 @@ class PositionWaiters:
 
 
 def _tell(waiters: _Waiters, reached: int, outcome: Durability = Durability.OK) -> int:
-    """Call back the waiters for offsets up to `reached`; return their number."""
     told = 0
     while waiters and waiters[0][0] <= reached:
         waiters.popleft()[2](outcome)

@@ -75,13 +75,12 @@ class Positions:
     def sendable(self) -> int:
         """End of the log that survives the death of this process and, with SYNC_FLUSH, of the machine.
 
-        A master sends its slaves no more than this, so it is never behind them after a restart. Slaves acknowledge no
-        more.
+        A master sends its slaves no more, so it is never behind them after a restart; slaves acknowledge no more.
         """
         return self.flushed if self.needs_flush else self.committed
 
     def visible_limit(self) -> int:
-        """Return the offset up to which dispatch may go: messages that are confirmed and readable.
+        """Return the physical offset up to which messages may be shown to consumers: they are confirmed and readable.
 
         Includes messages that replicas did not get in time: they stay, and senders know. No property, for speed.
         """
@@ -123,11 +122,9 @@ class Positions:
             self._confirm()
 
     def replicated_to(self, end: int | None, replica_count: int) -> None:
-        """Record how far the required replicas have the log.
+        """Record up to which physical offset all required replicas have the log; None if replicas are no longer required.
 
-        Args:
-            end: Physical offset; None if replicas are no longer required.
-            replica_count: Number of members in sync; 0 if there are too few.
+        `replica_count` is the number of members in sync, 0 if there are too few.
         """
         self.replicated, self.replica_count = end, replica_count
         self._is_written_enough = not self.needs_flush and end is None
@@ -159,7 +156,7 @@ class Positions:
         return Durability.REPLICA_LATE if self.replica_count else Durability.NO_REPLICA
 
     def _confirm(self) -> None:
-        """Confirm as much as the rule allows; never move back."""
+        """Raise `confirmed` to the offset that flush and replicas allow; never lower it."""
         end = self.local
         if self.replicated is not None:
             end = min(end, self.replicated)

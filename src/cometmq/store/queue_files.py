@@ -26,12 +26,7 @@ _PAGE_SIZE = 4096  # Unit of the page cache.
 
 
 class ClearedQueue(NamedTuple):
-    """The files of a queue that was cut or removed.
-
-    Attributes:
-        path: File that now ends earlier; None if there is none.
-        removed: The deleted files after it.
-    """
+    """The files of a queue that was truncated: the one that now ends earlier, or None, and the deleted ones after it."""
 
     path: str | None
     removed: list[str]
@@ -49,7 +44,6 @@ class QueueFiles:
     def __init__(
         self, disk: Disk, directory: str, entries_per_file: int, *, read_only: bool = False
     ) -> None:
-        """Set the directory and shape of the files; with `read_only`, they are never opened for writing."""
         self._disk = disk
         self._read_only = read_only
         self.directory = directory
@@ -73,16 +67,9 @@ class QueueFiles:
     def write(
         self, queue: ConsumeQueue, offset: int, entries: bytes, *, is_kept: bool = True
     ) -> None:
-        """Write entries from a queue offset on.
+        """Write encoded entries from a queue offset on; after an OSError, a part of them may be written.
 
-        Args:
-            queue: Queue of the entries.
-            offset: Queue offset of the first entry.
-            entries: Encoded entries.
-            is_kept: Keep the file open; pass False for more files than may be open, or others are closed.
-
-        Raises:
-            OSError: The disk failed or is full; a part of the entries may be written.
+        With `is_kept`, the file stays open; pass False for more files than may be open at a time, or others are closed.
         """
         index = offset % self.entries_per_file
         room = (self.entries_per_file - index) * QUEUE_ENTRY_SIZE
@@ -145,7 +132,7 @@ class QueueFiles:
         self.fresh_directories.add(directory)
 
     def _remember(self, path: str, fd: int) -> int:
-        """Keep a descriptor open, and close the least recently used one if there are too many."""
+        """Keep a descriptor open for later, and close the least recently used one if there are too many; return it."""
         self._open[path] = fd
         if len(self._open) > OPEN_FILES_MAX:
             _, oldest = self._open.popitem(last=False)
@@ -191,7 +178,7 @@ class QueueFiles:
         return found, 0, (end - index) * QUEUE_ENTRY_SIZE
 
     def read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
-        """Read entries from the file of a queue, blocking; any thread, as it uses its own descriptor.
+        """Read up to `count` encoded entries of one file, blocking on the device; any thread.
 
         Raises:
             FileNotFoundError: The file is gone.
@@ -203,12 +190,9 @@ class QueueFiles:
             return self._disk.pread(fd, size, index * QUEUE_ENTRY_SIZE)
 
     def rewrite(self, queue: ConsumeQueue, offset: int, entries: bytes) -> None:
-        """Replace entries of one file, all before the tail; any thread.
+        """Replace entries of one file, all before the tail; may raise OSError, also if the file is gone. Any thread.
 
         The change is not synced. If a power cut undoes it, the entries are repaired again.
-
-        Raises:
-            OSError: The disk failed, or the file is gone.
         """
         fd = self._disk.open(self.path(queue, offset))
         try:
@@ -274,11 +258,7 @@ class QueueFiles:
             self._disk.close(self._open.pop(path))
 
     def remove(self, queue: ConsumeQueue) -> None:
-        """Delete a queue's files and directory.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Delete a queue's files and directory; raise OSError if the disk fails."""
         self.forget(queue)
         directory = self.queue_directory(queue.topic, queue.queue_id)
         remove_tree(self._disk, directory)
@@ -295,7 +275,7 @@ class QueueFiles:
         return [int(name) for name in names if name.isdigit()]
 
     def remove_topic(self, topic: str) -> None:
-        """Remove the directory of a topic without queues."""
+        """Remove the directory of a topic if it has no queues."""
         directory = f"{self.directory}/{topic}"
         self.fresh_directories.discard(directory)
         if not self._disk.list_names(directory) and self._disk.exists(directory):
@@ -310,7 +290,7 @@ class QueueFiles:
 
 
 def _end_of_page(end: int) -> int:
-    """Return the first entry that is not completely in the page that contains the end of entry `end - 1`."""
+    """Return the index after the last entry that is wholly before the end of the 4 KiB page of entry `end - 1`."""
     return -(-end * QUEUE_ENTRY_SIZE // _PAGE_SIZE) * _PAGE_SIZE // QUEUE_ENTRY_SIZE
 
 
@@ -323,7 +303,7 @@ def remove_tree(disk: Disk, directory: str) -> None:
 
 
 def remove_topic(disk: Disk, directory: str) -> None:
-    """Remove the directory of a topic, which has one directory of files per queue."""
+    """Remove the directory of a topic with the directories of its queues and their files."""
     if disk.exists(directory):
         for name in disk.list_names(directory):
             remove_tree(disk, f"{directory}/{name}")

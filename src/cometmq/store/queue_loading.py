@@ -47,7 +47,7 @@ class LoadedQueue:
 
 
 class EntryFile:
-    """One queue file, open while its queue is loaded; opening it reads the first page. `start` is its first queue offset."""
+    """One queue file, read while its queue is loaded; `start` is its first queue offset."""
 
     __slots__ = ("_disk", "_fd", "_head", "path", "start")
 
@@ -59,7 +59,7 @@ class EntryFile:
         self.start = start
 
     def open(self) -> None:
-        """Open the file unless it is open."""
+        """Open the file and read its first page, unless it is open."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path, write=False)
             self._head = self._disk.pread(self._fd, FIRST_ENTRIES * QUEUE_ENTRY_SIZE, 0)
@@ -101,11 +101,7 @@ class EntryFile:
 
 
 class QueueLoader:
-    """Loads all queues of a directory.
-
-    Attributes:
-        wrong: Files whose size differs from the setting, with their sizes; -1 for a directory.
-    """
+    """Loads all queues of a store; `wrong` maps files of a size unlike the setting to that size (-1: a directory)."""
 
     def __init__(self, disk: Disk, queues: ConsumeQueues) -> None:
         self._disk = disk
@@ -115,7 +111,7 @@ class QueueLoader:
         self.wrong: dict[str, int] = {}
 
     def load(self, *, log_start: int, dispatched: int | None) -> list[LoadedQueue]:
-        """Fill the table of queues.
+        """Load all queues into the table of queues.
 
         Args:
             log_start: Physical offset of the oldest record.
@@ -141,17 +137,7 @@ class QueueLoader:
     def load_queue(
         self, topic: str, queue_id: int, *, log_start: int, dispatched: int | None
     ) -> LoadedQueue:
-        """Load one queue, which is empty if it has no files.
-
-        Args:
-            topic: Topic of the queue.
-            queue_id: Queue id.
-            log_start: Physical offset of the oldest record.
-            dispatched: Use only entries of records before this physical offset; None for all.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Load one queue, which is empty if it has no files; arguments as for `load`. Raise OSError if the disk fails."""
         queue = self._queue(topic, queue_id)
         files = self._files_of(queue)
         try:
@@ -176,11 +162,7 @@ class QueueLoader:
         return queue
 
     def check_sizes(self) -> None:
-        """Refuse files that a broker's start would set aside and rebuild.
-
-        Raises:
-            StoreDamaged: A file has another size than the setting; the text names both.
-        """
+        """Raise StoreDamaged for a file of a wrong size, which the broker's next start would move away and rebuild."""
         for path, size in self.wrong.items():
             raise StoreDamaged(
                 f"{path} has {size} bytes, but the setting mappedFileSizeConsumeQueue is "
@@ -189,7 +171,7 @@ class QueueLoader:
             )
 
     def _check_setting(self) -> None:
-        """Refuse a file size setting that matches no file while all files agree on another size."""
+        """Raise StoreDamaged if the file size setting matches no file while all files agree on another size."""
         sizes = set(self.wrong.values())
         if (
             not self._is_any_right
@@ -257,11 +239,9 @@ class QueueLoader:
         return LoadedQueue(queue, stored_end, self._physical_end(queue, files), has_gap)
 
     def _border(self, files: list[EntryFile], is_before: IsBefore) -> int:
-        """Return the first queue offset whose entry is not before the border.
-
-        If the first entry of a file is after the border, so is the whole file.
-        """
+        """Return the queue offset of the first entry for which `is_before` is false, as it is for all later ones."""
         for file in reversed(files):
+            # If the first entry of a file is after the border, so is the whole file.
             if is_before(*file.entry(0)):
 
                 def is_behind(index: int, file: EntryFile = file) -> bool:
@@ -274,7 +254,6 @@ class QueueLoader:
         return files[0].start
 
     def _physical_end(self, queue: ConsumeQueue, files: list[EntryFile]) -> int:
-        """Return the physical offset of the end of the queue's last message; 0 if it has none."""
         last = queue.max_offset - 1
         if last < queue.min_offset:
             return 0

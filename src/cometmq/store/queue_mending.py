@@ -64,7 +64,7 @@ class BadRun(NamedTuple):
 
 
 class QueueMending:
-    """Repairs the queues of a store."""
+    """Repairs the queue entries of a store that do not point to their records."""
 
     def __init__(
         self, log: CommitLog, files: QueueFiles, settings: StoreSettings, *, read_only: bool
@@ -130,7 +130,7 @@ class QueueMending:
     # --- good and bad
 
     def _is_good(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Return whether readers may use, or skip, an entry as it is."""
+        """Return whether an entry points to its message or a deleted one, or is a gap that readers skip."""
         place, size, code = entry
         if size == BLANK_SIZE or code == GAP_CODE:
             return True
@@ -141,7 +141,7 @@ class QueueMending:
         return self._leads(queue, offset, entry)
 
     def _leads(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Return whether an entry's record exists and is the message at this offset."""
+        """Return whether an entry points to an existing record that is the message at this queue offset."""
         place, size, _ = entry
         if size < RECORD_SIZE_MIN:
             return False
@@ -204,7 +204,7 @@ class QueueMending:
     # --- building again
 
     def _built_again(self, queue: ConsumeQueue, run: BadRun, cuts: int) -> bytes:
-        """Rebuild bad entries, write them, and log it."""
+        """Rebuild bad entries from the log, write them to their file, and log the repair; return the new entries."""
         found: dict[int, bytes] = {}
         for topic, queue_id, offset, code, place, size in self._places_between(run):
             if (topic, queue_id) == (queue.topic, queue.queue_id) and offset < run.stop:
@@ -247,7 +247,7 @@ class QueueMending:
                 return
 
     def _write(self, queue: ConsumeQueue, start: int, entries: bytes) -> bool:
-        """Write entries to their file; return False if that is not wanted or impossible."""
+        """Write repaired entries to their file; return False if the store is read-only, the queue is gone or writing fails."""
         count = min(len(entries) // QUEUE_ENTRY_SIZE, queue.tail_start - start)
         if self._read_only or queue.deleted or count <= 0:
             return False

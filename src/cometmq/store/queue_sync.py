@@ -10,21 +10,16 @@ SYNCED_ONE_BY_ONE_MAX = 64
 
 
 class QueueSync:
-    """Queue files and directories to sync for a checkpoint, in a thread lent by the owner."""
+    """A job that syncs queue files and directories for a checkpoint; `root` is the store directory that contains them."""
 
     def __init__(self, disk: Disk, root: str, files: set[str], directories: set[str]) -> None:
-        """Take the paths to sync; `root` is the store directory, whose file system they are on."""
         self._disk = disk
         self._root = root
         self._files = files
         self._directories = directories
 
     def run(self) -> None:
-        """Sync the queues' files to the device; any thread.
-
-        Raises:
-            OSError: A sync failed; the previous checkpoint remains valid.
-        """
+        """Sync the queues' files to the device; if one fails, raise OSError. Any thread."""
         if len(self._files) + len(self._directories) > SYNCED_ONE_BY_ONE_MAX:
             self._disk.sync_all(self._root)
             return

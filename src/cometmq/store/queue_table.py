@@ -1,10 +1,10 @@
 """Table of all queues of a store, whatever their kind.
 
-    plain    20 bytes a message; of a Java broker's some have their tags codes elsewhere (`extended_queues`)
-    batch    46 bytes a record (`batch_queues`)
+    standard    20 bytes an entry; in some of a Java broker's, the tags codes are elsewhere (`extended_queues`)
+    batch       46 bytes an entry, one for several messages (`batch_queues`)
 
-Readers only look queues up; only writers create them. A reader that waits for the first message of a missing queue
-gets the object that this queue will use, which nobody else finds until then.
+Readers only look queues up; only writers create them. A reader that waits for the first message of a missing queue gets
+the object that this queue will use, which nobody else finds until then.
 """
 
 import logging
@@ -108,7 +108,7 @@ class QueueTable:
     # --- queues that are not there yet
 
     def awaited(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return the object that a missing queue will use while anybody holds it; `find` only returns it once it is opened."""
+        """Return the object that a missing queue will use if anybody still holds it when the queue is created."""
         assert self.find(topic, queue_id) is None
         queue = self._awaited.get((topic, queue_id))
         if queue is None:
@@ -116,7 +116,7 @@ class QueueTable:
         return queue
 
     def end_waiting(self, topic: str) -> None:
-        """Mark the awaited queues of a deleted topic as deleted."""
+        """Mark the objects that readers hold for missing queues of a deleted topic as deleted."""
         for key in [key for key in self._awaited if key[0] == topic]:
             self._let_go(self._awaited.pop(key, None))
 

@@ -1,8 +1,8 @@
 """Trims queues after the log has lost its oldest files: first entries, then whole files.
 
-Both steps read files and therefore run in a lent thread; the owner of the store changes offsets in between
-(`cometmq.store.derived`). The newest file of a queue is kept even if all its messages are gone, because it records
-the offset at which the queue continues.
+Both steps read files and therefore run in a thread that may block; the owner of the store changes offsets in between
+(`cometmq.store.derived`). The newest file of a queue is kept even if all its messages are gone, because it records the
+offset at which the queue continues.
 """
 
 from bisect import bisect_left
@@ -43,7 +43,6 @@ class QueueTrimming:
         ]
 
     def _parts(self) -> Iterator[list[ConsumeQueue]]:
-        """Yield all queues, some topics at a time."""
         part: list[ConsumeQueue] = []
         for topic in self._queues.table.topics():
             part += self._queues.of_topic(topic)
@@ -89,10 +88,9 @@ class QueueTrimming:
 
 
 def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
-    """Return the queue offset of the first message whose record is at or after `log_start`, else the max offset. Any thread.
+    """Return the queue offset of the first message whose record is at or after `log_start`, else the max offset.
 
-    Raises:
-        OSError: The disk failed.
+    May block, and raise OSError; any thread.
     """
     offsets = range(queue.min_offset, queue.max_offset)
 
@@ -106,11 +104,7 @@ def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
 
 
 def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
-    """Return the queue offset after the last message whose record is before `log_end`, a physical offset.
-
-    Raises:
-        OSError: The disk failed.
-    """
+    """Return the queue offset after the last message whose record is before a physical offset; may raise OSError."""
     low, high = queue.min_offset, queue.max_offset
     # Truncations are short: most queues have nothing after it, which the last entry shows.
     if low == high or _physical_offset(files, queue, high - 1) < log_end:

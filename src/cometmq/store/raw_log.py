@@ -1,8 +1,9 @@
 """The log as bytes, as a replica receives and sends them (docs/design/0036).
 
-Received bytes consist of whole records, and blank ends of files between them. Each record is checked as a recovery
-checks it. An incomplete record at the end is left to the caller, because a log ending with one would look torn. A
-blank end may be as long as a file, so it is accepted in parts; the log ends before it until a record follows.
+Received bytes consist of whole records, with the blank ends of files (BLANK_MAGIC_CODE) between them. Each record is
+checked as in a recovery. An incomplete record at the end is left to the caller, because a log ending with one would
+look torn. A blank end may be as long as a file, so it is accepted in parts; the log ends before it until a record
+follows.
 """
 
 from typing import NamedTuple
@@ -25,19 +26,14 @@ _LOOK_SIZE = 64 << 10
 
 
 class RawPiece(NamedTuple):
-    """The accepted part of some bytes of a log.
-
-    Attributes:
-        end: Physical offset of its end.
-        batch: Records in it; None if it has none, or is part of a blank end.
-    """
+    """The accepted part of some bytes of a log: its physical end, and its records; None without any, as in a blank end."""
 
     end: int
     batch: Batch | None
 
 
 class RawLog:
-    """Appends and reads bytes of a log."""
+    """Appends and reads the log of a broker as bytes."""
 
     def __init__(self, log: CommitLog, settings: StoreSettings) -> None:
         self._log = log
@@ -49,8 +45,8 @@ class RawLog:
         """Write the whole records of one file at the start of some bytes, or a part of the file's blank end.
 
         Args:
-            offset: Physical offset of the first byte: the log's end, or the end of the accepted part of a blank end.
-                A log without a file may begin at the start of any file.
+            offset: Physical offset of the first byte: the log's end, or the end of the accepted part of a blank end. A
+                log without a file may begin at the start of any file.
             content: The bytes, which are not copied and must not be changed before they are dispatched.
 
         Raises:
@@ -87,7 +83,6 @@ class RawLog:
         return offset + len(content)
 
     def _file_at(self, offset: int) -> LogFile:
-        """Return the file that contains an offset, creating it if needed."""
         file = self._log.chain.find(offset)
         if file is None:
             is_first = not self._log.chain.files
@@ -101,7 +96,7 @@ class RawLog:
         return self._log.chain.file_size
 
     def _check_start(self, offset: int) -> None:
-        """Refuse bytes that do not begin at the log's end."""
+        """Raise RecordIllegal if bytes do not begin at the log's end."""
         written = self._log.positions.written
         if self._log.chain.files or written:
             if offset != written:
@@ -115,7 +110,7 @@ class RawLog:
             )
 
     def _check_end(self, offset: int, why: WalkEnd, rest: memoryview, *, left: int) -> None:
-        """Refuse bytes after the whole records unless they are a part of a record or a blank end.
+        """Raise RecordIllegal if bytes after whole records are no part of a record and no blank end.
 
         Args:
             offset: Physical offset of these bytes.
@@ -138,13 +133,9 @@ class RawLog:
             )
 
     def first_fault(self, offset: int) -> tuple[int, str] | None:
-        """Find the first place that no copy would accept near a record's offset. May block on the device; any thread.
+        """Return (physical offset, name) of the first fault after a record's offset that a replica would refuse, or None.
 
-        Returns:
-            The physical offset and the fault; None if the next records are valid.
-
-        Raises:
-            OSError: The disk failed.
+        Examines about 4 MiB. May block on the device, and raise OSError; any thread.
         """
         upto, size = offset + _LOOKED_AT_MAX, _LOOK_SIZE
         while offset < upto and (content := self.read(offset, size)) is not None:

@@ -1,6 +1,6 @@
 """Reading interface of a store: its queues, its messages and their times.
 
-Nothing here changes the store. Methods that may block on the device say so; the broker runs them in a reader thread.
+Methods that may block on the device say so; the broker runs them in a reader thread.
 """
 
 from collections.abc import Mapping
@@ -98,14 +98,11 @@ class ReadSide:
         return self._queues.read_entries(queue, offset, count)
 
     def mended_entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
-        """Repair an entry that points to no record; return None if the log has no message for it.
-
-        May block on the device; any thread.
-        """
+        """Repair an entry that points to no record; return None if the log has no message for it. May block; any thread."""
         return self._mending.entry(queue, offset)
 
     def truncated(self, _end: int) -> None:
-        """Drop cached results that may refer to messages after the truncated log's end."""
+        """Prevent reads that began before a truncation from writing repaired queue entries after it."""
         self._mending.truncated()
 
     def change_limits(self, settings: StoreSettings) -> None:

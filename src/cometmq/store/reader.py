@@ -129,7 +129,7 @@ class ChosenEntries(NamedTuple):
 
 
 class Reader:
-    """Reads messages of queues."""
+    """Reads the messages of queues other than batch queues."""
 
     def __init__(
         self, log: CommitLog, files: QueueFiles, settings: StoreSettings, mending: QueueMending
@@ -226,18 +226,14 @@ class Reader:
     def _looked_at(
         self, match: Match | None, count_max: int
     ) -> tuple[Callable[[int], bool] | None, int]:
-        """Return the function that matches tags codes, and the number of entries to examine."""
+        """Return the function that matches tags codes, or None, and the number of queue entries to examine."""
         if match is None:
             return None, count_max
         matches = match if callable(match) else match.__contains__
         return matches, max(self._scan_entries, count_max)
 
     def _entries(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
-        """Return up to `count` queue entries from an offset on; None if reading them would block.
-
-        Raises:
-            FileNotFoundError: The queue file is gone.
-        """
+        """Return up to `count` queue entries from an offset on, None if reading would block; may raise FileNotFoundError."""
         before_tail = queue.tail_start - offset
         if before_tail <= 0:
             start, tail = -before_tail * QUEUE_ENTRY_SIZE, queue.tail
@@ -261,7 +257,7 @@ class Reader:
         size_max: int,
         match: Callable[[int], bool] | None,
     ) -> FoundRecords | None:
-        """Return the records if all wanted ones are in one warm file and match their entries; else None."""
+        """Return the records if all wanted ones are in one log file in memory and match their entries; else None."""
         first, file = self._warm_file(entries)
         if file is None:
             return None
@@ -283,7 +279,7 @@ class Reader:
         return records, count, offset + looked, written - end > self._in_memory_bytes
 
     def _warm_file(self, entries: PlacedEntries) -> tuple[int, LogFile | None]:
-        """Return the physical offset in the first entry and its log file, which is None if reading it may block."""
+        """Return the physical offset in the first entry and its log file, or None in place of a file whose read may block."""
         content, start, stop = entries
         if start >= stop:
             return 0, None
@@ -305,7 +301,7 @@ class Reader:
             return False
 
     def _cold(self, wanted: WantedRead, entries: Buffer | None = None) -> GetResult:
-        """Return a result that must be finished in a reader thread; `entries` are kept, as they may be in no file yet."""
+        """Return a result that a reader thread must finish; `entries` are passed along, as they may be in no file yet."""
         return GetResult(
             GetStatus.NO_MATCHED_MESSAGE,
             wanted.offset,
@@ -315,7 +311,6 @@ class Reader:
         )
 
     def _get_waiting(self, wanted: WantedRead, entries: Buffer | None) -> GetResult:
-        """Read messages in a thread that may block on the device."""
         if entries is None:
             try:
                 entries = self._files.read(wanted.queue, wanted.offset, wanted.entry_count)
@@ -324,7 +319,7 @@ class Reader:
         return self._answer(wanted, entries, may_wait=True)
 
     def _hole(self, offset: int, low: int, high: int) -> GetResult:
-        """Continue in the next queue file because one is missing, as RocketMQ does."""
+        """Return the result for a missing queue file: continue in the next file, as RocketMQ does."""
         per_file = self._files.entries_per_file
         end = min((offset // per_file + 1) * per_file, high)
         return GetResult(GetStatus.OFFSET_FOUND_NULL, end, low, high)
@@ -405,7 +400,6 @@ class Reader:
         )
 
     def _records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
-        """Return the bytes of pieces of the log; None if reading them would block."""
         if runs[0][0] < self._log.warm_from:
             return self._read_records(runs, may_wait=may_wait)
         try:
@@ -414,11 +408,7 @@ class Reader:
             return self._read_records(runs, may_wait=may_wait)
 
     def _mapped_records(self, runs: list[Run]) -> list[memoryview]:
-        """Read records of warm files through their maps.
-
-        Raises:
-            OSError: A file cannot be mapped.
-        """
+        """Return the bytes of pieces of the log through its maps; raise OSError if a file cannot be mapped."""
         file = self._file_of(runs[0][0])
         if runs[-1][1] <= file.end:
             return [memoryview(gather(file.view, file.start, runs))]
@@ -445,7 +435,7 @@ class Reader:
         return records
 
     def _spans(self, runs: list[Run]) -> list[tuple[LogFile, int, list[Run]]]:
-        """Group runs that are read with one call: (file, start offset, runs)."""
+        """Group pieces of the log that are read with one call; return (file, physical offset, pieces) of each group."""
         spans: list[tuple[LogFile, int, list[Run]]] = []
         span: list[Run] = []
         start = file_end = -1

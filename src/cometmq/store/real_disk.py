@@ -15,7 +15,7 @@ _ZEROS = bytes(1 << 20)
 
 
 class RealDisk:
-    """The disk of this machine."""
+    """The disk of this machine; errors are those of the system calls."""
 
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
@@ -43,14 +43,14 @@ class RealDisk:
         os.ftruncate(fd, size)
 
     def allocate(self, fd: int, size: int) -> None:
-        """Reserve the blocks of a file."""
+        """Allocate the blocks of a file (posix_fallocate)."""
         os.posix_fallocate(fd, 0, size)
 
     # Without a Python frame, because each single send calls it.
     pwrite = staticmethod(os.pwrite)
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
-        """Read at an offset."""
+        """Read at an offset; return fewer bytes only at the end of the file."""
         try:
             piece = os.pread(fd, size, offset)
         except OverflowError:
@@ -64,7 +64,7 @@ class RealDisk:
         return piece
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """Read from the page cache only."""
+        """Read from the page cache; return None if it does not hold all of the bytes."""
         piece = bytearray(size)
         try:
             count = os.preadv(fd, [piece], offset, os.RWF_NOWAIT)
@@ -80,7 +80,7 @@ class RealDisk:
         return None
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
-        """Start reading ahead."""
+        """Let the system read a range of a file ahead."""
         os.posix_fadvise(fd, offset, size, os.POSIX_FADV_WILLNEED)
 
     def read_randomly(self, fd: int) -> None:
@@ -108,13 +108,12 @@ class RealDisk:
         return pieces
 
     def clear_from(self, fd: int, offset: int) -> None:
-        """Overwrite the written ranges after the offset with zeros."""
+        """Overwrite the written ranges after an offset with zeros."""
         for start, stop in self.written(fd, offset):
             while start < stop:
                 start += self._clear_piece(fd, start, stop)  # noqa: PLW2901
 
     def _clear_piece(self, fd: int, offset: int, stop: int) -> int:
-        """Zero one piece unless it is zero already; return its size."""
         size = min(stop - offset, len(_ZEROS))
         zeros = memoryview(_ZEROS)[:size]
         if os.pread(fd, size, offset) != zeros:
@@ -126,7 +125,7 @@ class RealDisk:
     fdatasync = staticmethod(os.fdatasync)
 
     def sync_all(self, path: str) -> None:
-        """Call syncfs, which Python does not offer; since Linux 5.8 it reports lost writes."""
+        """Sync a file system with syncfs, which Python does not offer; since Linux 5.8 it reports lost writes."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _libc.syncfs(fd) != 0:
@@ -136,14 +135,14 @@ class RealDisk:
             os.close(fd)
 
     def map_readonly(self, fd: int, size: int, *, is_random: bool = False) -> memoryview:
-        """Map a file; the map lives as long as a view of it."""
+        """Map a file for reading; the map lives as long as a view of it."""
         mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
         if is_random:
             mapped.madvise(mmap.MADV_RANDOM)
         return memoryview(mapped)
 
     def lock_pages(self, fd: int, size: int) -> Unlock:
-        """Lock the pages of a map in memory."""
+        """Lock a file's pages in memory until the returned function is called."""
         return lock_pages(fd, size)
 
     def lock(self, fd: int) -> bool:
@@ -199,7 +198,7 @@ class RealDisk:
         os.unlink(path)  # noqa: PTH108  # as above
 
     def space(self, path: str) -> Space:
-        """Return the space of the file system."""
+        """Return the used and the available space of the file system that contains a directory."""
         state = os.statvfs(path)
         used = (state.f_blocks - state.f_bfree) * state.f_frsize
         inodes = state.f_favail if state.f_files else 1

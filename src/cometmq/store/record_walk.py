@@ -62,14 +62,11 @@ def checked_records(chunk: Buffer, offset: int) -> CheckedRecords:
 
 
 def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd]:
-    """Return the valid records at the start of a piece of the log.
+    """Return the valid records at the start of a piece of the log, the position where they end, and the reason.
 
     Args:
         chunk: The piece, which begins with a record.
         offset: Physical offset of the piece.
-
-    Returns:
-        The records, the position in the piece where they end, and the reason; SHORT if the next one is incomplete.
     """
     records: list[Record] = []
     topics: dict[bytes, str] = {}

@@ -35,7 +35,7 @@ class RecoveryResult(NamedTuple):
 
 
 class Recovery:
-    """One recovery of a directory that is locked or opened read-only."""
+    """One recovery of a directory that is locked or opened read-only; `derived` must begin with the consume queues."""
 
     def __init__(
         self,
@@ -47,7 +47,6 @@ class Recovery:
         derived: Sequence[Derived],
         read_only: bool,
     ) -> None:
-        """Create a recovery; `derived` must begin with the consume queues."""
         self._disk = disk
         self._log = log
         self._checkpoints = checkpoints
@@ -58,7 +57,7 @@ class Recovery:
         self._store_ms = 0
 
     def run(self, *, is_clean: bool) -> RecoveryResult:
-        """Bring the log and everything built from it into agreement, after a clean stop or another one.
+        """Bring the log and everything built from it into agreement; `is_clean` if the last stop was clean.
 
         Raises:
             StoreDamaged: Files have a wrong size, or are missing at the log's end.
@@ -83,11 +82,9 @@ class Recovery:
         return RecoveryResult(end, self._store_ms, damage)
 
     def _load(self, *, is_clean: bool) -> list[int]:
-        """Load everything built from the log; return the offsets from which each lacks records, the queues last.
-
-        The queues are loaded last because forgetting them resets the checkpoint.
-        """
+        """Load everything built from the log; return the offsets from which each lacks records, the queues last."""
         log_start = self._log.chain.start
+        # The queues last, because forgetting them resets the checkpoint.
         lacked = [
             derived.load(is_clean=is_clean, log_start=log_start)
             for derived in reversed(self._derived)
@@ -95,11 +92,7 @@ class Recovery:
         return [max(offset, log_start) for offset in lacked if offset is not None]
 
     def _check_end(self) -> None:
-        """Refuse a log whose newest files are missing.
-
-        Raises:
-            StoreDamaged: The log had been flushed beyond the end of the newest file.
-        """
+        """Raise StoreDamaged if the log had been flushed beyond the end of its newest file, so that files are missing."""
         progress, chain = self._checkpoints.progress, self._log.chain
         if progress is not None and progress.flushed > chain.end:
             raise StoreDamaged(
@@ -109,7 +102,7 @@ class Recovery:
             )
 
     def _walk(self, start: int) -> tuple[int, WalkEnd]:
-        """Check every record from an offset on, and feed all; return where the log ends, and why."""
+        """Check every record from an offset on, and feed all structures; return where the log ends, and why."""
         chain, position = self._log.chain, start
         why = WalkEnd.EMPTY
         while (file := chain.find(position)) is not None:

@@ -72,16 +72,12 @@ class ReplicaSide:
         self._appender.is_copy = True
 
     def end_copying(self) -> None:
-        """Let the log take puts again; a blank end that no record followed is removed.
-
-        Raises:
-            OSError: The disk failed; the log remains a copy.
-        """
+        """Let the log accept puts again, without an unfinished blank end; after an OSError, it remains a copy."""
         self._log.clear_behind()
         self._appender.is_copy = False
 
     def end_serving(self) -> None:
-        """Send nothing to slaves any more, and let nothing wait for them."""
+        """Stop sending to slaves and waiting for their acknowledgements."""
         self.on_moved(None)
         self.refuse(None)
         self.replicated(None, 1)
@@ -91,12 +87,7 @@ class ReplicaSide:
         self._dispatcher.on_moved = told
 
     def read_nowait(self, offset: int, size_max: int) -> Buffer | None:
-        """Return bytes of the log without blocking on the device; None if they must be read in a thread.
-
-        Args:
-            offset: Physical offset of the first byte, which must be in the log.
-            size_max: Maximum number of bytes; fewer are returned at the end of a file.
-        """
+        """Return up to `size_max` bytes of a log file without blocking, from an offset in the log; None if that may block."""
         file = self._log.chain.find(offset)
         if file is None:
             return None
@@ -113,9 +104,9 @@ class ReplicaSide:
         return [(queue, self._last_of(queue)) for queue in queues]
 
     def count_queues(self, offset: int, counts: dict[str, int]) -> Iterator[None]:
-        """Add the topics with messages from a physical offset on, with the number of queues that they need.
+        """Add to `counts` the topics with messages from a physical offset on, with the number of queues that each needs.
 
-        Yields now and then, because this reads an entry of each queue.
+        Yields after every 200 queues, so that the caller can do other work.
         """
         for number, queue in enumerate(list(self._queues.table)):
             if queue.queue_id >= counts.get(queue.topic, 0) and self._last_of(queue) >= offset:
@@ -132,11 +123,11 @@ class ReplicaSide:
         return last[0].physical_offset if last else -1
 
     def replicated(self, end: int | None, replica_count: int) -> None:
-        """Record how far replicas have the log; notify waiters and dispatch.
+        """Record up to which physical offset all required replicas have the log; then notify waiters and dispatch.
 
         Args:
-            end: Physical offset that all required replicas have; None if none are required.
-            replica_count: Number of replicas in sync; 0 if there are fewer than required.
+            end: Physical offset; None if no replicas are required.
+            replica_count: Number of members in sync, including this one; 0 if there are fewer than required.
         """
         self._flushing.replicated(end, replica_count)
         self._dispatcher.dispatch()

@@ -64,5 +64,5 @@ class Retention:
         return DeletionCause.HOUR if hour in self.delete_hours else None
 
     def has_expired(self, modified_ms: int, now_ms: int) -> bool:
-        """Return whether a file last written at a time has expired."""
+        """Return whether a file whose last write was at `modified_ms` has expired (times in ms since 1970)."""
         return modified_ms + self.reserved_ms <= now_ms

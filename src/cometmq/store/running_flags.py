@@ -1,9 +1,6 @@
 """RocketMQ's running flags: the reasons why the store accepts no messages, or returns none.
 
-| 1 not readable | 2 not writable | 4 queue error | 8 index error | 16 disk full | 32 fenced |
-| 64 queue disk full |
-
-Every flag but the first stops writing. The bits are RunningFlags of RocketMQ 5.3.3, which runtime statistics show.
+Every flag but NOT_READABLE stops writing. The bits are RunningFlags of RocketMQ 5.3.3, which runtime statistics show.
 The texts are ours, for the answers to senders.
 """
 
@@ -12,7 +9,7 @@ from enum import IntFlag
 
 
 class RunningFlag(IntFlag):
-    """One reason for refusing messages."""
+    """One reason for accepting no messages, or, if NOT_READABLE, for returning none."""
 
     NOT_READABLE = 1
     NOT_WRITABLE = 2
@@ -29,7 +26,7 @@ class RunningFlags:
     Attributes:
         refusal: Reason why puts are refused, in words; None if they are accepted. The hot path only reads this.
         pause: Reason for a short pause; not a flag of RocketMQ.
-        hold: Reason for a pause while the store works on its log.
+        hold: Reason for a pause while the log is truncated.
         on_raise: Called when a flag is newly set.
     """
 
@@ -42,7 +39,7 @@ class RunningFlags:
 
     @property
     def bits(self) -> int:
-        """The flags as RocketMQ's bits."""
+        """The flags that are set, as RocketMQ's bits."""
         return sum(self._reasons)
 
     def has(self, flag: RunningFlag) -> bool:
@@ -50,7 +47,7 @@ class RunningFlags:
         return flag in self._reasons
 
     def raise_flag(self, flag: RunningFlag, reason: str) -> None:
-        """Set a flag, or replace its text."""
+        """Set a flag with the reason for senders, or replace its reason."""
         is_new = flag not in self._reasons
         self._reasons[flag] = reason
         self._refresh()
@@ -69,7 +66,7 @@ class RunningFlags:
         self._refresh()
 
     def set_hold(self, reason: str | None) -> None:
-        """Set the reason for a pause while the store works on its log; None ends the pause."""
+        """Set the reason for a pause while the log is truncated; None ends the pause."""
         self.hold = reason
         self._refresh()
 
@@ -81,7 +78,6 @@ class RunningFlags:
         )
 
     def _refresh(self) -> None:
-        """Join the texts of everything that stops writing."""
         words = [
             words for flag, words in self._reasons.items() if flag != RunningFlag.NOT_READABLE
         ]

@@ -58,8 +58,7 @@ class StoreSettings:
         flush_sync: Whether a send is answered after its flush (flushDiskType=SYNC_FLUSH).
         flush_interval_ms: Pause between asynchronous flushes (flushIntervalCommitLog).
         flush_least_pages: Minimum number of dirty 4 KiB pages for a flush (flushCommitLogLeastPages).
-        flush_timed: Keep the pause between flushes; else flush as soon as enough pages are dirty
-            (flushCommitLogTimed).
+        flush_timed: Keep the pause between flushes; if False, flush once enough pages are dirty (flushCommitLogTimed).
         flush_thorough_interval_ms: Pause after which any dirty byte is flushed (flushCommitLogThoroughInterval).
         sync_flush_timeout_ms: Maximum wait for a synchronous flush (syncFlushTimeout).
         checkpoint_interval_ms: Minimum pause between checkpoints (flushIntervalConsumeQueue).
@@ -71,21 +70,19 @@ class StoreSettings:
         transfer_count_in_memory: Maximum records of a pull (maxTransferCountOnMessageInMemory).
         transfer_bytes_on_disk: Maximum bytes of a pull of old messages (maxTransferBytesOnMessageInDisk).
         transfer_count_on_disk: Maximum records of a pull of old messages (maxTransferCountOnMessageInDisk).
-        access_in_memory_ratio: Per cent of the memory assumed to hold recent messages
-            (accessMessageInMemoryMaxRatio).
+        access_in_memory_ratio: Per cent of `memory_bytes` that recent messages fill (accessMessageInMemoryMaxRatio).
         filter_scan_bytes: Maximum bytes of queue entries examined per pull (maxFilterMessageSize).
-        memory_bytes: Memory that this ratio refers to.
+        memory_bytes: Memory of this machine, bytes.
         warm_tail_bytes: Part of the log written by this process, in bytes, that is read through the map.
         delay_levels_ms: Delay of each level, beginning with level 1 (messageDelayLevel).
         warm_files: Write all pages of a log file before use, and lock them in memory (warmMapedFileEnable).
-        warm_flush_pages: With synchronous flush, pages to flush at once while warming
-            (flushLeastPagesWhenWarmMapedFile).
+        warm_flush_pages: With synchronous flush, pages per flush while warming (flushLeastPagesWhenWarmMapedFile).
         read_ahead: Let the system read ahead in the log (dataReadAheadEnable).
         append_property_crc: Append a CRC of the whole record as its last property (enabledAppendPropCRC).
         verify_property_crc: Records with such a CRC are only valid if it is right (forceVerifyPropCRC).
         pool_buffers: Number of 4 MiB buffers in which batches wait before they are written (transientStorePoolEnable,
             transientStorePoolSize); 0 to write them at once.
-        commit_interval_ms: Maximum time that they wait (commitIntervalCommitLog).
+        commit_interval_ms: Maximum time that batches stay in these buffers (commitIntervalCommitLog).
         retention: Rules for deleting old files.
         index: Settings of the index.
     """

@@ -33,7 +33,7 @@ class _Staged(NamedTuple):
 
 
 class StagedLog(CommitLog):
-    """A log with batches that are staged in memory."""
+    """A log whose batches are staged in memory before they are written."""
 
     def __init__(self, disk: Disk, directories: Sequence[str], settings: StoreSettings) -> None:
         super().__init__(disk, directories, settings)
@@ -49,11 +49,7 @@ class StagedLog(CommitLog):
         self._staged: list[_Staged] = []
 
     def commit(self, pieces: list[Piece]) -> None:
-        """Stage a batch, which counts as a whole or not at all.
-
-        Raises:
-            OSError: Earlier batches could not be written to make room for it.
-        """
+        """Stage a batch as a whole; raise OSError if earlier batches could not be written to make room for it."""
         size = sum(len(content) for _, _, content in pieces)
         if self._used + size > len(self._memory):
             self.commit_staged()
@@ -66,7 +62,6 @@ class StagedLog(CommitLog):
         self.positions.staged(offset + len(content))
 
     def _stage(self, file: LogFile, offset: int, content: Buffer) -> None:
-        """Copy bytes to the staging memory, joining them with adjacent ones of the same file."""
         start, end = self._used, self._used + len(content)
         self._memory[start:end] = content
         self._used = end
@@ -77,11 +72,7 @@ class StagedLog(CommitLog):
             self._staged.append(_Staged(file, offset, start, end))
 
     def commit_staged(self) -> None:
-        """Write all staged batches.
-
-        Raises:
-            OSError: A write failed; all of them stay staged.
-        """
+        """Write all staged batches to their files; on OSError all of them stay staged."""
         with memoryview(self._memory) as memory:
             for file, offset, start, end in self._staged:
                 with memory[start:end] as content:

@@ -90,7 +90,7 @@ def places_of(record: Record, delay_levels_ms: Sequence[int]) -> Sequence[Place]
 
 
 def _light_places(record: Record, code: int) -> list[Place]:
-    """Return the entries in further queues (ConsumeQueue.multiDispatchLmqQueue of RocketMQ 5.3.3)."""
+    """Return the entries in light queues (LMQ) and others (ConsumeQueue.multiDispatchLmqQueue of RocketMQ 5.3.3)."""
     block = record.property_block
     try:
         names = (find_property(block, _MULTI_QUEUES) or "").split(",")
@@ -110,7 +110,7 @@ def _light_places(record: Record, code: int) -> list[Place]:
 
 @keep_short(4096, length_max=255)
 def is_directory_name(topic: str) -> bool:
-    """Return whether a topic can be a directory name; it comes from a peer, or a record, whose CRC excludes it."""
+    """Return whether a topic from a peer or a record (whose CRC does not cover it) can be the name of a directory."""
     return (
         topic not in ("", ".", "..")
         and "/" not in topic
@@ -120,7 +120,7 @@ def is_directory_name(topic: str) -> bool:
 
 
 def tags_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
-    """Return the tags code for a record's queue entry (CommitLog.checkMessageAndReturnSize)."""
+    """Return the tags code for a record's queue entry: the hash of its tag, or the due time in ms in the delay topic."""
     if record.topic == SCHEDULE_TOPIC:
         try:
             level = find_property(record.property_block, _DELAY_NAME)

@@ -20,7 +20,7 @@ _HEAD_SIZE = STORE_TIME_AT + 20  # Includes the store time of a record with an I
 
 
 class TimeSearch:
-    """Looks up store times. Each call may block on the device. Any thread."""
+    """Looks up store times in the log; each call may block on the device. Any thread."""
 
     def __init__(self, log: CommitLog, files: QueueFiles) -> None:
         self._log = log
@@ -51,17 +51,15 @@ class TimeSearch:
 def offset_by_time(
     queue: ConsumeQueue, timestamp_ms: int, *, upper: bool, time_at: TimeAt
 ) -> int:
-    """Return the queue offset of the first message stored at or after a time, or of the last one until then.
+    """Return the queue offset of the first message stored at or after a time; the max offset if all are older.
+
+    With `upper`, it is the last message stored at or before the time; the min offset if all are newer.
 
     Args:
         queue: Queue to search.
         timestamp_ms: Store time, ms.
-        upper: Find the last message stored at or before the time, instead of the first at or after it.
+        upper: Whether to find the last message until the time.
         time_at: Returns the store time of a message of a queue, ms.
-
-    Returns:
-        The max offset if all messages are older, the min offset if all are newer. With `upper`, the last offset if
-        all are older.
     """
     offsets = range(queue.min_offset, queue.max_offset)
 

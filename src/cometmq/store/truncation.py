@@ -1,8 +1,8 @@
 """Truncates the log of an open store, and everything built from it.
 
-docs/design/0036 describes the steps and why a stop after any of them leaves a store that opens, with either the old
-end or the new one. The removed part is copied into the folder `cut`. Blocking work runs in a lent thread, as in
-cleaning. Meanwhile nothing is appended, flushed or dispatched, and readers already see the queues as they will be.
+docs/design/0036 describes the steps and why a stop after any of them leaves a store that opens, with either the old end
+or the new one. The removed part is copied into the folder `cut`. Blocking work runs in another thread, as in cleaning.
+Meanwhile nothing is appended, flushed or dispatched, and readers already see the queues as they will be.
 """
 
 from collections import deque
@@ -32,11 +32,7 @@ OnTruncated = Callable[[int], None]
 
 
 class Truncation:
-    """Truncations of one store, one at a time.
-
-    Attributes:
-        on_truncated: Callbacks that receive the new end before anything is removed, to drop data of later messages.
-    """
+    """Truncations of one store, one at a time; `on_truncated` are callbacks that get the new end before data is removed."""
 
     def __init__(
         self,
@@ -94,7 +90,7 @@ class Truncation:
         self._dispatcher.dispatch()
 
     def _check_free(self) -> None:
-        """Refuse to begin while other work uses the files."""
+        """Raise StoreBusy while other work uses the files; another StoreError if the store accepts nothing until a restart."""
         if self._acceptance.is_over:
             raise self._acceptance.refusal()
         background = self._background
@@ -110,7 +106,7 @@ class Truncation:
             )
 
     def _hold(self, end: int) -> None:
-        """Accept nothing, dispatch nothing and enter no keys until `_let_go`."""
+        """Stop accepting, dispatching and indexing messages until `_let_go`."""
         self._acceptance.hold(f"the log is being truncated to {end}")
         self._index.index.is_held = True
         self._waiting, self._dispatcher.waiting = self._dispatcher.waiting, deque()
@@ -127,12 +123,7 @@ class Truncation:
         yield partial(self._keep_copy, end)
 
     def _keep_copy(self, end: int) -> None:
-        """Copy the part to be removed into the folder `cut`.
-
-        Raises:
-            RecordIllegal: No record begins at `end`.
-            OSError: There is no room, or the disk failed.
-        """
+        """Copy the part to be removed into the folder `cut`; raise RecordIllegal if no record begins at `end`, or OSError."""
         self._log.commit_staged()
         self._log.mend()
         self._check(end)
@@ -140,12 +131,6 @@ class Truncation:
         log_end.keep_copies(end, self._log.positions.written)
 
     def _check(self, end: int) -> None:
-        """Refuse an offset at which no record begins.
-
-        Raises:
-            RecordIllegal: No record begins there.
-            OSError: The disk failed.
-        """
         log = self._log
         start, written = log.chain.start, log.positions.written
         file = log.chain.find(end)
@@ -162,7 +147,7 @@ class Truncation:
     # --- the steps that count
 
     def _run(self, end: int) -> Iterator[Step]:
-        """Truncate to the start of a record that was found; everything staged in memory has been written to files."""
+        """Yield the steps that truncate the log to a record's start, after the part to be removed was copied."""
         written, derived = self._log.positions.written, tuple(self._directory.derived)
         for each in derived:
             yield from _each(each.hide_from(end))
@@ -220,7 +205,7 @@ class Truncation:
         self._waiting, self._kept = deque(), []
 
     def _before(self, batch: Batch, end: int) -> list[Batch]:
-        """Return the part of an invisible batch before the new end."""
+        """Return the part before the new end of a batch that is not visible yet."""
         if batch.end_offset <= end:
             return [batch]
         start = batch.start

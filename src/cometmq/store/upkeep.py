@@ -77,7 +77,7 @@ class Upkeep:
         self._ready: tuple[Progress, Checkpoint] | None = None
 
     def tick(self) -> None:
-        """Do the work that is due."""
+        """Write what is due: index entries, queue tails, a checkpoint's round; once a second, check the disk and retry."""
         now = self._clock.monotonic()
         self._index.tick()
         if self._queues.dirty or self._is_in_round or self._is_checkpoint_old():
@@ -134,11 +134,7 @@ class Upkeep:
             self.queue_write_failed(error)
 
     def _continue_tails(self, now: float) -> bool:
-        """Write tails within this tick's time limit; return True when the round has finished.
-
-        Raises:
-            OSError: The disk failed or is full.
-        """
+        """Write tails within this tick's time limit; return True when the round is finished, raise OSError on failure."""
         is_idle = self._positions.dispatched == self._dispatched_before
         self._dispatched_before = self._positions.dispatched
         deadline = now + (TAILS_SECONDS_IDLE if is_idle else TAILS_SECONDS_PER_TICK)
@@ -173,11 +169,11 @@ class Upkeep:
         )
 
     def index_written(self) -> None:
-        """Accept messages again, as the index could be written."""
+        """Accept messages again, because the index could be written again."""
         self._flags.clear(RunningFlag.INDEX_ERROR)
 
     def progress(self) -> Progress:
-        """Return how far dispatch and flush are, in offsets."""
+        """Return the offsets up to which messages are dispatched, flushed and indexed, for a checkpoint."""
         return Progress(
             self._positions.dispatched,
             self._positions.flushed,
@@ -187,7 +183,7 @@ class Upkeep:
         )
 
     def times(self) -> Checkpoint:
-        """Return how far dispatch and flush are in store times, as Java's checkpoint records them.
+        """Return the store times up to which messages are flushed, dispatched and indexed, for Java's checkpoint.
 
         They follow a clock that is set back: Java's recovery then checks more, never less.
         """
@@ -199,7 +195,7 @@ class Upkeep:
         )
 
     def _make_ready(self) -> None:
-        """Offer the state noted at the round's start as a checkpoint, because it is now in files."""
+        """Offer the state noted at the round's start as a checkpoint, because all of it is now in files."""
         if not self._is_checkpoint_over:
             self._ready = self._noted
         self._noted = None
@@ -222,7 +218,7 @@ class Upkeep:
         return self._job_out
 
     def checkpointed(self, job: CheckpointJob) -> None:
-        """Handle the outcome of a checkpoint job."""
+        """Handle the outcome of a checkpoint job: plan the next one, retry it, or after a failed sync refuse messages."""
         now = self._clock.monotonic()
         if job.is_lacking:
             if not self._is_job_late:
@@ -260,11 +256,7 @@ class Upkeep:
         self._dispatcher.dispatched_ms = min(self._dispatcher.dispatched_ms, store_ms)
 
     def finish_job(self) -> None:
-        """Run the postponed checkpoint, before the final one.
-
-        Raises:
-            OSError: It failed again.
-        """
+        """Run the postponed checkpoint, if any, before the final one; raise OSError if it fails again."""
         job, self._job_put_off = self._job_put_off, None
         if job is not None:
             job.run()
@@ -272,11 +264,7 @@ class Upkeep:
                 raise job.error
 
     def forget_entries(self, count: int) -> None:
-        """Subtract the entries of a topic or queue that is about to be deleted from all checkpoints.
-
-        Raises:
-            OSError: The checkpoint could not be written.
-        """
+        """Subtract the entries of a topic or queue that is about to be deleted from all checkpoints; may raise OSError."""
         if self._noted is not None:
             self._noted = (self._noted[0].without(count), self._noted[1])
         if self._ready is not None:
@@ -288,5 +276,5 @@ class Upkeep:
             self._checkpoints.write(self._checkpoints.times, known.without(count))
 
     def file_ahead_failed(self) -> None:
-        """Plan the file that could not be made ahead again, at the next check of the disk."""
+        """Retry to create a log file in advance at the next check of the disk."""
         self._is_plan_given_up = True

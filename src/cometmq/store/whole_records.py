@@ -1,7 +1,4 @@
-"""A walk over the log that also checks the CRC of each whole record (forceVerifyPropCRC).
-
-The CRC is checked last, and only if the setting requires it.
-"""
+"""Checks of records that include the CRC of each whole record, if forceVerifyPropCRC requires it."""
 
 from collections.abc import Callable
 

@@ -98,17 +98,13 @@ class TimerFiles:
         )
 
     def floor(self, time_ms: int) -> int:
-        """Return the start of the slot of a time."""
+        """Return the start of the time slot that contains a time, ms."""
         return time_ms // self._precision_ms * self._precision_ms
 
     # --- opening
 
     def open(self, now_ms: int) -> None:
-        """Load the existing files and update the wheel from the log.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Load the existing files and update the wheel from the log; raise OSError if the disk fails."""
         self.load_check()
         if self.check.master_queue_offset > self.check.queue_offset:
             # This was a slave: another broker has delivered the due messages among those in its wheel.
@@ -175,10 +171,7 @@ class TimerFiles:
         return True
 
     def _begin_again(self, trouble: str) -> None:
-        """Set the log and the wheel aside; both are rebuilt from the timer's topic.
-
-        Messages that were delivered are not added again.
-        """
+        """Move the log and the wheel away, to be rebuilt from the timer's topic without the messages already delivered."""
         self._say_aside(trouble, [*self.log.paths(), self.wheel.path])
         self.log.forget()
         self.wheel.forget_from(0)
@@ -198,11 +191,7 @@ class TimerFiles:
         )
 
     def load_check(self) -> None:
-        """Read the last saved checkpoint.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Read the last saved checkpoint, if there is a valid one; raise OSError if the disk fails."""
         try:
             self.check = decode_check(read_file(self._disk, self._check_path))
         except FileNotFoundError:
@@ -225,7 +214,7 @@ class TimerFiles:
     # --- adding
 
     def add(self, waiting: TimerRequest, now_ms: int) -> None:
-        """Add a message to its slot, or to one on the way there if it is too far ahead."""
+        """Add a message to the slot in which it is due, or if that is too far ahead, to an earlier one to be moved on."""
         write_ms = self.floor(now_ms)
         magic, due_ms = UNIT_DEFAULT, waiting.due_ms
         ahead_ms = waiting.out_ms - write_ms
@@ -265,11 +254,7 @@ class TimerFiles:
     # --- saving
 
     def save_job(self, now_ms: int) -> SaveJob | None:
-        """Write the log's new units; return the changes to save next, or None if there are none.
-
-        Raises:
-            OSError: The units cannot be written; they are kept.
-        """
+        """Write the log's new units; return the changes to save next, or None; on OSError the units are kept."""
         self.log.write()
         check, end = self.check, self.log.written
         is_moved = (self.read_ms, self.queue_offset, end) != (
@@ -285,7 +270,7 @@ class TimerFiles:
         return SaveJob(pages, end, fresh)
 
     def run(self, job: SaveJob) -> None:
-        """Sync a save to the device: log, wheel, checkpoint; any thread, one at a time.
+        """Sync the log, then the wheel, then the checkpoint. Any thread, one at a time.
 
         Raises:
             OSError: The disk failed; call `saving_failed`.
@@ -296,13 +281,7 @@ class TimerFiles:
         self._write_check(job.check)
 
     def take_check(self, theirs: TimerCheck) -> None:
-        """Save the progress of a master's timer, of which this log is a copy, with that of the own files.
-
-        May block; any thread.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Save the progress of the timer of this slave's master along with this timer's. May raise OSError; any thread."""
         check = self.check
         fresh = check._replace(
             read_ms=max(check.read_ms, theirs.read_ms),
@@ -326,7 +305,7 @@ class TimerFiles:
             self._disk.fdatasync(fd)
 
     def saved(self, job: SaveJob) -> None:
-        """Take over a completed save as the last checkpoint."""
+        """Make a completed save the last checkpoint."""
         self.log.flushed = job.log_end
         self.check = job.check
 

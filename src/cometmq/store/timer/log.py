@@ -24,7 +24,7 @@ from cometmq.store.log_file import LogFile
 
 
 class TimerLog:
-    """The files of units.
+    """The files of units (timerlog), each unit being a message that waits for its time.
 
     Attributes:
         end: Position after the last unit, written or not.
@@ -42,7 +42,7 @@ class TimerLog:
     # --- writing
 
     def place(self) -> int:
-        """Return the position of the next unit; closes a file that has no room for it."""
+        """Return the position of the next unit, after filling up a file that has no room for it with a blank."""
         size = self.chain.file_size
         left = size - self.end % size
         if left < TIMER_UNIT_SIZE + TIMER_BLANK_SIZE:
@@ -51,16 +51,12 @@ class TimerLog:
         return self.end
 
     def append(self, unit: TimerUnit) -> None:
-        """Add a unit at `place`; `write` writes it to its file."""
+        """Add a unit at `place` in memory; `write` writes it to its file."""
         self._unwritten.append((self.end, encode_unit(unit)))
         self.end += TIMER_UNIT_SIZE
 
     def write(self) -> None:
-        """Write the appended units.
-
-        Raises:
-            OSError: The disk failed or is full; all of them are kept for the next attempt.
-        """
+        """Write the appended units to their files; on OSError all of them are kept for the next attempt."""
         for start, content in _joined(self._unwritten, self.chain.file_size):
             (self.chain.find(start) or self._make(start)).write(content, start)
         self._unwritten.clear()
@@ -81,11 +77,7 @@ class TimerLog:
         return file
 
     def flush(self, upto: int) -> None:
-        """Sync the units up to a position to the device. Any thread, one at a time.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Sync the units up to a position to the device; raise OSError if that fails. Any thread, one at a time."""
         for file in self.chain.files:
             if file.end > self.flushed and file.start < upto:
                 file.flush()
@@ -127,11 +119,7 @@ class TimerLog:
     # --- recovery and age
 
     def load(self) -> None:
-        """Load the existing files; `scan` finds the `end`.
-
-        Raises:
-            StoreDamaged: A file has another size, or one is missing.
-        """
+        """Load the existing files; `scan` finds the `end`. Raise StoreDamaged if one has another size or is missing."""
         self.chain.load(read_only=False)
         self.end = self.written = self.flushed = self.chain.start
 
@@ -141,13 +129,13 @@ class TimerLog:
         return [f"{self._directory}/{name}" for name in names]
 
     def forget(self) -> None:
-        """Become empty after the files were set aside."""
+        """Become empty after the files were moved away."""
         self.chain.close()
         self.chain.files.clear()
         self.end = self.written = self.flushed = 0
 
     def scan(self, position: int) -> Iterator[tuple[int, TimerUnit]]:
-        """Yield the units from the file of a position up to the last valid one, which becomes the end."""
+        """Yield the units from the start of a position's file to the last valid unit, and set `end` and `written` after it."""
         for file in self.chain.files:
             if file.end <= position:
                 continue
@@ -163,7 +151,7 @@ class TimerLog:
             self.end = self.written = file.end
 
     def first_from(self, physical_offset: int) -> int | None:
-        """Return the position of the first unit whose message is at or after an offset of the commitlog; None if none is.
+        """Return the position of the first unit whose message is at or after an offset of the commitlog; None without one.
 
         Units are in the order of their messages. All must be written.
         """
@@ -184,36 +172,24 @@ class TimerLog:
         return found
 
     def go_back(self, position: int) -> None:
-        """Truncate the log at a position.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Truncate the log at a position; raise OSError if the disk fails."""
         self.end = self.written = position
         self.flushed = min(self.flushed, position)
         self.cut()
 
     def cut(self) -> None:
-        """Remove everything after the end, so that a later scan does not read it as units.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Remove everything after the end, so that a later scan does not read it as units; raise OSError on failure."""
         self.chain.drop_after(self.end)
         if self.chain.files and self.end < self.chain.end:
             self.chain.files[-1].clear_from(self.end)
 
     @property
     def may_drop(self) -> bool:
-        """Whether a file may be deleted at some time; the last one stays."""
+        """Whether the log has a file besides the newest, which is never deleted."""
         return len(self.chain.files) > 1
 
     def drop_before(self, physical_offset: int) -> None:
-        """Delete files whose messages are all before an offset of the commitlog.
-
-        Raises:
-            OSError: A file could not be removed.
-        """
+        """Delete files whose messages are all before an offset of the commitlog; raise OSError if one remains."""
         size = self.chain.file_size
         last = (size - TIMER_BLANK_SIZE) // TIMER_UNIT_SIZE * TIMER_UNIT_SIZE - TIMER_UNIT_SIZE
         while self.may_drop:
@@ -223,12 +199,11 @@ class TimerLog:
             self.chain.drop_first().unlink()
 
     def close(self) -> None:
-        """Close every file."""
+        """Close all files."""
         self.chain.close()
 
 
 def _joined(pieces: list[tuple[int, bytes]], file_size: int) -> Iterator[tuple[int, bytes]]:
-    """Join pieces that are adjacent in one file."""
     start, content = -1, bytearray()
     for position, piece in pieces:
         is_next = position == start + len(content) and position % file_size

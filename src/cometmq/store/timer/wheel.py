@@ -1,8 +1,7 @@
-"""The timer wheel: for each second of the next days, the place of its messages in timerlog.
+"""The timer wheel: for each time slot (by default a second) of the next days, the place of its messages in timerlog.
 
 It has 1,209,600 slots of 32 bytes, found by time; a slot that holds another time is empty. The system allocates their
-memory page by page, so unused parts cost nothing. Only changed pages are written. Source: TimerWheel of RocketMQ
-5.3.3.
+memory page by page, so unused parts cost nothing. Only changed pages are written. Source: TimerWheel of RocketMQ 5.3.3.
 """
 
 import mmap
@@ -43,12 +42,7 @@ class TimerWheel:
         self._changed: set[int] = set()  # and since the last save.
 
     def load(self) -> None:
-        """Read the file if it exists.
-
-        Raises:
-            StoreDamaged: The file has another size.
-            OSError: The disk failed.
-        """
+        """Read the file if it exists; raise StoreDamaged if it has a wrong size, OSError if the disk fails."""
         if not self._disk.exists(self.path):
             return
         with opened(self._disk, self.path, write=False) as fd:
@@ -63,7 +57,7 @@ class TimerWheel:
                 self._take(self._disk.pread(fd, min(_READ_SIZE, size - offset), offset), offset)
 
     def _take(self, piece: bytes, offset: int) -> None:
-        """Copy a piece of the file, skipping pages that were never written."""
+        """Copy a piece of the file into the slots, skipping pages that were never written."""
         if piece == bytes(len(piece)):
             return
         for start in range(0, len(piece), _PAGE_SIZE):
@@ -92,7 +86,7 @@ class TimerWheel:
         return max(min(time, until) * self.precision_ms, from_ms)
 
     def put(self, time_ms: int, *, first: int, last: int, count: int) -> None:
-        """Set the slot of a time."""
+        """Set the positions of the first and the last unit, and the number of messages, of a time's slot."""
         time = time_ms // self.precision_ms
         at = time % WHEEL_SLOTS * TIMER_SLOT_SIZE
         TIMER_SLOT.pack_into(self._slots, at, time, first, last, count, 0)
@@ -100,7 +94,7 @@ class TimerWheel:
         self._changed.add(at // _PAGE_SIZE)
 
     def revise(self, time_ms: int, position: int) -> None:
-        """Append the unit at a position to the slot of a time, as recovery finds it."""
+        """Append the unit at a position of timerlog to a time's slot, unless the slot has it already."""
         slot = self.slot(time_ms)
         if slot is EMPTY_SLOT:
             self.put(time_ms, first=position, last=position, count=1)
@@ -110,8 +104,7 @@ class TimerWheel:
     def forget_from(self, position: int) -> int | None:
         """Empty each slot whose last unit is at or after a position of timerlog.
 
-        Returns the smallest first position of these slots, from which the log must be read again; None if there are
-        none.
+        Return the smallest first position of these slots, from which the log must be read again; None without any.
         """
         first = None
         for index, slot in self._used():
@@ -123,7 +116,7 @@ class TimerWheel:
         return first
 
     def waiting(self, from_ms: int) -> Iterator[TimerSlot]:
-        """Return the used slots from a time on, in no order."""
+        """Return the slots with messages from a time on, in any order."""
         time = from_ms // self.precision_ms
         return (slot for _, slot in self._used() if slot.time >= time)
 
@@ -158,11 +151,7 @@ class TimerWheel:
         self._changed.update(page.offset // _PAGE_SIZE for page in pages)
 
     def write(self, pages: Iterable[WheelPage]) -> None:
-        """Write and sync pages. Any thread, one at a time.
-
-        Raises:
-            OSError: The disk failed; some pages may be written.
-        """
+        """Write and sync pages; after an OSError, some of them may be written. Any thread, one at a time."""
         with opened(self._disk, self.path, create=True) as fd:
             if self._disk.size(fd) == 0:
                 # First its size, then its name: a wheel of another size would be refused.
