@@ -36,11 +36,7 @@ class BatchItem(NamedTuple):
 
 
 def encode_item(flag: int, body: bytes, property_block: bytes) -> bytes:
-    """Encode one message of a batch.
-
-    Raises:
-        CodecError: The properties are longer than 32767 bytes.
-    """
+    """Encode one message of a batch; raises CodecError if its properties are longer than 32767 bytes."""
     properties_size = len(property_block)
     if properties_size > PROPERTIES_SIZE_MAX:
         raise CodecError(
@@ -58,20 +54,12 @@ def encode_item(flag: int, body: bytes, property_block: bytes) -> bytes:
 
 
 def encode_batch(items: Iterable[tuple[int, bytes, bytes]]) -> bytes:
-    """Encode a batch body from (flag, body, property block) items.
-
-    Raises:
-        CodecError: The properties of an item are too long.
-    """
+    """Encode a batch body from (flag, body, property block) items; raises CodecError if a block is too long."""
     return b"".join([encode_item(flag, body, block) for flag, body, block in items])
 
 
 def decode_batch(body: bytes) -> list[BatchItem]:
-    """Decode the messages of a batch body.
-
-    Raises:
-        CodecError: An item is malformed; the message names its position.
-    """
+    """Decode the messages of a batch body; raises CodecError, naming the position, if an item is malformed."""
     items = []
     position = 0
     size = len(body)
@@ -95,11 +83,7 @@ def decode_batch(body: bytes) -> list[BatchItem]:
 
 
 def cut_batch(body: bytes, count_max: int) -> Iterator[int]:
-    """Yield the end position of each piece when cutting a batch body into pieces.
-
-    Args:
-        body: The batch body.
-        count_max: Maximum number of messages per piece.
+    """Yield the end position of each piece when cutting a batch body into pieces of at most `count_max` messages.
 
     Raises:
         CodecError: An item is malformed; the message names its position.

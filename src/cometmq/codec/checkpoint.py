@@ -38,17 +38,16 @@ class Checkpoint:
     confirm_offset: int = 0
 
     def recovery_timestamp(self, *, with_index: bool) -> int:
-        """Return the store time in ms before which everything is on disk; at least 0.
+        """Return the store time in ms before which log, queues and, if `with_index`, the index are on disk; at least 0.
 
-        Args:
-            with_index: Whether to include the index (`messageIndexSafe`).
+        It includes RocketMQ's margin of 3 s for log and queues, but none for the index (`messageIndexSafe`).
         """
         oldest = max(min(self.log_timestamp, self.queue_timestamp) - SAFETY_MS, 0)
         return min(oldest, self.index_timestamp) if with_index else oldest
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Encode the whole file of 4096 bytes."""
+    """Encode the whole checkpoint file of 4096 bytes."""
     return CHECKPOINT.pack(
         checkpoint.log_timestamp,
         checkpoint.queue_timestamp,
@@ -59,11 +58,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(content: bytes) -> Checkpoint:
-    """Decode a checkpoint file.
-
-    Raises:
-        CodecError: The content has fewer than 40 bytes.
-    """
+    """Decode a checkpoint file; raises CodecError if it has fewer than 40 bytes."""
     if len(content) < CHECKPOINT.size:
         raise CodecError(
             f"the checkpoint has {len(content)} bytes, but its fields need {CHECKPOINT.size}"

@@ -44,10 +44,7 @@ def compress(
 ) -> bytes:
     """Compress a body; its record needs the sysFlag of `compressed_flag`.
 
-    Args:
-        body: The uncompressed body.
-        algorithm: Compression algorithm.
-        level: Level of zlib and Zstandard; LZ4 has none, as in Java.
+    `level` is for zlib and Zstandard; LZ4 has none, as in Java.
     """
     match algorithm:
         case Compression.ZLIB:

@@ -48,8 +48,8 @@ def loads(content: bytes | str, *, lenient_size_max: int | None = None) -> Any:
     """Parse a JSON or fastjson text; return None for an empty one, as fastjson does.
 
     Objects become dicts. Keys that are objects become `FrozenObject`, those that are arrays become tuples. `$ref` is
-    replaced by the object it refers to. Texts longer than `lenient_size_max` bytes must be strict JSON, as
-    the lenient parser takes up to 1.5 s per MiB.
+    replaced by the object it refers to. Texts longer than `lenient_size_max` bytes must be strict JSON, as the lenient
+    parser takes up to 1.5 s per MiB.
 
     Raises:
         CodecError: The text is neither JSON nor fastjson, is not UTF-8, is nested deeper than 32 levels, or has a
@@ -93,11 +93,7 @@ def _check_nesting(value: object) -> None:
 
 
 def int_keys(mapping: Mapping[Any, Value]) -> dict[int, Value]:
-    """Return a copy of a map with integer keys, whether they were written as numbers or strings.
-
-    Raises:
-        CodecError: A key is not an integer.
-    """
+    """Return a map with its keys as integers, written as numbers or strings; raises CodecError if one is neither."""
     try:
         return {int(key): value for key, value in mapping.items()}
     except (TypeError, ValueError):
@@ -162,7 +158,7 @@ class _Writer:
         self._is_quoted = is_quoted
 
     def write(self, value: object, line: str, depth: int) -> None:
-        """Append a value."""
+        """Append a value to the text."""
         if depth > NESTING_MAX and isinstance(value, _HOLDERS):
             raise CodecError(f"JSON: more than {NESTING_MAX} levels")
         match value:
@@ -262,7 +258,6 @@ class _Writer:
 
 
 def _key_order(member: tuple[object, object]) -> tuple[int, int, str]:
-    """Sort integers by value, before everything else by its text."""
     key = member[0]
     if isinstance(key, int):
         return 0, key, ""

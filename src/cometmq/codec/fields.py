@@ -1,8 +1,8 @@
 """Custom headers: conversion between frozen dataclasses and the text fields of a command.
 
 A header class (in `codec.headers`) is a frozen dataclass of `str`, `int`, `bool` and their `| None` forms. The wire
-name of an attribute is its camelCase form, unless `wire("name")` sets another. None is omitted. A missing or invalid
-required field refuses the request and is named.
+name of an attribute is its camelCase form, unless `wire("name")` sets another. None is omitted. A request with a
+missing or invalid field is refused, and the error names the field.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def wire(name: str) -> dict[str, str]:
 
 
 def decode_fields(header: type[Header], values: dict[str, str]) -> Header:
-    """Decode a custom header from a command's fields; unknown fields are ignored.
+    """Decode a command's fields to a custom header of the given class; unknown fields are ignored.
 
     Raises:
         RequestError: INVALID_PARAMETER, naming the missing or invalid field.
@@ -81,7 +81,6 @@ def encode_fields(header: Any) -> dict[str, str]:
 
 @cache
 def _rows(header: type) -> tuple[FieldRow, ...]:
-    """Return the fields of a header in the form that the kernel needs."""
     return tuple(part.row for part in _layout(header))
 
 

@@ -81,11 +81,7 @@ def _text(header: bytes, start: int, size: int) -> str:
 
 
 def encode_binary_header(header: Header) -> bytes:
-    """Encode a binary header; fields with an empty name are omitted, as Java does with null.
-
-    Raises:
-        CodecError: A field name exceeds 32767 bytes.
-    """
+    """Encode a binary header without fields of an empty name; raises CodecError if a name exceeds 32767 bytes."""
     code, flag, opaque, language, version, remark, fields = header
     words = remark.encode() if remark else b""
     parts: list[bytes] = []

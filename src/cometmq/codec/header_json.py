@@ -32,7 +32,7 @@ RawCommand = rows.RawCommand
 
 
 def decode_json_command(header: bytes, body: bytes) -> RawCommand:
-    """Decode a JSON header and combine it with the body into a command.
+    """Decode a JSON header and combine it with the body to a command.
 
     Raises:
         CodecError: The header is no JSON object, or a value has the wrong type.
@@ -57,7 +57,7 @@ def decode_json_command(header: bytes, body: bytes) -> RawCommand:
 
 
 def _decode_carefully(header: bytes) -> Header:
-    """Decode any valid header, with defaults for missing keys; name wrong values."""
+    """Decode any valid header, with defaults for missing keys; raises CodecError, naming wrong values."""
     try:
         values = orjson.loads(header)
         code = values["code"]

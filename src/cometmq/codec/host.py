@@ -26,11 +26,7 @@ NO_HOST = bytes(HOST_V4_SIZE)  # 0.0.0.0:0
 
 @keep_short(4096)  # Peers repeat; the limit bounds memory during an address scan.
 def encode_host(address: str) -> bytes:
-    """Encode "ip:port" or "[ip]:port" to 8 or 20 bytes.
-
-    Raises:
-        CodecError: The text is no IP address with a port; host names are not resolved.
-    """
+    """Encode "ip:port" or "[ip]:port" to 8 or 20 bytes; raises CodecError for other texts, such as host names."""
     ip, colon, port = address.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
         raise CodecError(f"{in_quotes(address)} is not an address; write it as ip:port")
@@ -44,11 +40,7 @@ def encode_host(address: str) -> bytes:
 
 @keep_short(4096)  # One entry per producer and broker; see encode_host.
 def decode_host(host: bytes) -> str:
-    """Decode 8 or 20 bytes to "127.0.0.1:10911" or "[fd00::2]:10911".
-
-    Raises:
-        CodecError: The length is neither 8 nor 20.
-    """
+    """Decode 8 or 20 bytes to "127.0.0.1:10911" or "[fd00::2]:10911"; raises CodecError for other lengths."""
     if len(host) == HOST_V4_SIZE:
         ip, port = HOST_V4.unpack(host)
         return f"{ip[0]}.{ip[1]}.{ip[2]}.{ip[3]}:{port}"

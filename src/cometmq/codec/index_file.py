@@ -52,7 +52,7 @@ class IndexHeader(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """An entry for one key of one record.
+    """An entry of an index file for one key of one record.
 
     Attributes:
         key_hash: `key_hash` of topic and key.
@@ -73,33 +73,29 @@ def index_file_size(slots: int = SLOTS_DEFAULT, entries: int = ENTRIES_DEFAULT) 
 
 
 def slot_position(slot: int) -> int:
-    """Return the byte position of slot number `slot`, counted from 0."""
+    """Return the byte position of slot number `slot`, counted from 0, in an index file."""
     return INDEX_HEADER_SIZE + slot * INDEX_SLOT_SIZE
 
 
 def entry_position(number: int, slots: int) -> int:
-    """Return the byte position of entry `number`, counted from 1, in a file with `slots` slots."""
+    """Return the byte position of entry `number` in an index file with `slots` slots; entry 0 is never used."""
     return INDEX_HEADER_SIZE + slots * INDEX_SLOT_SIZE + number * INDEX_ENTRY_SIZE
 
 
 def key_hash(topic: str, key: str) -> int:
-    """Return the hash of a key of a topic: that of "topic#key", never negative."""
+    """Return the hash of a topic's message key: that of "topic#key", never negative."""
     value = java_hash(f"{topic}#{key}")
     # Java's Math.abs leaves Integer.MIN_VALUE negative; IndexFile.indexKeyHashMethod maps it to 0.
     return 0 if value == _INT_MIN else abs(value)
 
 
 def encode_header(header: IndexHeader) -> bytes:
-    """Encode a header to 40 bytes."""
+    """Encode the header of an index file to 40 bytes."""
     return INDEX_HEADER.pack(*header)
 
 
 def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
-    """Decode the header at the start of a file.
-
-    Raises:
-        CodecError: The buffer has fewer than 40 bytes.
-    """
+    """Decode the header at the start of an index file; raises CodecError if there are fewer than 40 bytes."""
     try:
         return IndexHeader._make(INDEX_HEADER.unpack_from(buffer))
     except error:
@@ -107,16 +103,12 @@ def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
 
 
 def encode_entry(entry: IndexEntry) -> bytes:
-    """Encode an entry to 20 bytes."""
+    """Encode an entry of an index file to 20 bytes."""
     return INDEX_ENTRY.pack(*entry)
 
 
 def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> IndexEntry:
-    """Decode the entry at a byte position.
-
-    Raises:
-        CodecError: Fewer than 20 bytes follow the position.
-    """
+    """Decode the index entry at a byte position; raises CodecError if fewer than 20 bytes follow."""
     try:
         return IndexEntry._make(INDEX_ENTRY.unpack_from(buffer, position))
     except error:

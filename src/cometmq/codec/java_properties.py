@@ -10,11 +10,7 @@ from cometmq.model.errors import CodecError
 
 
 def decode_java_properties(content: bytes) -> dict[str, str]:
-    """Decode the keys and values of a file; the last value of a repeated key counts.
-
-    Raises:
-        CodecError: The content has an invalid escape.
-    """
+    """Decode a properties file; the last value of a repeated key counts. Raises CodecError for an invalid escape."""
     import javaproperties  # Lazy: it loads XML and HTTP modules that most commands do not need.
 
     try:
@@ -24,7 +20,7 @@ def decode_java_properties(content: bytes) -> dict[str, str]:
 
 
 def encode_java_properties(values: Mapping[str, str]) -> bytes:
-    """Encode a properties file, without the time comment that Java writes."""
+    """Encode a Java properties file, without the time comment that Java writes."""
     import javaproperties
 
     return javaproperties.dumps(dict(values), timestamp=False).encode("latin-1")

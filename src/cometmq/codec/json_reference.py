@@ -30,7 +30,7 @@ SPELLED_OUT_MAX = 1_000_000
 
 
 def resolve_references(root: object) -> object:
-    """Replace every reference in a value, in place, and return the value.
+    """Replace every fastjson reference (`$ref`) in a parsed value, in place, and return the value.
 
     Raises:
         CodecError: A reference has no target, or the result is infinite, over 32 levels or over a million containers.

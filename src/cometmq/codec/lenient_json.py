@@ -68,7 +68,7 @@ class FrozenObject(Mapping[str, object]):
 
 
 def freeze(value: object) -> object:
-    """Return a hashable form of a value: objects as `FrozenObject`, arrays as tuples."""
+    """Return a hashable form of a JSON value: objects as `FrozenObject`, arrays as tuples."""
     if isinstance(value, Mapping) and not isinstance(value, FrozenObject):
         return FrozenObject(value)
     if isinstance(value, list):
@@ -77,7 +77,7 @@ def freeze(value: object) -> object:
 
 
 def parse(text: str) -> object:
-    """Parse a text; return None for an empty one, as fastjson does.
+    """Parse a JSON or fastjson text; return None for an empty one, as fastjson does.
 
     Raises:
         CodecError: The text is malformed or nested deeper than 32 levels.
@@ -192,7 +192,6 @@ class _JsonReader:
         return _ESCAPED[escape[3]]
 
     def _number(self, position: int) -> tuple[int | float, int]:
-        """Parse a number: an int unless it has a point or an exponent."""
         found = _NUMBER.match(self._text, position)
         if found is None:
             raise self.error(position, "no number")

@@ -1,4 +1,4 @@
-"""The two ids of a message.
+"""The two ids of a message: one for its place in the log, and the unique id that its producer made.
 
 The offset message id holds the location of a message, so that a broker finds it without an index:
 
@@ -34,14 +34,10 @@ _UNIQUE_SIZES = (4 + UNIQUE_TAIL.size, 16 + UNIQUE_TAIL.size)  # 16, 28
 
 
 def encode_message_id(store_host: bytes, physical_offset: int) -> str:
-    """Encode an offset message id: 32 hex digits for an IPv4 host, 56 for IPv6.
-
-    Args:
-        store_host: 8 or 20 bytes, as stored in the record.
-        physical_offset: Commitlog offset of the record, bytes.
+    """Encode an offset message id from store host and commitlog offset: 32 hex digits for IPv4, 56 for IPv6.
 
     Raises:
-        CodecError: The host has another length, or the offset is out of range.
+        CodecError: The host has neither 8 nor 20 bytes, or the offset is out of range.
     """
     if not -(1 << 63) <= physical_offset < 1 << 63:
         raise CodecError(f"physical offset {physical_offset} does not fit into 8 bytes")
@@ -133,22 +129,18 @@ class UniqueIds:
         self.renew(pid=pid, loader=loader)
 
     def renew(self, *, pid: int, loader: int) -> None:
-        """Make ids of another process from now on; the arguments are those of the constructor."""
+        """Make ids of another process from now on; the arguments are as in the constructor."""
         self._prefix = f"{self._ip.hex().upper()}{pid & 0xFFFF:04X}{loader & 0xFFFFFFFF:08X}"
         self._stamp = (-1, "")  # The last ms, and the front of its ids.
 
     def next_id(self, now_ms: int | None = None) -> str:
-        """Return a new id of 32 or 56 hex digits.
-
-        Args:
-            now_ms: Current time in ms, if the caller knows it already.
-        """
+        """Return a new unique id of 32 or 56 hex digits; `now_ms` is the current time, if the caller has it already."""
         front = self.front(self._clock.now_ms() if now_ms is None else now_ms)
         number = next(self.numbers)
         return f"{front}{_BYTES[number >> 8 & 0xFF]}{_BYTES[number & 0xFF]}"
 
     def front(self, now_ms: int) -> str:
-        """Return the digits that the ids of a time share: all but the last 16 bits (4 digits)."""
+        """Return the digits that all unique ids of a ms share: all but the last 4, which are the counter."""
         stamped, front = self._stamp
         if now_ms != stamped:
             front = self._front_at(now_ms)

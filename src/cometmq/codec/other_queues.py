@@ -65,7 +65,7 @@ class BatchEntry(NamedTuple):
 
 
 class ExtendedUnit(NamedTuple):
-    """A unit of an extended queue file, with the data of one queue entry.
+    """A unit of an extended queue file (`consumequeue_ext`), with the data of one queue entry.
 
     Attributes:
         tags_code: Hash of the message's tag.
@@ -79,16 +79,12 @@ class ExtendedUnit(NamedTuple):
 
 
 def encode_batch_entry(entry: BatchEntry) -> bytes:
-    """Encode a batch entry to 46 bytes."""
+    """Encode an entry of a batch queue to 46 bytes."""
     return BATCH_ENTRY.pack(*entry)
 
 
 def decode_batch_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchEntry:
-    """Decode the batch entry at a byte position.
-
-    Raises:
-        CodecError: Fewer than 46 bytes follow the position.
-    """
+    """Decode the batch-queue entry at a byte position; raises CodecError if fewer than 46 bytes follow."""
     if position + BATCH_ENTRY_SIZE > len(buffer):
         raise CodecError(f"no whole batch entry at byte {position} of {len(buffer)}")
     return BatchEntry._make(BATCH_ENTRY.unpack_from(buffer, position))
@@ -100,16 +96,12 @@ def is_extended_address(tags_code: int) -> bool:
 
 
 def extended_place(tags_code: int) -> int:
-    """Convert an address to a byte position in the queue's extended files."""
+    """Convert the address of an extended unit to its byte position in the queue's `consumequeue_ext` files."""
     return tags_code - _LONG_MIN
 
 
 def decode_extended_unit(buffer: bytes | bytearray | memoryview) -> ExtendedUnit:
-    """Decode the extended unit at the start of a buffer.
-
-    Raises:
-        CodecError: The unit is invalid or incomplete.
-    """
+    """Decode the extended unit at the start of a buffer; raises CodecError if it is invalid or incomplete."""
     if len(buffer) < EXTENDED_UNIT_SIZE_MIN:
         raise CodecError(f"an extended unit has {len(buffer)} bytes; it must have at least 20")
     size, tags_code, store_timestamp, bit_map_size = EXTENDED_UNIT.unpack_from(buffer)

@@ -31,7 +31,7 @@ _VALUE_END = PROPERTY_SEPARATOR.encode()
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Encode properties in the given order.
+    """Encode the properties of a message in the given order.
 
     Raises:
         CodecError: A name or value is empty, contains a separator or is no Unicode, or the block exceeds 32767 bytes.
@@ -73,12 +73,9 @@ def _property_error(properties: Mapping[str, str]) -> CodecError:
 
 
 def decode_properties(block: bytes) -> dict[str, str]:
-    """Decode a property block; the last value of a repeated name wins.
+    """Decode a property block; the last value of a repeated name wins. Raises CodecError if it is not UTF-8.
 
     As in RocketMQ, a piece without name, separator or value is skipped, so that it cannot make a message undeliverable.
-
-    Raises:
-        CodecError: The block is not UTF-8.
     """
     plain = plain_properties(block)
     if plain is not None:
@@ -96,15 +93,7 @@ def decode_properties(block: bytes) -> dict[str, str]:
 
 
 def find_property(block: bytes, name: bytes) -> str | None:
-    """Return the value of one property without decoding the others, or None if it is missing.
-
-    Args:
-        block: Encoded property block.
-        name: Name of the property in UTF-8.
-
-    Raises:
-        CodecError: The value is not UTF-8.
-    """
+    """Return a property of a block without decoding the others, or None; raises CodecError if it is not UTF-8."""
     value = find_value(block, name)
     if value is None:
         return None
@@ -115,7 +104,7 @@ def find_property(block: bytes, name: bytes) -> str | None:
 
 
 def join_blocks(first: bytes, second: bytes) -> bytes:
-    """Join two blocks, adding a missing separator; values in `second` override those in `first`."""
+    """Join two property blocks, adding a missing separator; values in `second` override those in `first`."""
     if first and second and not first.endswith(_VALUE_END):
         return first + _VALUE_END + second
     return first + second

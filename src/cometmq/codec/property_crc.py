@@ -20,7 +20,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 def with_room(block: Buffer) -> bytes:
-    """Return a property block with space for the CRC at its end, after removing any old CRC.
+    """Return a property block with space for the record's CRC at its end, after removing any old CRC.
 
     Raises:
         RecordIllegal: The result is too long.
@@ -48,13 +48,7 @@ def fill_in(records: bytearray, start: int, size: int) -> None:
 
 
 def is_crc_right(buffer: Buffer, start: int, size: int) -> bool | None:
-    """Return whether a record matches its CRC, or None if it has none.
-
-    Args:
-        buffer: Buffer that contains the record.
-        start: Position of the record.
-        size: Size of the record in bytes.
-    """
+    """Return whether the record at `start` of a buffer, of `size` bytes, matches its CRC; None if it has none."""
     end = start + size
     tail = bytes(buffer[end - TAIL_SIZE : end])
     digits = tail[len(_START) : -1]

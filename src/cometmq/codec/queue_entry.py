@@ -53,17 +53,12 @@ def encode_entry(physical_offset: int, size: int, tags_code: int) -> bytes:
 
 
 def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> bytes:
-    """Encode the entries of messages that are missing in the log although later ones of their queue exist.
+    """Encode consume-queue entries for `count` consecutive messages that the log lacks although it has later ones.
 
-    RocketMQ has no such entries. They point to the next record of the queue, so that RocketMQ delivers that one again
-    and skips nothing; our own code recognizes them by the tags code. Long gaps, and those in topics of delayed
-    messages, get blank entries instead (docs/format/queue-entry.md explains why).
-
-    Args:
-        count: Number of consecutive missing messages.
-        topic: Topic of the queue.
-        next_offset: Physical offset of the queue's next record, bytes.
-        next_size: Size of the queue's next record, bytes.
+    RocketMQ has no such entries. They point to the next record of the queue (`next_offset`, the physical offset, and
+    `next_size`, both in bytes), so that RocketMQ delivers that one again and skips nothing; our own code recognizes
+    them by the tags code. Long gaps, and those in topics of delayed messages, get blank entries instead
+    (docs/format/queue-entry.md explains why).
     """
     if count > DOUBLED_MAX or topic in _READ_BY_ENTRY:
         # The tags code preserves the log order (see `place_of_entry`).
@@ -72,7 +67,7 @@ def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> byt
 
 
 def place_of_entry(physical_offset: int, size: int, tags_code: int) -> int:
-    """Return an entry's position in the order of the log: its record's, or for a gap the next record's."""
+    """Return the place of a consume-queue entry in the order of the log: its record's, or a gap's next record's."""
     return tags_code if size == BLANK_SIZE and not physical_offset else physical_offset
 
 
@@ -82,11 +77,7 @@ def encode_entries(entries: Sequence[tuple[int, int, int]]) -> bytes:
 
 
 def decode_entry(buffer: bytes | bytearray | memoryview, position: int = 0) -> QueueEntry:
-    """Decode the consume-queue entry at a byte position.
-
-    Raises:
-        CodecError: Fewer than 20 bytes follow the position.
-    """
+    """Decode the consume-queue entry at a byte position; raises CodecError if fewer than 20 bytes follow."""
     try:
         return QueueEntry._make(QUEUE_ENTRY.unpack_from(buffer, position))
     except error:

@@ -16,7 +16,7 @@ _VERSION = "v1"
 
 
 class RecallHandle(NamedTuple):
-    """The parts of a recall handle.
+    """The parts of the handle with which a producer cancels a timed message.
 
     Attributes:
         topic: Topic of the message.
@@ -32,16 +32,12 @@ class RecallHandle(NamedTuple):
 
 
 def encode_recall_handle(handle: RecallHandle) -> str:
-    """Encode a recall handle as text."""
+    """Encode the handle for cancelling a timed message as text."""
     return base64.urlsafe_b64encode(" ".join((_VERSION, *handle)).encode()).decode()
 
 
 def decode_recall_handle(text: str) -> RecallHandle:
-    """Decode a recall handle.
-
-    Raises:
-        CodecError: The text is no recall handle.
-    """
+    """Decode the handle for cancelling a timed message; raises CodecError for any other text."""
     try:
         words = base64.b64decode(text, altchars=b"-_", validate=True).decode().split(" ")
     except (binascii.Error, ValueError):

@@ -23,7 +23,7 @@ NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 
 
 class Receipt(NamedTuple):
-    """A receipt handle.
+    """The receipt handle of a popped message.
 
     Attributes:
         start_offset: Queue offset at which the pop of this queue started.
@@ -51,11 +51,7 @@ class Receipt(NamedTuple):
 
 
 def parse_receipt(text: str) -> Receipt:
-    """Parse a receipt handle.
-
-    Raises:
-        RequestError: INVALID_PARAMETER: The text is no receipt handle.
-    """
+    """Parse the receipt handle of a popped message; raises RequestError (INVALID_PARAMETER) for any other text."""
     words = text.split(" ")
     try:
         return Receipt(
@@ -70,7 +66,7 @@ def parse_receipt(text: str) -> Receipt:
 
 
 def kind_of(topic: str) -> str:
-    """Return the kind of a popped topic (ExtraInfoUtil.getRetry)."""
+    """Return the kind of a popped topic: "0" for a normal one, "1" or "2" for retry topics (ExtraInfoUtil.getRetry)."""
     if not topic.startswith(RETRY_PREFIX):
         return NORMAL
     return RETRY_V2 if "+" in topic else RETRY_V1
@@ -82,12 +78,12 @@ def real_topic(topic: str, group: str, kind: str) -> str:
 
 
 def encode_starts(starts: list[tuple[str, int, int]]) -> str:
-    """Encode startOffsetInfo from (kind, queue, start) of each queue."""
+    """Encode a pop answer's startOffsetInfo from (kind, queue, start offset) of each queue."""
     return ";".join([f"{kind} {queue_id} {start}" for kind, queue_id, start in starts])
 
 
 def encode_offsets(queues: list[tuple[str, int, list[int]]]) -> str:
-    """Encode msgOffsetInfo from (kind, queue, offsets) of each queue."""
+    """Encode a pop answer's msgOffsetInfo from (kind, queue, message offsets) of each queue."""
     return ";".join(
         [f"{kind} {queue_id} {_joined(offsets)}" for kind, queue_id, offsets in queues]
     )
@@ -99,11 +95,7 @@ def _joined(offsets: list[int]) -> str:
 
 
 def decode_starts(text: str) -> dict[tuple[str, int], int]:
-    """Decode startOffsetInfo to the start offset of each (kind, queue).
-
-    Raises:
-        CodecError: The text is malformed.
-    """
+    """Decode a pop answer's startOffsetInfo to start offsets by (kind, queue); raises CodecError if it is malformed."""
     starts = {}
     try:
         for part in text.split(";") if text else ():

@@ -128,11 +128,7 @@ class Record(NamedTuple):
     property_block: bytes = b""
 
     def properties(self) -> dict[str, str]:
-        """Decode the properties; each call decodes them again.
-
-        Raises:
-            CodecError: The properties are not UTF-8.
-        """
+        """Decode the properties of the message again at each call; raises CodecError if they are not UTF-8."""
         return decode_properties(self.property_block)
 
 
@@ -142,7 +138,7 @@ def body_crc(body: bytes | bytearray | memoryview) -> int:
 
 
 def topic_block(topic: bytes) -> tuple[int, bytes]:
-    """Return the magic for a topic, and its bytes preceded by their size.
+    """Return the magic of a record with this topic, and the topic's bytes preceded by their size.
 
     Raises:
         CodecError: The topic has more than 32767 bytes.
@@ -169,16 +165,12 @@ def store_time(record: bytes | memoryview) -> int:
 
 
 def store_time_at(sys_flag: int) -> int:
-    """Return the position of the store time in bytes from the record's start."""
+    """Return the position of the store time in a record with this sysFlag, in bytes from its start."""
     return STORE_TIME_AT + HOST_V6_EXTRA if sys_flag & BORN_HOST_V6 else STORE_TIME_AT
 
 
 def blank_tail(left: int) -> bytes:
-    """Encode the mark for a log file whose last `left` bytes contain no record.
-
-    Raises:
-        CodecError: Fewer than 8 bytes are left; appends must prevent that.
-    """
+    """Encode the mark for a log file whose last `left` bytes contain no record; raises CodecError for less than 8."""
     if left < BLANK_TAIL_SIZE:
         raise CodecError(
             f"a log file has {left} bytes left; its end mark needs {BLANK_TAIL_SIZE}"
@@ -219,7 +211,6 @@ def encode_record(record: Record) -> bytes:
 
 
 def _host_bit(host: bytes, bit: int) -> int:
-    """Return `bit` if the host is IPv6, otherwise 0."""
     if len(host) == HOST_V4_SIZE:
         return 0
     if len(host) == HOST_V4_SIZE + HOST_V6_EXTRA:
@@ -249,11 +240,7 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
 
 
 def property_block(record: bytes | memoryview) -> bytes:
-    """Return the property block of a record without decoding the rest; bytes after the record are ignored.
-
-    Raises:
-        CodecError: The record is truncated.
-    """
+    """Return the property block of a record without decoding the rest; raises CodecError if the record is truncated."""
     try:
         head_size = RECORD_HEADS[record[SYS_FLAG_AT + 3] & HOST_BITS].size
         at = head_size + int.from_bytes(record[head_size - 4 : head_size])

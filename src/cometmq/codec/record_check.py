@@ -1,4 +1,4 @@
-"""Check whether bytes form a complete record, when verifying a store or after a crash.
+"""Checks whether bytes form a complete record, when verifying a store or after a crash.
 
 The sizes must add up and the body CRC must match; topic and properties are not read.
 """
@@ -43,15 +43,9 @@ class NoRecordError(CodecError):
 def check_record(
     buffer: bytes | bytearray | memoryview, position: int, *, is_crc_checked: bool = True
 ) -> int:
-    """Check that a complete record starts at a position, for recovery and for verifying a store.
+    """Return the size in bytes of the record at a position, after checking that it is complete.
 
-    Args:
-        buffer: A piece of the commitlog.
-        position: Position where a record should start.
-        is_crc_checked: Whether to verify the body CRC; otherwise the body is not read (`checkCRCOnRecover`).
-
-    Returns:
-        Size of the record in bytes.
+    Without `is_crc_checked` (`checkCRCOnRecover`), the body and its CRC are not read.
 
     Raises:
         NoRecordError: Blank (continue in the next file), empty, short, or no valid record.

@@ -33,7 +33,7 @@ RawCommand = header_json.RawCommand
 
 
 class Command(NamedTuple):
-    """A request or an answer.
+    """A request or an answer of the remoting protocol.
 
     Attributes:
         code: Request code, or response code of an answer.
@@ -58,7 +58,7 @@ class Command(NamedTuple):
     kind: int = JSON
 
     def without_content(self) -> "Command":
-        """Return only the parts that an answer needs, to free the header (up to 64 KB) of a waiting request."""
+        """Return only what an answer to the request needs, to free the header (up to 64 KB) while the request waits."""
         return Command(self.code, self.flag, self.opaque)
 
     @property
@@ -68,11 +68,7 @@ class Command(NamedTuple):
 
 
 def decode_command(kind: int, header: bytes, body: bytes) -> RawCommand:
-    """Decode the command of one frame.
-
-    Raises:
-        CodecError: The header kind is unknown or the header is malformed.
-    """
+    """Decode the command of one frame; raises CodecError if its header is malformed or of an unknown kind."""
     if kind == JSON:
         return decode_json_command(header, body)
     if kind == ROCKETMQ:
@@ -81,14 +77,14 @@ def decode_command(kind: int, header: bytes, body: bytes) -> RawCommand:
 
 
 def encode_command(command: Command | RawCommand) -> bytes:
-    """Encode a command as a frame, in the header coding that it names."""
+    """Encode a command as a frame, in the header coding that it names; raises CodecError if it is too large."""
     body = command[7]
     encode = encode_json_header if command[8] == JSON else encode_binary_header
     return with_prefix(encode(command[:7]), command[8], len(body)) + body
 
 
 def with_prefix(header: bytes, kind: int, body_size: int) -> bytes:
-    """Return length prefix and header of a frame whose body of `body_size` bytes is written separately."""
+    """Return length prefix and header of a frame whose body is written separately; CodecError if it is too large."""
     size = len(header)
     rest = 4 + size + body_size
     if rest > FRAME_SIZE_MAX - 4:
@@ -97,14 +93,7 @@ def with_prefix(header: bytes, kind: int, body_size: int) -> bytes:
 
 
 def check_frame_size(size: int) -> None:
-    """Reject a frame that peers would not accept.
-
-    Args:
-        size: Size of the whole frame including its length field, bytes.
-
-    Raises:
-        CodecError: The frame is too large.
-    """
+    """Reject a frame that peers would not accept: raise CodecError for more than 16 MiB, its length field included."""
     if size > FRAME_SIZE_MAX:
         raise CodecError(
             f"a frame of {size} bytes, and peers close the connection if one has more than {FRAME_SIZE_MAX}"

@@ -46,7 +46,9 @@ class Verdict(IntEnum):
 
 
 def proof_of(secret: bytes | None, who: bytes, *parts: bytes) -> bytes:
-    """Return the proof (HMAC-SHA256) that requires knowledge of the secret; zeros without a secret.
+    """Return the HMAC-SHA256 by which a side of the replication handshake proves that it knows the secret.
+
+    It is zeros without a secret.
 
     Args:
         secret: Content of haSecretFile.
@@ -59,5 +61,5 @@ def proof_of(secret: bytes | None, who: bytes, *parts: bytes) -> bytes:
 
 
 def is_proof(secret: bytes | None, proof: bytes, who: bytes, *parts: bytes) -> bool:
-    """Return whether a proof is valid; always true without a secret."""
+    """Return whether the proof in a replication handshake is valid; always true without a secret."""
     return secret is None or hmac.compare_digest(proof, proof_of(secret, who, *parts))

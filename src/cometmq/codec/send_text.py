@@ -25,23 +25,15 @@ END = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 
 
 def json_text(text: str) -> str:
-    """Encode a string as JSON, including the quotes.
-
-    Raises:
-        TypeError: The string is no valid Unicode.
-    """
+    """Encode a string as JSON, including the quotes; raises TypeError if it is no valid Unicode."""
     return orjson.dumps(text).decode()
 
 
 def front_text(code: int, group: str, topic: str, default_topic: str, queues: int) -> str:
-    """Return the start of a send's header, up to the queue id.
+    """Return the start of a send's JSON header, up to the queue id.
 
-    Args:
-        code: SEND_MESSAGE_V2 or a similar request.
-        group: Producer group.
-        topic: Topic of the messages.
-        default_topic: Topic whose settings a broker uses to create an unknown topic.
-        queues: Number of queues of a created topic.
+    `default_topic` and `queues` are for a broker that creates the topic: the topic whose settings it copies, and the
+    number of queues.
     """
     return (
         f'{{"code":{code},"extFields":{{"a":{json_text(group)},"b":{json_text(topic)},'
@@ -64,15 +56,10 @@ def middle_text(sys_flag: int, born_ms: int, flag: int, properties: str, more: s
 
 @keep_short(1024, length_max=255)  # Brokers are few.
 def back_text(broker_name: str, command_flag: int = 0) -> str:
-    """Return the part of a send's header between the message's fields and the opaque.
-
-    Args:
-        broker_name: Broker that the send goes to.
-        command_flag: `model.flags.ONEWAY`, or 0.
-    """
+    """Return the part of a send's header between the message's fields and the opaque; the flag is ONEWAY or 0."""
     return f',"n":{json_text(broker_name)}{tail_text(command_flag)}'
 
 
 def tail_text(command_flag: int = 0) -> str:
-    """Return the text between a request's last field and its opaque; for `command_flag` see `back_text`."""
+    """Return the text of a JSON header between a request's last field and its opaque; the flag is ONEWAY or 0."""
     return f'}},"flag":{command_flag},"language":"{Language.PYTHON.name}","opaque":'

@@ -27,7 +27,7 @@ _BLOCK_SIZE = 64  # Of SHA-1, in bytes.
 
 
 def signature(secret: bytes, content: bytes) -> bytes:
-    """Return the Base64 signature of a content."""
+    """Return the signature (HMAC-SHA1) of a request's signed content, as Base64."""
     # Caches the state after hashing the key, which takes half of the time of `hmac.digest`.
     inner, outer = _keyed(secret)
     inner, outer = inner.copy(), outer.copy()
@@ -49,15 +49,9 @@ def _keyed(secret: bytes) -> "tuple[Hash, Hash]":
 def signed_content(
     fields: Mapping[str, str], body: bytes, *, without: str | None = None
 ) -> bytes:
-    """Return the bytes of a request that its signature covers.
+    """Return the bytes of a request that its signature covers: values of header fields, then the body.
 
-    Args:
-        fields: Header fields; `Signature` is excluded.
-        body: Body of the request.
-        without: Another field to exclude.
-
-    Raises:
-        CodecError: A field is no string.
+    The field `Signature` is excluded, and the field `without`. Raises CodecError if a field is no string.
     """
     try:
         return "".join(_in_order(tuple(fields), without)(fields)).encode() + body

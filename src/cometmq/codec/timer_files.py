@@ -36,7 +36,7 @@ _NO_UNIT = -1
 
 
 class TimerSlot(NamedTuple):
-    """A slot of the timer wheel.
+    """A slot of the timer wheel: the messages that the timer handles in one time unit.
 
     Attributes:
         time: The time that it covers, in units of the precision since 1970.
@@ -109,16 +109,12 @@ class TimerCheck(NamedTuple):
 
 
 def encode_unit(unit: TimerUnit) -> bytes:
-    """Encode a unit to 52 bytes."""
+    """Encode a unit of timerlog to 52 bytes."""
     return TIMER_UNIT.pack(*unit)
 
 
 def decode_unit(buffer: bytes | memoryview, position: int = 0) -> TimerUnit:
-    """Decode the unit at a position.
-
-    Raises:
-        CodecError: No valid unit is at the position.
-    """
+    """Decode the timerlog unit at a byte position; raises CodecError without a valid one."""
     if len(buffer) - position < TIMER_UNIT_SIZE:
         raise CodecError(f"no timer unit fits at byte {position} of {len(buffer)}")
     unit = TimerUnit._make(TIMER_UNIT.unpack_from(buffer, position))
@@ -133,23 +129,19 @@ def encode_blank(left: int) -> bytes:
 
 
 def is_blank(buffer: bytes | memoryview, position: int) -> bool:
-    """Return whether no unit follows in the file: a blank mark is at the position, or too few bytes are left."""
+    """Return whether no unit follows in a timerlog file: there is a blank mark here, or too few bytes are left."""
     if len(buffer) - position < TIMER_BLANK_SIZE:
         return True
     return bool(TIMER_BLANK.unpack_from(buffer, position)[2] == _BLANK_MAGIC)
 
 
 def encode_check(check: TimerCheck) -> bytes:
-    """Encode the 56 used bytes; the rest of the file is zeros."""
+    """Encode the 56 used bytes of the file timercheck; the rest of the file is zeros."""
     return TIMER_CHECK.pack(*check)
 
 
 def decode_check(content: bytes) -> TimerCheck:
-    """Decode the file timercheck.
-
-    Raises:
-        CodecError: The content has fewer than 56 bytes.
-    """
+    """Decode the file timercheck; raises CodecError if it has fewer than 56 bytes."""
     if len(content) < TIMER_CHECK.size:
         raise CodecError(
             f"timercheck has {len(content)} bytes, but its fields need {TIMER_CHECK.size}"

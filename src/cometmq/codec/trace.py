@@ -6,6 +6,7 @@ r"""Records of message traces, as clients write them into the trace topic.
 | SubBefore | time, region, group, request id, message id, tries, keys |
 | SubAfter | request id, message id, ms, success, keys, outcome, time, group |
 | EndTransaction | time, region, group, topic, message id, tags, keys, store host, message kind, transaction id, state, from a check |
+| Recall | time, region, group, topic, message id, success |
 
 A missing field is written as "null", as in Java. Readers accept records of older clients, which lack fields at the end.
 Source: TraceDataEncoder of RocketMQ 5.3.3; docs/format/trace.md.
@@ -23,7 +24,7 @@ _NULL = "null"
 
 
 class TraceKind(StrEnum):
-    """The kind of a trace record."""
+    """The kind of a message trace's record: a send, a consumption begun or ended, a transaction ended, or a recall."""
 
     PUB = "Pub"
     SUB_BEFORE = "SubBefore"
@@ -98,18 +99,18 @@ class Trace:
 
 
 def encode_traces(traces: Iterable[Trace]) -> bytes:
-    """Encode the body of a message for the trace topic; records of kind RECALL cannot be written."""
+    """Encode the body of a message for the trace topic; raises CodecError for a record of kind RECALL."""
     return "".join(_encode(trace) for trace in traces).encode()
 
 
 def trace_keys(traces: Iterable[Trace]) -> tuple[str, ...]:
-    """Return the keys of that message: all message ids and keys in the traces, without duplicates."""
+    """Return the keys of a message with these traces: their message ids and keys, without duplicates."""
     words = (word for trace in traces for word in (trace.message_id, *split_keys(trace.keys)))
     return tuple(dict.fromkeys(words))
 
 
 def decode_traces(body: bytes) -> list[Trace]:
-    """Decode the records of a message in the trace topic; unknown kinds are skipped.
+    """Decode the trace records of a message in the trace topic; unknown kinds are skipped.
 
     Raises:
         CodecError: A record is truncated, or a number is malformed.

@@ -1,8 +1,8 @@
 """Stores without a broker: verify, compare, repair, rebuild, archive, restore, and read as Arrow.
 
 `cometmq store` uses this code on one core, the Spark jobs on all cores (docs/design/0052). Nothing here depends on
-Spark, and code that only inspects a store needs neither numpy nor pyarrow. Only `repair` and the installation of
-rebuilt files change a store; both take its lock.
+Spark, and code that only inspects a store needs neither numpy nor pyarrow. `repair` and the installation of rebuilt
+files change a store, under its lock; `archive` only records its progress in it (archived.json).
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ def read(
 ) -> pa.RecordBatchReader:
     """Read the messages of a store's log as Arrow batches, in log order; a broker may have the store open.
 
-    Batches are read lazily. A batch has at most 8,192 rows from at most 8 MiB of the log, with at most 64 MiB of
-    decompressed bodies plus one body. Nothing else is held in memory, however long the log is.
+    Batches are read lazily. A batch has at most 8,192 rows from at most 8 MiB of the log (64 MiB if it is not on this
+    machine), with at most 64 MiB of decompressed bodies plus one body. Nothing else is held in memory, however long the
+    log is.
 
     Args:
         path: The store directory (storePathRootDir), also Java's: a path, a URI of pyarrow's file systems, or a

@@ -1,23 +1,20 @@
-"""Archives the log as Parquet: each task decodes its split and writes its files, named after the range.
+"""Archives the log as Parquet: each task decodes a range of the log (a split) and writes files named after that range.
 
     PLACE/topic=orders/dt=2026-11-21/00000000000000000000-00000000000134217728.parquet
-    PLACE/_archive/splits/00000000000000000000-00000000000134217728.json     how many messages that makes
-    PLACE/_archive/archive.json     what the archive holds
-    PLACE/_archive/config/…         the broker's configuration, as it was last
-    PLACE/_archive/sizes.json       the sizes of its files
+    PLACE/_archive/splits/00000000000000000000-00000000000134217728.json     its number of messages, its files
+    PLACE/_archive/archive.json     the archived ranges of the log
+    PLACE/_archive/config/…         the broker's configuration at the last run
+    PLACE/_archive/sizes.json       the sizes of the store's files
     PLACE/_archive/queues.json      the oldest message of each queue: which records are of deleted topics
 
-Readers of Parquet folders skip names that begin with `_`.
+Readers of Parquet folders skip names that begin with `_`. A place describes its own content: `archive.json` names the
+ranges, `splits` the files of each with their sizes. A run checks which of these exist and archives everything else that
+the log still has. Other places, changes to this one, and runs that were killed therefore do not matter. The hash of the
+last bytes before the archive's end shows that the log is the archived one; another log is refused.
 
-A place describes its own content: `archive.json` names the ranges, `splits` the files of each with their sizes. A run
-checks which of these exist and archives everything else that the log still has. Other places, changes to this one,
-and runs that were killed therefore do not matter. The hash of the last bytes before the archive's end shows that the
-log is the archived one; another log is refused.
-
-`plan_archive` -> `begin_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is
-written under a temporary name and renamed, and its final name is that of its range: repeating a task produces the
-same files, and leftovers of killed runs are overwritten or ignored. Rows do not pass through the JVM. Damaged bytes
-of the log become rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), so that they are not lost.
+`plan_archive` -> `begin_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is written
+under a temporary name and renamed to that of its range, so repeating a task produces the same files. Damaged bytes of
+the log become rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), so that they are not lost.
 """
 
 import json
@@ -76,7 +73,7 @@ class ArchiveRules:
     Attributes:
         place: A path, or a URI of pyarrow's file systems.
         is_raw: Include the raw records, from which `restore` can restore the log.
-        topics: Only these topics; empty for all. An archive of some topics makes no mark in the store.
+        topics: Only these topics; empty for all. An archive of some topics is not recorded in the store.
         broker_name: Value of the column `brokerName`.
         compression: Compression of the Parquet files.
         mode: Handling of damage.
@@ -97,14 +94,14 @@ def plan_archive(
     *,
     split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
-    """Return the splits to archive: everything that the place does not hold.
+    """Return the splits (ranges of the log) to archive: everything that the place does not hold.
 
-    A range has a fixed end, so that the next one begins there.
+    Every split has a fixed end, where the next run continues.
 
     Args:
         folder: The store.
-        wanted: A range of the log; without a start it begins at the first record.
-        rules: The archive; None for everything that is in no archive known to the store.
+        wanted: A range of the log; if it has no start, the oldest log file is the first.
+        rules: The archive; None for everything that is in no archive recorded in a local store.
         split_bytes: Size of a split in bytes.
 
     Raises:
@@ -132,11 +129,7 @@ def plan_archive(
 def _held_ranges(
     folder: StoreFolder, files: Sequence[ListedFile], present: int, rules: ArchiveRules
 ) -> list[tuple[int, int]]:
-    """Return the ranges of the log that the place holds with all files.
-
-    Raises:
-        SettingsError: The place is an archive of another log or kind.
-    """
+    """Return the ranges whose files all exist in the place; raises SettingsError if it is of another log or kind."""
     known = read_manifest(rules.place)
     if known is None:
         return []
@@ -189,11 +182,7 @@ def _check_log(
     known: "ArchiveManifest",
     place: str,
 ) -> None:
-    """Refuse to continue the archive of another log.
-
-    Raises:
-        SettingsError: It is of another log, or nothing shows that it is of this one.
-    """
+    """Refuse to continue another log's archive; raises SettingsError unless something shows that it is of this one."""
     if not known.proofs:
         return
     proof, start = known.proofs[-1], files[0].start
@@ -237,9 +226,9 @@ class LogReader:
 
 
 def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> LogProof | None:
-    """Return the proof of a log that ends at a physical offset; None if the log has no byte before it.
+    """Return the proof of a log that ends at a physical offset: the hash of the last bytes before it.
 
-    The proof covers the last bytes that are not all zeros, because a log file may end with many zeros.
+    Blocks of zeros before it, which may fill the end of a log file, are skipped; None if there is nothing else.
     """
     for file in reversed(files):
         at = min(end, file.start + file.size)
@@ -254,12 +243,9 @@ def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> 
 
 
 def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
-    """Delete what an interrupted run has left of these splits, and files of incomplete splits.
+    """Delete what an interrupted run left of these or of incomplete splits; raises OSError if that fails.
 
     Such a split is archived again, maybe under another name, and both would hold its messages.
-
-    Raises:
-        OSError: A file could not be deleted.
     """
     target, known = StoreFolder(rules.place), read_manifest(rules.place)
     ranges = known.ranges if known is not None else ()
@@ -282,13 +268,9 @@ def archive_task(
     *,
     on_finding: OnFinding = warn,
 ) -> list[ArchivedFile]:
-    """Write the files of some splits. Repeatable, also concurrently with other tasks.
+    """Write the Parquet files of some splits and return them. Repeatable, also concurrently with other tasks.
 
-    Args:
-        folder: The store.
-        splits: Splits of its log.
-        rules: Content and form of the archive.
-        on_finding: Called for damaged bytes and records.
+    Calls `on_finding` for damaged bytes and records.
 
     Raises:
         StoreDamaged: There is damage, and the mode is FAILFAST.
@@ -334,7 +316,7 @@ class ArchiveManifest:
         log_file_size: Size of a log file in bytes (mappedFileSizeCommitLog).
         is_raw: Whether every range has the raw records.
         ranges: Archived ranges of physical offsets, ascending and not adjacent.
-        proofs: Proofs of the log from the last runs, newest last.
+        proofs: Hashes of the log's last bytes at the last runs, newest last.
         begin: First physical offset that was ever archived here; None for that of the first range.
         topics: Only messages of these topics are archived, ascending; empty for all.
     """
@@ -355,12 +337,12 @@ class ArchiveManifest:
         )
 
     def with_ranges(self, more: Iterable[tuple[int, int]]) -> "ArchiveManifest":
-        """Return a manifest with additional ranges; adjacent ones are joined."""
+        """Return the manifest with additional archived ranges of physical offsets; adjacent ones are joined."""
         return replace(self, ranges=tuple(joined([*self.ranges, *more])))
 
 
 def read_manifest(place: str) -> ArchiveManifest | None:
-    """Read the manifest of an archive; None if there is none.
+    """Read an archive's manifest (`archive.json`); None if there is none.
 
     Raises:
         SettingsError: A later version wrote it.
@@ -381,10 +363,11 @@ def read_manifest(place: str) -> ArchiveManifest | None:
 def finish_archive(
     folder: StoreFolder, splits: Sequence[Split], rules: ArchiveRules
 ) -> int | None:
-    """Record the completed splits in the archive, then in the store's mark.
+    """Record completed splits in the archive, then the archived end of the log in the store (archived.json).
 
     Returns:
-        The offset in the mark of the place; None if there is no mark (some topics only, or a remote store).
+        The archived end (physical offset); None if it is not recorded: some topics only, a remote store, or an empty
+            archive.
 
     Raises:
         SettingsError: The archive is of another kind.
@@ -432,13 +415,7 @@ def finish_archive(
 def resumed(
     folder: StoreFolder, noted: Sequence[Sequence[int]], planned: Sequence[Split]
 ) -> list[Split]:
-    """Return the splits of a killed run if all of them are still to be archived; else none.
-
-    Args:
-        folder: The store.
-        noted: First and last physical offset of each split.
-        planned: Splits that are to be archived now.
-    """
+    """Return the splits of a killed run, noted as (first, last physical offset); none unless all are still planned."""
     left = joined([(split.lo, split.hi) for split in planned])
     found: list[Split] = []
     for lo, hi in noted:
@@ -450,11 +427,7 @@ def resumed(
 
 
 def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
-    """Return what an archive lacks: damage after the log's end, and ranges deleted before they were archived.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
+    """Return damage after the log's end and ranges that were deleted unarchived; raises OSError if a read fails."""
     behind = damage_behind(folder)
     found = [] if behind is None else [behind.finding()]
     known = read_manifest(rules.place)
@@ -472,7 +445,7 @@ def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
 
 
 def kept_queues(source: StoreFolder) -> KnownQueues | None:
-    """Return the queues that the store's queue files showed when it was archived; None if they were not recorded.
+    """Return the store's queues as the archive recorded them; None if it did not, as their files were damaged.
 
     Raises:
         SettingsError: A later version wrote it.
@@ -482,10 +455,7 @@ def kept_queues(source: StoreFolder) -> KnownQueues | None:
 
 
 def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
-    """Record the queues, so that a restored store has no messages of deleted topics.
-
-    If the queue files are damaged, the previous record stays, because it is still true.
-    """
+    """Record the queues, so that a restored store has no messages of deleted topics; unchanged if files are damaged."""
     known = known_queues_in(folder)
     if known is not None:
         content = {**known.to_json(), "v": KEPT_VERSION}
@@ -495,7 +465,7 @@ def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
 def parquet_files(
     source: StoreFolder, topics: Sequence[str] = ()
 ) -> list[tuple[int, int, str]]:
-    """Return (first physical offset, end, path) of the files of an archive, of these topics or, if none are given, of all."""
+    """Return (first physical offset, end, path) of an archive's files, for the given topics or, if empty, for all."""
     found = []
     for topic in source.entries(source.root):
         name = topic.base_name.removeprefix("topic=")

@@ -1,7 +1,4 @@
-"""Writes an archive's Parquet files: one for each archived part, topic and day of storing.
-
-A file is written under a temporary name, then named after its range: writing a part twice gives the same files.
-"""
+"""Writes an archive's Parquet files: one for each archived part of the log, topic and day of storing."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -49,14 +46,7 @@ _ALL_DIFFERENT = frozenset(
 
 @dataclass(frozen=True)
 class ArchivedFile:
-    """A file that a task has written.
-
-    Attributes:
-        path: Path relative to the archive.
-        topic: Topic of its messages; "" for damaged bytes.
-        rows: Number of messages.
-        size: Size of the file in bytes.
-    """
+    """A written Parquet file: path relative to the archive, topic ("" for damaged bytes), messages, size in bytes."""
 
     path: str
     topic: str
@@ -65,7 +55,7 @@ class ArchivedFile:
 
 
 class ArchiveFiles:
-    """The files of one part of an archive, all with the same name, and a writer for each topic and day."""
+    """The Parquet files of one archived part of the log, all of the same name, and a writer for each topic and day."""
 
     def __init__(self, place: str, name: str, compression: str = "zstd") -> None:
         self._target = StoreFolder(place)
@@ -77,11 +67,7 @@ class ArchiveFiles:
         self._writers: dict[Group, pq.ParquetWriter] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchivedFile]:
-        """Write all files and yield them.
-
-        Raises:
-            OSError: A file could not be written.
-        """
+        """Write the batches to a file per topic and day, and yield the files; raises OSError if a write fails."""
         try:
             for batch in batches:
                 for group, part in _groups(batch):
@@ -136,7 +122,7 @@ class ArchiveFiles:
 
 
 def file_name(lo: int, hi: int) -> str:
-    """Return the file name for a range."""
+    """Return the name of the Parquet files for a range of physical offsets."""
     return f"{lo:020d}-{hi:020d}.parquet"
 
 

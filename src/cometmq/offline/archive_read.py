@@ -28,13 +28,7 @@ _TOPIC = "topic="
 
 
 class MessageFile(NamedTuple):
-    """A Parquet file with messages.
-
-    Attributes:
-        path: Path in the archive's file system.
-        topic: Topic of its messages.
-        size: Size of the file in bytes.
-    """
+    """A Parquet file of an archive: its path in the archive's file system, topic of its messages, size in bytes."""
 
     path: str
     topic: str
@@ -42,7 +36,7 @@ class MessageFile(NamedTuple):
 
 
 def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
-    """Yield the files of an archive, by topic, day and name; only of these topics or, if empty, of all."""
+    """Yield the Parquet files of an archive by topic, day and name; only of some topics or, if empty, of all."""
     source = StoreFolder(place)
     for folder in source.entries(source.root):
         topic = unquote(folder.base_name.removeprefix(_TOPIC))
@@ -59,13 +53,7 @@ def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFil
 def file_batches(
     place: str, file: MessageFile, schema: pa.Schema, *, is_raw: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a file with the columns of `schema`.
-
-    Args:
-        place: The archive.
-        file: The file.
-        schema: Columns of a message.
-        is_raw: Decode the raw records.
+    """Yield the messages of an archive's file with the columns of `schema`, from the raw records if `is_raw`.
 
     Raises:
         StoreDamaged: The file is not part of an archive, or contains an invalid record.
@@ -106,11 +94,7 @@ def _of_records(
 
 
 def coverage_of_archive(place: str) -> Coverage:
-    """Return the coverage that an archive's manifest states.
-
-    Raises:
-        SettingsError: There is no manifest, or it does not state the coverage.
-    """
+    """Return which messages an archive should hold, from its manifest; raises SettingsError if it has none."""
     manifest = read_manifest(place)
     if manifest is not None:
         known = kept_queues(StoreFolder(place))

@@ -63,11 +63,6 @@ def _batches(
 
 
 def _ms(name: str, moment: Moment | None) -> int | None:
-    """Return a time as ms since 1970.
-
-    Raises:
-        SettingsError: The time has no time zone.
-    """
     if not isinstance(moment, datetime):
         return moment
     if moment.tzinfo is None:

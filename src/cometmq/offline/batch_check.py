@@ -1,4 +1,4 @@
-"""Compares batch queues with the log: every batch must have its entry, and there must be no other entries."""
+"""Compares batch queues (BatchCQ) with the log: every batch must have its entry, and there must be no other entries."""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -15,7 +15,7 @@ from cometmq.store.queue_table import QueueTable
 
 
 class BatchWanted(NamedTuple):
-    """The entry that a batch of the log requires in its queue."""
+    """The entry of a batch queue that a batch record of the log requires."""
 
     topic: str
     queue_id: int
@@ -23,13 +23,13 @@ class BatchWanted(NamedTuple):
 
 
 class BatchCheck:
-    """Collects the entries that the batches of a part of the log require, in log order (`wanted`)."""
+    """Collects the batch-queue entries that the records of a part of the log require, in log order (`wanted`)."""
 
     def __init__(self) -> None:
         self.wanted: list[BatchWanted] = []
 
     def take(self, record: Record) -> None:
-        """Add a record; records come in log order."""
+        """Add the entry of a record if it is a batch; records come in log order."""
         if record.sys_flag & INNER_BATCH:
             entry = entry_of(record)
             if entry is not None:
@@ -43,16 +43,9 @@ def judge_batches(
     *,
     topics: AbstractSet[str] = frozenset(),
 ) -> int:
-    """Compare all batch queues with the whole log; return the number of matching entries.
+    """Compare all batch queues with the entries that the log requires; return the number of matching ones.
 
-    Args:
-        store: The store.
-        wanted: Entries that the log requires, in log order.
-        findings: Receives the findings.
-        topics: Topics that exist according to the broker's configuration.
-
-    Raises:
-        OSError: The disk failed.
+    `topics` exist according to the broker's configuration. Raises OSError if the disk fails.
     """
     queues = BatchQueues(store.disk, store.root, store.log, QueueTable(), read_only=True)
     queues.load(is_clean=True, log_start=store.log.chain.start)
@@ -88,18 +81,18 @@ def judge_batches(
 
 
 class _Asked(NamedTuple):
-    """The entries that the log requires in one queue.
+    """The entries that the log requires in one batch queue.
 
     Attributes:
-        living: Entries of the queue's last life (`lives`).
-        dead: Entries of earlier lives.
+        living: Entries of the messages since the topic was last created.
+        dead: Entries of a deleted topic of the same name (see `lives`).
     """
 
     living: list[BatchEntry]
     dead: list[BatchEntry]
 
     def take(self, entry: BatchEntry) -> None:
-        """Add the next entry in log order."""
+        """Add the next entry in log order; offset 0 is the start of a queue that was created again."""
         if self.living and not entry.first_offset:
             self.dead.extend(self.living)
             self.living.clear()

@@ -1,4 +1,4 @@
-"""Conditions that all wanted rows meet: values and ranges of columns.
+"""Conditions on columns, values and ranges, that all wanted rows of a query meet.
 
 Readers that use them may read too many rows, never too few: the rows are checked again.
 """
@@ -20,7 +20,7 @@ Bounds = tuple[int, int]
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions that all rows of a query meet.
+    """The conditions that all rows of a query meet.
 
     Attributes:
         choices: By column, the possible values.
@@ -31,7 +31,7 @@ class Conditions:
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
 
     def allows(self, column: str, value: Any) -> bool:
-        """Return whether a row may have this value."""
+        """Return whether a row of the query may have this value in a column."""
         return column not in self.choices or value in self.choices[column]
 
     def span(self, column: str) -> Bounds:
@@ -44,13 +44,13 @@ class Conditions:
         return low, high
 
     def with_choice(self, column: str, values: Iterable[Any]) -> Self:
-        """Restrict a column to some values."""
+        """Return conditions that also restrict a column to some values."""
         given = frozenset(value for value in values if value is not None)
         allowed = given & self.choices[column] if column in self.choices else given
         return replace(self, choices={**self.choices, column: allowed})
 
     def with_bounds(self, column: str, low: int | None, high: int | None) -> Self:
-        """Restrict a column to a closed range; does nothing if a bound is None."""
+        """Return conditions that also restrict a column to a closed range; the same ones if a bound is None."""
         if low is None or high is None:
             return self
         known_low, known_high = self.bounds.get(column, (LEAST, MOST))

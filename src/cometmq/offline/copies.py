@@ -27,11 +27,11 @@ from cometmq.store.archive_mark import ARCHIVE_FILE
 
 
 class MessageCopy(Protocol):
-    """A copy of messages; picklable."""
+    """A set of messages that can be compared with another one, such as a store or an archive; picklable."""
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """Name of the copy for people."""
 
     def parts(self) -> Mapping[str, Any]:
         """Return the parts of the copy by name; the names are the same in every run."""
@@ -40,19 +40,19 @@ class MessageCopy(Protocol):
         """Return the size of a part in bytes, or in messages if the bytes are unknown."""
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a part with the compared columns; calls `on_finding` for bytes that are not messages."""
+        """Yield a part's messages with the compared columns; calls `on_finding` for bytes that are not messages."""
 
     def damage_behind(self) -> Finding | None:
-        """Return the damage after the last message; None for a clean end."""
+        """Return the damage after the last message; None if the copy ends cleanly."""
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Return whether a part can have messages of some blocks."""
+        """Return whether a part can have messages of some blocks (1,024 offsets of a queue each)."""
 
     def coverage(self) -> Coverage:
         """Return which messages the copy should hold."""
 
     def brokers(self) -> set[str]:
-        """Return the brokers that it names; a store names none."""
+        """Return the names of the brokers whose queues the copy has; empty for a store, which names none."""
 
     def is_live(self) -> bool:
         """Return whether the copy may be written to at present."""
@@ -60,13 +60,7 @@ class MessageCopy(Protocol):
 
 @dataclass(frozen=True)
 class StoreCopy:
-    """A store directory as a copy.
-
-    Attributes:
-        name: The place of the store.
-        topics: Only these topics; empty for all.
-        columns: Compared columns.
-    """
+    """A store directory whose messages (all, or only of `topics`) can be compared with another copy."""
 
     name: str
     topics: tuple[str, ...] = ()
@@ -77,11 +71,7 @@ class StoreCopy:
         return StoreFolder(self.name)
 
     def parts(self) -> Mapping[str, Any]:
-        """Return ranges of the log.
-
-        Raises:
-            StoreDamaged: There is no log, or no record can be read.
-        """
+        """Return ranges of the log by name; raises StoreDamaged if there is no log, or no record can be read."""
         check_has_records(self._folder, used_files(self._folder))
         return by_name(plan_tasks(self._folder))
 
@@ -96,16 +86,16 @@ class StoreCopy:
         return message_batches(self._folder, part, schema, rules, on_finding=on_finding)
 
     def damage_behind(self) -> Finding | None:
-        """Return the bytes after the end of a log that no broker writes."""
+        """Return the bytes after the end of the log; None if there are none, or a broker is writing."""
         behind = damage_behind(self._folder)
         return behind.finding() if behind is not None else None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Return True: any part of a log can have them."""
+        """Return True: any part of a log can have messages of any block."""
         return True
 
     def coverage(self) -> Coverage:
-        """Return the coverage, with each queue beginning at the first message that the log still has."""
+        """Return which messages the store should hold: each queue from the first message that the log still has."""
         return coverage_of_store(self._folder)
 
     def brokers(self) -> set[str]:
@@ -119,20 +109,14 @@ class StoreCopy:
 
 @dataclass(frozen=True)
 class ArchiveCopy:
-    """An archive as a copy.
-
-    Attributes:
-        name: The place of the archive.
-        topics: Only these topics; empty for all.
-        columns: Compared columns.
-    """
+    """An archive whose messages (all, or only of `topics`) can be compared with another copy."""
 
     name: str
     topics: tuple[str, ...] = ()
     columns: tuple[str, ...] = COMPARED
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the files of the archive."""
+        """Return the Parquet files of the archive by path."""
         return {each.path: each for each in message_files(self.name, self.topics)}
 
     def size_of(self, part: Any) -> int:
@@ -140,7 +124,7 @@ class ArchiveCopy:
         return int(part.size)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a file."""
+        """Yield the messages of a Parquet file, from the raw records if it has them."""
         manifest = read_manifest(self.name)
         is_raw = manifest is not None and manifest.is_raw
         return file_batches(self.name, part, stored_schema(self.columns), is_raw=is_raw)
@@ -154,11 +138,11 @@ class ArchiveCopy:
         return any(block[0] == part.topic for block in blocks)
 
     def coverage(self) -> Coverage:
-        """Return the coverage that the archive's manifest states."""
+        """Return which messages the archive should hold according to its manifest."""
         return coverage_of_archive(self.name)
 
     def brokers(self) -> set[str]:
-        """Return the brokers whose queues the archive holds; an archive of a store names none."""
+        """Return the names of the brokers whose queues the archive has; an archive of a store names none."""
         manifest = read_topic_manifest(self.name)
         return {queue.broker_name for queue in manifest.queues} if manifest else set()
 
@@ -170,16 +154,7 @@ class ArchiveCopy:
 def folder_copy(
     place: str, topics: Sequence[str] = (), *, columns: Sequence[str] = COMPARED
 ) -> MessageCopy:
-    """Return the copy in a folder or at a URI: an archive or a store.
-
-    Args:
-        place: The path or URI.
-        topics: Only these topics; empty for all.
-        columns: Compared columns.
-
-    Raises:
-        SettingsError: It is neither an archive nor a store.
-    """
+    """Return the archive or store at a path or URI, all or some topics; raises SettingsError if it is neither."""
     folder, only = StoreFolder(same_place(place)), tuple(topics)
     if folder.exists(ARCHIVE_FILE) or folder.exists(TOPICS_FILE):
         return ArchiveCopy(folder.place, only, tuple(columns))

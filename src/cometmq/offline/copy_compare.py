@@ -1,4 +1,4 @@
-"""Compares two copies, on one core or on all: first digests of both, then the messages of differing blocks.
+"""Compares two copies of messages: first digests of both, then the messages of differing blocks.
 
 A copy is compared part by part. A `PartRunner` runs the parts: `SequentialRunner` here, Spark tasks in a job.
 """
@@ -49,10 +49,10 @@ class PartRunner(Protocol):
     """Runs work on parts of copies, in this process or elsewhere."""
 
     def run(self, parts: Mapping[str, Part], work: Callable[[Part], list[Row]]) -> list[Row]:
-        """Run the work on all parts and return their rows."""
+        """Run the work on all parts and return the rows of all of them."""
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Note the blocks for which parts will be read a second time."""
+        """Record the blocks for which parts will be read a second time."""
 
 
 class SequentialRunner:
@@ -62,7 +62,7 @@ class SequentialRunner:
         self._on_done = on_done
 
     def run(self, parts: Mapping[str, Part], work: Callable[[Part], list[Row]]) -> list[Row]:
-        """Run the work on all parts and return their rows."""
+        """Run the work on all parts and return the rows of all of them."""
         rows = []
         for part in parts.values():
             rows += work(part)
@@ -96,7 +96,7 @@ class CopyComparison(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether both hold the same readable messages."""
+        """Whether both copies hold the same readable messages."""
         return not self.blocks
 
     @property
@@ -146,11 +146,7 @@ class CopyReading:
         *,
         is_exact: bool = False,
     ) -> "CopyReading":
-        """Create a reading of two copies.
-
-        Raises:
-            SettingsError: One names several brokers, and the other none.
-        """
+        """Create a reading of two copies; raises SettingsError if one names several brokers, and the other none."""
         brokers = one.brokers(), other.brokers()
         has_brokers = all(brokers)
         for copy, names in zip((one, other), brokers, strict=True):
@@ -165,7 +161,7 @@ class CopyReading:
         return cls((one, other), coverage, has_brokers, until_ms, is_exact)
 
     def parts(self) -> dict[str, Part]:
-        """Return the parts of both copies (ranges of a log, files of an archive) by name, prefixed with "A " or "B "."""
+        """Return the parts of both copies (ranges of a log, files of an archive) by name, prefixed with "A" or "B"."""
         return {
             f"{'AB'[side]} {name}": (side, part)
             for side, copy in enumerate(self.copies)
@@ -201,7 +197,7 @@ class CopyReading:
                 yield batch
 
     def digest(self, part: Part) -> list[Row]:
-        """Return rows for a part's counts, its digests and each damage; each begins with the copy's number."""
+        """Return rows with a part's counts, digests and damages; each row has the copy's number, 0 or 1, first."""
         side, seen = part[0], CompareCounts()
         digests = digests_of(self.read(part, seen), is_exact=self.is_exact)
         counts = [side, seen.rows[side], seen.passed_over[side]]
@@ -209,7 +205,7 @@ class CopyReading:
         return [counts, *([side, *each] for each in digests), *damages]
 
     def messages(self, part: Part, blocks: AbstractSet[Block]) -> list[Row]:
-        """Return the messages of a part in some blocks as rows."""
+        """Return the messages of a part that are in the given blocks, as rows with the copy's number first."""
         seen = messages_of(self.read(part, CompareCounts()), blocks, is_exact=self.is_exact)
         return [[part[0], *each[:4], list(each.fields)] for each in seen]
 
@@ -285,14 +281,12 @@ def compare_folders(
 
 
 def settled_until(copies: Sequence[MessageCopy], clock: Clock) -> int | None:
-    """Return the store time before which nothing changes any more; None if neither copy is being written."""
+    """Return the store time in ms before which no copy changes any more; None if neither is being written."""
     is_live = any(copy.is_live() for copy in copies)
     return clock.now_ms() - SETTLED_MS if is_live else None
 
 
 class _Both(Generic[T]):
-    """A pair of lists, one for A and one for B."""
-
     def __init__(self) -> None:
         self.of: tuple[list[T], list[T]] = ([], [])
 
@@ -303,7 +297,6 @@ def _look_into(
     parts: Mapping[str, Part],
     blocks: Sequence[Block],
 ) -> list[MessageDifference]:
-    """Read the parts again that can have messages of the differing blocks."""
     if not blocks:
         return []
     runner.look_again(blocks)

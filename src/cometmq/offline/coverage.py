@@ -1,7 +1,6 @@
 """Determines which messages a copy should hold: only messages that both copies should hold can be compared.
 
-A store or a topic holds each queue from its first offset on. An archive holds ranges of physical offsets or queue
-offsets.
+A store holds each queue from its first offset on. An archive holds ranges of physical offsets or queue offsets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +43,7 @@ class Coverage:
     topics: Sequence[str] = ()
 
     def without_brokers(self) -> "Coverage":
-        """Return the coverage for queues whose broker is unknown."""
+        """Return the same coverage with empty broker names, to compare with a copy that names no brokers."""
         ranges = self.ranges
         if ranges is not None:
             ranges = {(topic, "", number): of for (topic, _, number), of in ranges.items()}
@@ -52,7 +51,7 @@ class Coverage:
         return replace(self, firsts=firsts, ranges=ranges)
 
     def holds(self, batch: pa.RecordBatch) -> Flags:
-        """Return a mask of the messages of a batch that the copy should hold as well."""
+        """Return a mask of the messages of a batch that this copy should hold, too."""
         keep = np.ones(batch.num_rows, np.bool_)
         if self.physical is not None:
             keep &= _within(np.asarray(batch.column("commitLogOffset")), self.physical)
@@ -69,7 +68,7 @@ class Coverage:
         return keep
 
     def is_alive(self, batch: pa.RecordBatch) -> Flags:
-        """Return a mask of the messages that are not of deleted topics, by their physical offsets in this copy's log."""
+        """Return a mask of the messages that are not of deleted topics, by physical offsets in this copy's log."""
         keep = np.ones(batch.num_rows, np.bool_)
         if self.known is None:
             return keep
@@ -89,7 +88,7 @@ def _within(places: Longs, ranges: Sequence[Range]) -> Flags:
 
 
 def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.int64]]]:
-    """Yield each queue of a batch with its rows."""
+    """Yield (queue, numbers of its rows) for each queue of a batch."""
     topics = batch.column("topic").dictionary_encode()
     brokers = batch.column("brokerName").fill_null("").dictionary_encode()
     kinds, which = np.unique(
@@ -108,11 +107,7 @@ def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.in
 
 
 def coverage_of_store(folder: StoreFolder) -> Coverage:
-    """Return the coverage of a store: its queues begin where the oldest log files were deleted.
-
-    Raises:
-        StoreDamaged: There is no log.
-    """
+    """Return which messages a store should hold: all after deleted log files; raises StoreDamaged without a log."""
     start = folder.log_files()[0].start
     firsts: dict[Queue, int] = {}
     known = known_queues_in(folder) or logged_queues(folder, USUAL_LEVELS_MS)

@@ -3,9 +3,9 @@
     `digests_of` the batches of each part of each copy -> `differing_blocks`
     -> `messages_of` the same batches, in these blocks only -> `differences`
 
-A block is 1,024 offsets of a queue. Its digest is the sum of a hash per message of its queue offset, body,
-properties, flags and birth time. Values that a broker adds (physical offset, store time and host) are left out, so
-that copies can be compared even if they were not made by replication.
+A block is 1,024 offsets of a queue. Its digest is the sum of a hash per message of its queue offset, body, properties,
+flags and birth time. Values that a broker adds (physical offset, store time and host) are left out by default, so that
+copies can be compared even if they were not made by replication.
 """
 
 from collections import Counter
@@ -65,12 +65,7 @@ class BlockDigest(NamedTuple):
 
 
 class MessageHashes(NamedTuple):
-    """A message of a differing block, as one copy has it.
-
-    Attributes:
-        broker: Broker of the queue.
-        fields: Hashes of the compared fields.
-    """
+    """A message of a differing block, as one copy has it; `fields` are hashes of the compared fields."""
 
     topic: str
     broker: str
@@ -80,12 +75,7 @@ class MessageHashes(NamedTuple):
 
 
 class MessageDifference(NamedTuple):
-    """One message that differs between two copies.
-
-    Attributes:
-        broker: Broker of the queue.
-        what: Description of the difference.
-    """
+    """One message that differs between two copies; `what` describes the difference."""
 
     topic: str
     broker: str
@@ -106,7 +96,7 @@ def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
 def digests_of(
     batches: Iterable[pa.RecordBatch], *, is_exact: bool = False
 ) -> list[BlockDigest]:
-    """Return the digests of messages with the columns `COMPARED`, or `COMPARED_EXACTLY`."""
+    """Return the block digests of messages with the columns `COMPARED`, or `COMPARED_EXACTLY`."""
     sums: dict[Block, tuple[int, int]] = {}
     for batch in batches:
         hashes = _hashes(batch, is_exact=is_exact)
@@ -129,7 +119,7 @@ def digests_of(
 def messages_of(
     batches: Iterable[pa.RecordBatch], blocks: AbstractSet[Block], *, is_exact: bool = False
 ) -> Iterator[MessageHashes]:
-    """Yield the messages in the given blocks."""
+    """Yield the messages in the given blocks with the hashes of their compared fields."""
     by_queue: dict[Queue, list[int]] = {}
     for topic, broker, queue_id, block in sorted(blocks):
         by_queue.setdefault((topic, broker, queue_id), []).append(block)
@@ -153,7 +143,6 @@ def _hashes(batch: pa.RecordBatch, *, is_exact: bool) -> Hashes:
 
 
 def _fields(batch: pa.RecordBatch, *, is_exact: bool) -> tuple[Hashes, ...]:
-    """Return the compared fields of a batch as numbers: `_FIELDS`, or `_EXACT_FIELDS`."""
     flags = (np.asarray(batch.column("sysFlag")).astype(np.int64) & ~HOST_BITS) << 32
     flags |= np.asarray(batch.column("flag")).astype(np.int64) & 0xFFFFFFFF
     born = np.asarray(batch.column("bornTimestamp").view(pa.int64()))
@@ -167,7 +156,6 @@ def _fields(batch: pa.RecordBatch, *, is_exact: bool) -> tuple[Hashes, ...]:
 
 
 def _added_fields(batch: pa.RecordBatch) -> Iterator[Hashes]:
-    """Yield the fields that a broker adds as numbers, in the order of `_EXACT_FIELDS`."""
     yield np.asarray(batch.column("commitLogOffset")).astype(np.uint64)
     yield np.asarray(batch.column("storeTimestamp").view(pa.int64())).astype(np.uint64)
     for name in ("reconsumeTimes", "preparedTransactionOffset"):
@@ -177,7 +165,7 @@ def _added_fields(batch: pa.RecordBatch) -> Iterator[Hashes]:
 
 
 def _body_hashes(column: pa.Array) -> Hashes:
-    """Return CRC and length of each body; one that cannot be decompressed differs from all others."""
+    """Return CRC and length of each body; for one that cannot be decompressed, a number that no body has."""
     octets, _, ends = contents(column)
     hashes = crcs(octets, ends).astype(np.uint64)
     hashes |= np.diff(ends).astype(np.uint64) << np.uint64(32)
@@ -208,7 +196,7 @@ def _mix(state: Hashes, more: Hashes) -> Hashes:
 
 
 def differing_blocks(one: Iterable[BlockDigest], other: Iterable[BlockDigest]) -> list[Block]:
-    """Return the blocks in which two copies do not have the same messages."""
+    """Return the blocks (1,024 offsets of a queue each) in which two copies do not have the same messages."""
     left, right = _added(one), _added(other)
     return sorted(
         block for block in left.keys() | right.keys() if left.get(block) != right.get(block)

@@ -1,4 +1,4 @@
-"""Findings of a verification, for people and programs."""
+"""Findings of a store's verification, for people and programs."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ class Finding(NamedTuple):
     """One problem that was found in a store.
 
     Attributes:
-        part: "log", "queue", "index" or "files".
+        part: "log", "queue", "index", "files" or "archive".
         where: A file, or a queue and its offset.
         what: Description of the problem.
         is_error: False for something that a broker's start repairs, or that deleted topics leave.
@@ -37,13 +37,7 @@ def warn(finding: Finding) -> None:
 
 
 class Findings:
-    """All findings of a verification.
-
-    Attributes:
-        kept: The first ones.
-        errors: Total number of errors.
-        notes: Total number of other findings.
-    """
+    """All findings of a verification: `kept` has the first 1,000; `errors` and `notes` count all, by `is_error`."""
 
     def __init__(self) -> None:
         self.kept: list[Finding] = []
@@ -51,7 +45,7 @@ class Findings:
         self.notes = 0
 
     def add(self, part: str, where: str, what: str, *, is_error: bool = True) -> None:
-        """Add a finding."""
+        """Add a finding, from its parts."""
         if is_error:
             self.errors += 1
         else:
@@ -64,19 +58,13 @@ class Findings:
         self.add_all([finding], int(finding.is_error), int(not finding.is_error))
 
     def told(self) -> list[Finding]:
-        """Return the first findings, and one that states the number of further ones."""
+        """Return the first 1,000 findings, and one that states the number of further ones."""
         more = self.errors + self.notes - len(self.kept)
         rest = [Finding("log", "and", f"{more:,} more")] if more else []
         return [*self.kept, *rest]
 
     def add_all(self, kept: Iterable[Finding], errors: int, notes: int) -> None:
-        """Add the findings of another verification.
-
-        Args:
-            kept: Its first findings.
-            errors: Its total number of errors.
-            notes: Its total number of other findings.
-        """
+        """Add another verification's findings: its first ones, and its total numbers of errors and other findings."""
         self.errors += errors
         self.notes += notes
         self.kept += list(kept)[: KEPT_MAX - len(self.kept)]

@@ -1,7 +1,7 @@
 """A store directory on any file system: lists its log files and reads pieces of them.
 
-Local paths and URIs of pyarrow's file systems are read in the same way, by `read_at`. Nothing is mapped, so
-truncating or deleting a file meanwhile causes an error and does not kill the process.
+Local paths and URIs of pyarrow's file systems are read in the same way, by `read_at`. Nothing is mapped, so truncating
+or deleting a file meanwhile causes an error and does not kill the process.
 """
 
 import errno
@@ -23,7 +23,7 @@ _EVERYTHING = (1 << 63) - 1
 
 
 class OpenFile:
-    """A file to read from, with its descriptor if it is on this machine, else -1.
+    """A file to read from, with its descriptor if it is on this machine, otherwise -1.
 
     The system's own read-ahead is turned off. It would bring parts of holes into memory, which then count as written,
     and a search for the end of a hole would go through all of it.
@@ -54,7 +54,7 @@ class OpenFile:
             os.posix_fadvise(self._fd, place, size, os.POSIX_FADV_WILLNEED)
 
     def written(self, place: int) -> tuple[int, int] | None:
-        """Return the first range from a position on that is not a hole; None if there is none.
+        """Return (start, end) of the first range from a position on that is not a hole; None if there is none.
 
         It may contain zeros. A log file is allocated completely before use, so most of the last one may be a hole.
         """
@@ -90,11 +90,9 @@ class ListedFile:
 
 @dataclass(frozen=True)
 class StoreFolder:
-    """A store directory; picklable.
+    """A store directory at a path or URI; picklable.
 
-    Attributes:
-        place: A path or a URI.
-        log_paths: Separate folders of the log (storePathCommitLog); empty for its `commitlog`.
+    `log_paths` are separate folders of the log (storePathCommitLog); empty means that it is in `commitlog`.
     """
 
     place: str
@@ -102,12 +100,12 @@ class StoreFolder:
 
     @property
     def files(self) -> fs.FileSystem:
-        """The file system of the place."""
+        """The file system that has the directory."""
         return open_place(self.place)[0]
 
     @property
     def root(self) -> str:
-        """Path of the directory in that file system."""
+        """Path of the directory in its file system."""
         return open_place(self.place)[1]
 
     @property
@@ -132,7 +130,7 @@ class StoreFolder:
             return bytes(stream.read())
 
     def entries(self, path: str) -> list[fs.FileInfo]:
-        """Return the entries of a folder by name; empty if it does not exist."""
+        """Return the files and folders in a folder by name; empty if it does not exist."""
         wanted = fs.FileSelector(path, allow_not_found=True)
         try:
             return sorted(self.files.get_file_info(wanted), key=lambda each: each.base_name)
@@ -152,6 +150,7 @@ class StoreFolder:
 
         Raises:
             StoreDamaged: There are none, or messages or queues are stored in a form that is not read.
+            SettingsError: A separate folder of the log does not exist.
         """
         names = [each.base_name for each in self.entries(self.root)]
         refuse(self.place, message_parts(names, self.exists))
@@ -185,7 +184,7 @@ class StoreFolder:
 
 
 def _chained(found: Sequence[fs.FileInfo]) -> list[ListedFile]:
-    """Return each file with the start of the next; the last one is assumed to have the most frequent size."""
+    """Return each log file with the start of the next; the last one is assumed to have the most frequent size."""
     starts = [int(each.base_name) for each in found]
     sizes = [each.size for each in found]
     usual = max(sizes, key=sizes.count) if len(sizes) > 1 else sizes[0]

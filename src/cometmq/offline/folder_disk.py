@@ -11,7 +11,7 @@ from cometmq.store.real_disk import RealDisk
 
 
 class FolderDisk(RealDisk):
-    """The file system of any folder on it; its negative descriptors make any attempt to write fail."""
+    """A read-only disk: the file system of a store folder. Any attempt to write to its (negative) descriptors fails."""
 
     def __init__(self, folder: StoreFolder) -> None:
         self._files = folder.files
@@ -21,7 +21,7 @@ class FolderDisk(RealDisk):
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
     ) -> int:
-        """Open a file for reading, even if writing is requested; writing to the descriptor fails."""
+        """Open a file for reading, even if writing is requested; raises OSError (EROFS) if it is to be created."""
         if create:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         number = -next(self._numbers)
@@ -29,7 +29,7 @@ class FolderDisk(RealDisk):
         return number
 
     def close(self, fd: int) -> None:
-        """Close the file."""
+        """Close a file."""
         self._open.pop(fd).close()
 
     def size(self, fd: int) -> int:
@@ -37,20 +37,20 @@ class FolderDisk(RealDisk):
         return int(self._open[fd].size())
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
-        """Read at an offset."""
+        """Read bytes of a file at an offset."""
         return bytes(self._open[fd].read_at(size, offset))
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
-        """Do nothing: such a file system has no read-ahead."""
+        """Do nothing: pyarrow's file systems have no read-ahead."""
 
     def read_randomly(self, fd: int) -> None:
-        """Do nothing: such a file system has no read-ahead."""
+        """Do nothing: pyarrow's file systems have no read-ahead."""
 
     def read_normally(self, fd: int) -> None:
-        """Do nothing: such a file system has no read-ahead."""
+        """Do nothing: pyarrow's file systems have no read-ahead."""
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """Return the whole file as one range, because holes are unknown."""
+        """Return the range from an offset to the file's end, because holes are unknown."""
         size = self.size(fd)
         return [(offset, size)] if offset < size else []
 
@@ -59,7 +59,7 @@ class FolderDisk(RealDisk):
         return bool(self._files.get_file_info(path).type != fs.FileType.NotFound)
 
     def list_names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
+        """Return the names in a directory, sorted; empty if it is no directory."""
         if self._files.get_file_info(path).type != fs.FileType.Directory:
             return []
         return sorted(

@@ -57,7 +57,7 @@ class FoundStore:
     is_clean: bool
 
     def close(self) -> None:
-        """Close all files."""
+        """Close the files of the log."""
         self.log.close()
 
 
@@ -68,7 +68,7 @@ def find_store(
     *,
     log_paths: tuple[str, ...] = (),
 ) -> FoundStore:
-    """Examine a directory and open its log for reading.
+    """Examine a store directory and open its log for reading.
 
     Args:
         root: The directory (storePathRootDir).
@@ -107,11 +107,7 @@ def find_store(
 
 
 def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> StoreSettings:
-    """Return the settings, or RocketMQ's defaults, with the file sizes of a directory.
-
-    Raises:
-        StoreDamaged: There is no store.
-    """
+    """Return the settings, or RocketMQ's defaults, with a store's actual file sizes; StoreDamaged without a store."""
     settings = settings or StoreSettings()
     chain = StoreDirectory(root, settings, disk=disk, read_only=True).log.chain
     log_size = _log_file_size(disk, chain)
@@ -134,7 +130,7 @@ def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> S
 
 
 def _log_file_size(disk: Disk, chain: FileChain) -> int | None:
-    """Return the size of the first non-empty log file in bytes."""
+    """Return the size of the first non-empty log file in bytes, or None."""
     for directory in chain.directories:
         for name in _numbers(disk, directory, NAME_DIGITS):
             size = file_size(disk, f"{directory}/{name}")
@@ -155,7 +151,6 @@ def _queue_file_size(disk: Disk, root: str) -> int | None:
 
 
 def _index_shape(disk: Disk, directory: str) -> IndexShape | None:
-    """Return the shape of the first index file that shows one, or None."""
     for name in _numbers(disk, directory, INDEX_NAME_DIGITS):
         with opened(disk, f"{directory}/{name}", write=False) as fd:
             head = disk.pread(fd, INDEX_HEADER_SIZE, 0)

@@ -1,7 +1,7 @@
 """Compares the index with a part of the log: every entry must be a key of its record, and every key have its entry.
 
-Entries are in log order, so index and log are walked side by side. To check that the chains contain all their
-entries, the chains are rebuilt and compared.
+Entries are in log order, so index and log are walked side by side. To check that the chains contain all their entries,
+the chains are rebuilt and compared.
 """
 
 from bisect import bisect_left
@@ -32,7 +32,7 @@ _EVERYWHERE = 1 << 63
 
 
 class IndexCount(NamedTuple):
-    """Counts of a part of the log for the index.
+    """The result of comparing the index with a part of the log.
 
     Attributes:
         matched: Entries that are keys of the part's records.
@@ -50,13 +50,12 @@ class IndexCount(NamedTuple):
 
 
 class IndexCheck:
-    """Comparison of all index files of a store with a part of its log.
+    """Comparison of all index files of a store with a part of its log; parts must have no gaps between them.
 
     Files that begin in the part are checked completely, including their chains.
     """
 
     def __init__(self, store: FoundStore, findings: Findings, part: range) -> None:
-        """Prepare to check a part of the log; the parts of a log must have no gaps between them."""
         self._store = store
         self._disk = store.disk
         self._findings = findings
@@ -74,7 +73,7 @@ class IndexCheck:
         self._first_missing = 0
 
     def take(self, wanted: bytearray, end: int) -> None:
-        """Compare the keys that records up to `end` require, in order, each packed as `KEY`."""
+        """Compare the index keys that records up to `end` require, in order, each packed as `KEY`."""
         if not self._store.index_paths:
             return
         stored = self._stored_before(min(end, self._high))
@@ -110,7 +109,7 @@ class IndexCheck:
         return IndexCount(self._matched, self._missing, self._first_missing, count, first)
 
     def _stored_before(self, limit: int) -> bytearray:
-        """Return the keys of records before an offset that were not returned yet."""
+        """Return the keys of index entries for records before an offset that were not returned yet."""
         ahead = self._ahead
         # Uses the last two, because a damaged one may seem to be far ahead.
         while len(ahead) < _TWO_KEYS or min(_last_offsets(ahead)) < limit:
@@ -143,13 +142,9 @@ class IndexCheck:
 def judge_index(
     store: FoundStore, counts: Sequence[IndexCount], findings: Findings, log_end: int
 ) -> int:
-    """Report missing and superfluous entries; return the number of matching ones.
+    """Report missing and superfluous index entries; return the number of matching ones.
 
-    Args:
-        store: The store.
-        counts: Counts of each part of the log, in log order.
-        findings: Receives the findings.
-        log_end: Physical offset at which the log ends.
+    `counts` has the results of all parts of the log in log order, `log_end` is the physical offset of its end.
     """
     is_clean = store.is_clean
     behind = [count for count in counts if count.behind]
@@ -175,7 +170,6 @@ def _header_of(disk: Disk, path: str) -> IndexHeader:
 
 
 def _first_offset(store: FoundStore) -> int:
-    """Return the physical offset in the first entry of the index."""
     for path in store.index_paths:
         for piece in _keys_from(store.disk, path, 0):
             return _offset_at(piece, 0)
@@ -206,12 +200,9 @@ def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
 
 
 def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> Iterator[bytes]:
-    """Yield the keys of an index file, packed as `KEY`, piece by piece, and report its faults.
+    """Yield the keys of an index file, packed as `KEY`, and report its faults; raises OSError if the disk fails.
 
     If the store was not closed cleanly, faults of slots and header are no errors, because a start repairs them.
-
-    Raises:
-        OSError: The disk failed.
     """
     with opened(disk, path, write=False) as fd:
         header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
@@ -253,7 +244,6 @@ def _chained_keys(
 
 
 def _offset_at(keys: bytes | bytearray, place: int) -> int:
-    """Return the physical offset of the key at a position; a negative position counts from the end."""
     offset: int = KEY.unpack_from(keys, place)[0]
     return offset
 

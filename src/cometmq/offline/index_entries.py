@@ -25,12 +25,12 @@ assert _ENTRY.itemsize == INDEX_ENTRY_SIZE
 
 
 def index_columns(folder: StoreFolder, path: str, slots: int | None) -> dict[str, Any]:
-    """Return the entries of an index file by column: `keyHash`, `commitLogOffset`, `storeTimestamp`, `entry`, `previousEntry`.
+    """Return an index file's entries by column: keyHash, commitLogOffset, storeTimestamp (ms), entry, previousEntry.
 
     Args:
         folder: The store.
         path: Path of the file.
-        slots: Number of slots; None to determine it from the file, else RocketMQ's default.
+        slots: Number of slots; None to determine it from a local file, and for RocketMQ's default otherwise.
 
     Raises:
         StoreDamaged: No number of slots fits the file.
@@ -50,7 +50,6 @@ def index_columns(folder: StoreFolder, path: str, slots: int | None) -> dict[str
 
 
 def _shape(folder: StoreFolder, path: str, slots: int | None) -> tuple[IndexHeader, int]:
-    """Return the header of an index file and its number of slots."""
     with folder.opened(path) as read_at:
         header = decode_header(read_at(0, INDEX_HEADER_SIZE))
     if slots is not None or not folder.is_local:

@@ -1,8 +1,8 @@
 """Determines the numbers of slots and entries of an index file from the file itself.
 
-Its size fits many combinations. RocketMQ's default is recognized by its size. Otherwise the combination is right if
-the first entry is that of the first record, its slot leads to an entry of that slot, and the last entry is that of
-the last record. (Zeros look like a first entry if the log begins at 0.)
+Its size fits many combinations. RocketMQ's default is recognized by its size. Otherwise the combination is right if the
+first entry is that of the first record, its slot leads to an entry of that slot, and the last entry is that of the last
+record. (Zeros look like a first entry if the log begins at 0.)
 """
 
 import sys
@@ -28,7 +28,7 @@ _PIECE_SIZE = 1 << 20
 
 
 def find_shape(disk: Disk, fd: int, header: IndexHeader) -> IndexShape | None:
-    """Return the shape of an open index file with this header; None if no shape fits its size and content."""
+    """Return the numbers of slots and entries of an open index file; None if none fit its size and content."""
     size = disk.size(fd)
     default = IndexShape(SLOTS_DEFAULT, ENTRIES_DEFAULT)
     if size == default.file_size:
@@ -76,7 +76,6 @@ def _last_byte(disk: Disk, fd: int) -> int:
 
 
 def _ends(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
-    """Return whether the last entry is that of the last record."""
     place = entry_position(header.index_count - 1, shape.slots)
     last = decode_entry(disk.pread(fd, INDEX_ENTRY_SIZE, place))
     return last.physical_offset == header.end_offset
@@ -99,7 +98,7 @@ def _fits(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
 
 
 def read_slots(disk: Disk, fd: int, shape: IndexShape) -> "memoryview[int]":
-    """Return all slots of a file."""
+    """Return all slots of an index file, each the number of its newest entry."""
     values = array("i", disk.pread(fd, shape.slots * INDEX_SLOT_SIZE, INDEX_HEADER_SIZE))
     if sys.byteorder == "little":
         values.byteswap()

@@ -37,37 +37,28 @@ _ENTRIES_READ = (
 
 
 class FirstEntry(NamedTuple):
-    """The oldest entry of a queue whose record is still in the log.
-
-    Attributes:
-        offset: Queue offset of the entry.
-        place: Physical offset of its record.
-    """
+    """The oldest entry of a queue whose record is in the log: its queue offset, and its record's physical offset."""
 
     offset: int
     place: int
 
     def outlives(self, offset: int, place: int) -> bool:
-        """Return whether a record of the queue belongs to an earlier life than this entry.
+        """Return whether a record of the queue is of an earlier, deleted queue of its name.
 
-        Within a life, queue offsets and physical offsets ascend together.
-
-        Args:
-            offset: Queue offset of the record.
-            place: Physical offset of the record.
+        In one queue, queue offsets and physical offsets (`place`) ascend together.
         """
         return offset >= self.offset and place < self.place
 
 
 @dataclass(frozen=True)
 class KnownQueues:
-    """The queues of a store as its files show them; picklable.
+    """The queues of a store as its files show them, to recognize records of deleted topics (dead records); picklable.
 
     Attributes:
         start: Physical offset at which the log began.
         dispatched: Physical offset before which every record has its entry in the files.
         firsts: Oldest entry of each queue that has one.
-        batch_topics: Topics with batch queues, about which nothing is known here.
+        batch_topics: Topics with batch queues, whose queues are not known here.
     """
 
     start: int = 0
@@ -76,14 +67,7 @@ class KnownQueues:
     batch_topics: frozenset[str] = frozenset()
 
     def is_dead(self, topic: str, queue_id: int, offset: int, place: int) -> bool:
-        """Return whether a record belongs to an earlier life of its queue.
-
-        Args:
-            topic: Topic of the record.
-            queue_id: Queue id of the record.
-            offset: Queue offset of the record.
-            place: Physical offset of the record.
-        """
+        """Return whether a record at these queue and physical offsets (`place`) is of a deleted topic of its name."""
         first = self.firsts.get(QueueId(topic, queue_id))
         if first is None:
             is_known = topic not in self.batch_topics
@@ -91,7 +75,7 @@ class KnownQueues:
         return first.outlives(offset, place)
 
     def are_dead(self, topic: str, queue_id: int, offsets: "Longs", places: "Longs") -> "Flags":
-        """Return a mask of the records of one queue that belong to an earlier life of it; see `is_dead`."""
+        """Return a mask of the records of one queue that are of a deleted topic of its name; see `is_dead`."""
         first = self.firsts.get(QueueId(topic, queue_id))
         if first is not None:
             return (offsets >= first.offset) & (places < first.place)
@@ -104,7 +88,7 @@ class KnownQueues:
         return replace(self, firsts=firsts)
 
     def to_json(self) -> dict[str, object]:
-        """Return the JSON form, as an archive stores it."""
+        """Return the queues in JSON form, as an archive stores them."""
         queues: dict[str, dict[str, list[int]]] = {}
         for (topic, queue_id), first in self.firsts.items():
             queues.setdefault(topic, {})[str(queue_id)] = list(first)
@@ -117,13 +101,7 @@ class KnownQueues:
 
     @classmethod
     def of_json(cls, found: Any) -> "KnownQueues":
-        """Restore the queues from their JSON form.
-
-        Raises:
-            KeyError: A member is missing.
-            TypeError: A member has another type.
-            ValueError: A number is invalid.
-        """
+        """Restore the queues from their JSON form; raises KeyError, TypeError or ValueError if it is invalid."""
         firsts = {
             QueueId(topic, int(number)): FirstEntry(*first)
             for topic, numbers in found["queues"].items()
@@ -142,7 +120,7 @@ def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:
 
 
 def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> FirstEntry | None:
-    """Return the oldest living entry of a queue; None if it has none, or its record does not confirm it.
+    """Return the oldest entry of a queue that is not filler; None without one, or if it points to no record.
 
     Raises:
         OSError: The disk failed.
@@ -164,7 +142,7 @@ def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> Fi
 
 
 def its_record(store: FoundStore, queue_id: QueueId, offset: int, place: int) -> Record | None:
-    """Return the record at a physical offset if it is this message of this queue, else None.
+    """Return the record at physical offset `place` if it is the queue's message at `offset`, otherwise None.
 
     Raises:
         OSError: The disk failed.
@@ -178,7 +156,7 @@ def its_record(store: FoundStore, queue_id: QueueId, offset: int, place: int) ->
 
 
 def known_queues(store: FoundStore) -> KnownQueues | None:
-    """Return the queues that the queue files of a store show; None if the files are damaged or incomplete.
+    """Return the queues that a store's queue files show; None if files are damaged or missing.
 
     Raises:
         OSError: The disk failed.
@@ -196,13 +174,10 @@ def known_queues(store: FoundStore) -> KnownQueues | None:
 def queues_of(
     store: FoundStore, loaded: Iterable[LoadedQueue], files: QueueFiles
 ) -> KnownQueues | None:
-    """Return the queues that loaded files show; None if a file is missing, or an entry points to no record of its queue.
+    """Return the queues that loaded files show; None if a file is missing, or an entry has no record of its queue.
 
-    Our own checkpoint states how many entries there must be. Without it, as after a Java broker, a queue without
-    files may be missing or deleted: nothing is known of it.
-
-    Raises:
-        OSError: The disk failed.
+    Our own checkpoint states how many entries there must be. Without it, as after a Java broker, a queue without files
+    may be missing or deleted, so it counts as unknown. Raises OSError if the disk fails.
     """
     loaded, progress = list(loaded), store.checkpoints.progress
     if any(each.has_gap for each in loaded):
@@ -256,7 +231,7 @@ class LoggedRun(Protocol):
 
     @property
     def is_named(self) -> bool:
-        """Whether a message of another topic names the queue as an additional one."""
+        """Whether a message of another topic names the queue as an additional one (INNER_MULTI_DISPATCH)."""
 
 
 R = TypeVar("R", bound=LoggedRun)
@@ -264,19 +239,14 @@ R = TypeVar("R", bound=LoggedRun)
 
 @dataclass(frozen=True)
 class QueueLives(Generic[R]):
-    """The runs of entries of one queue, divided by whether their records are still its messages.
-
-    Attributes:
-        living: Runs of its last life, in log order.
-        dead: Runs of earlier lives, before the topic was deleted.
-    """
+    """The runs of entries of one queue in log order: `living` ones, and `dead` ones of deleted topics of its name."""
 
     living: list[R]
     dead: list[R]
 
 
 class _Life(Generic[R]):
-    """The runs of one life of a queue, in log order."""
+    """Consecutive runs of one queue, in log order, from its creation to its deletion."""
 
     def __init__(self) -> None:
         self.runs: list[R] = []
@@ -288,14 +258,14 @@ class _Life(Generic[R]):
 
 
 def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator[QueueLives[R]]:
-    """Separate the entries of a queue's last life from those of deleted topics of its name, queue by queue.
+    """Separate the entries of queues from entries of deleted topics of the same name, queue by queue.
 
     Args:
         runs: Runs of entries of the whole log, in any order.
         known: Queues as the queue files show them; None if unknown.
 
     Raises:
-        StoreDamaged: Two records of one life have the same queue offset.
+        StoreDamaged: Two records have the same queue offset, and their topic was not deleted between them.
     """
     queues: list[list[_Life[R]]] = []
     # Physical offset of a record after which the topic was deleted.
@@ -330,7 +300,6 @@ def _lives(runs: Iterable[R]) -> list[_Life[R]]:
 
 
 def _is_over(last: LoggedRun, floors: Mapping[str, int], known: KnownQueues | None) -> bool:
-    """Return whether the life that ends with this run is over, and no other has begun."""
     place = _last_place(last)
     if known is not None and known.is_dead(last.topic, last.queue_id, last.end - 1, place):
         return True

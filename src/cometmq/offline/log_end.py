@@ -24,11 +24,7 @@ _TAIL_BYTES = 1 << 12
 
 
 def used_files(folder: StoreFolder) -> list[ListedFile]:
-    """Return the log files except the unused ones at the end, which were created ahead.
-
-    Raises:
-        StoreDamaged: There is no log.
-    """
+    """Return the log files without the unused ones at the end; raises StoreDamaged if there is no log."""
     files = folder.log_files()
     while len(files) > 1 and _is_unused(folder, files[-1]):
         files.pop()
@@ -46,12 +42,12 @@ def is_open(folder: StoreFolder) -> bool:
 
 
 def fixed_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int | None:
-    """Return the current end of the records if a broker may add more; None if no broker writes the directory."""
+    """Return the end of the records if a broker has the directory open and may add more; None if not."""
     return present_end(folder, files) if is_open(folder) else None
 
 
 def present_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int:
-    """Return the physical offset of the end of the current last record.
+    """Return the physical offset at which the last record ends now.
 
     The part known to be on the device is not scanned again, unless zeros before its end show that the log was cut.
     """
@@ -81,12 +77,9 @@ def log_end(folder: StoreFolder, files: Sequence[ListedFile], known: int) -> int
 
 
 def check_has_records(folder: StoreFolder, files: Sequence[ListedFile]) -> None:
-    """Refuse a log that has bytes but no record, which would otherwise be treated as empty.
+    """Refuse a log that has bytes but no record, which would otherwise be treated as empty; raises StoreDamaged.
 
-    If a broker is writing, the first record may still be incomplete.
-
-    Raises:
-        StoreDamaged: No record can be read.
+    While a broker is writing, every log is accepted, because the first record may still be incomplete.
     """
     if is_open(folder) or any(_begins_with_record(folder, file) for file in files):
         return
@@ -124,7 +117,7 @@ def damage_behind(folder: StoreFolder) -> Damage | None:
 
 
 def durable_end(folder: StoreFolder, start: int) -> int:
-    """Return the physical offset, at least `start`, up to which the log is on the device according to its checkpoint.
+    """Return the physical offset, at least `start`, up to which the log is on the device by its checkpoint.
 
     Raises:
         StoreDamaged: No record can be read.
@@ -140,7 +133,7 @@ def durable_end(folder: StoreFolder, start: int) -> int:
 
 
 def flushed_offset(folder: StoreFolder) -> int | None:
-    """Return the flushed end of the log from our own checkpoint; None if Java wrote the last one."""
+    """Return the flushed end of the log (physical offset) by CometMQ's checkpoint; None if Java wrote the last one."""
     progress = decode_progress(folder.read(PROGRESS_FILE) or b"")
     if progress is None or progress.log_ms != _times(folder).log_timestamp:
         return None
@@ -156,7 +149,7 @@ def _times(folder: StoreFolder) -> Checkpoint:
 def _end_by_time(
     folder: StoreFolder, files: Sequence[ListedFile], start: int, flushed_ms: int
 ) -> int:
-    """Return the offset of the first record after `start` that was stored after the newest flushed one."""
+    """Return the offset of the first record from `start` on that was stored after the newest flushed one."""
     end = start
     for file in files:
         if file.end <= start:

@@ -30,11 +30,11 @@ OnProgress = Callable[[int], None]  # Called with the total number of bytes walk
 class PieceScan(Generic[Piece]):
     """One walk over a log or a part of it, piece by piece.
 
-    With `start`, a record's offset, the walk begins there. With `part`, it begins at the first valid record in that
+    With `start`, a record's offset, the walk starts there. With `part`, it starts at the first valid record in that
     range; the last record may end after the range, and damage at its end is reported.
 
     Attributes:
-        begin: Physical offset of the first record; None before the walk, and if there is none.
+        begin: Physical offset of the first record; None before the walk, and without one.
         end: After the walk, physical offset at which the log or the range's last record ends.
         tail: Number of bytes after that, up to the last non-zero byte; 0 for a clean end.
         damages: The skipped bytes.
@@ -66,7 +66,7 @@ class PieceScan(Generic[Piece]):
         self.records = 0
 
     def __iter__(self) -> Iterator[Piece]:
-        """Yield the results of the pieces with valid records."""
+        """Walk, and yield the results of the pieces that have valid records."""
         if self._part is not None and not self._is_begun(self._part):
             return
         begin = self.end
@@ -85,7 +85,7 @@ class PieceScan(Generic[Piece]):
                 self._on_progress(self.end - begin)
 
     def passed_over(self) -> Iterator[Finding]:
-        """Yield the damaged bytes; after a crash, those after the log's end are cut by a broker's start."""
+        """Yield damaged bytes as findings; after a crash, those after the log's end are no error: a start cuts them."""
         for damage in self.damages:
             where = f"{damage.path} at {damage.at}"
             what = f"{damage.end - damage.start} bytes are not a record: {damage.why}"
@@ -105,7 +105,7 @@ class PieceScan(Generic[Piece]):
         return following is not None
 
     def _is_over(self, file: LogFile) -> bool:
-        """Return whether the range ends here, because what follows belongs to the next one."""
+        """Return whether the range ends here, because the next record belongs to the next range."""
         if self.end < self._limit:
             return False
         return (
@@ -156,7 +156,7 @@ class PieceScan(Generic[Piece]):
 
 
 class LogScan(PieceScan[list[Record]]):
-    """A walk that yields the valid records of one piece of the log at a time."""
+    """A walk over a log that yields the valid records of one piece after the other."""
 
     def __init__(
         self,
@@ -185,8 +185,8 @@ def _take(
 ) -> tuple[Piece, int, int, WalkEnd | None]:
     """Read a chunk of records; return the result, their number, their end, and why it is not later.
 
-    All of them start before the limit, at least a magic number's end after the position. The reason is None if the
-    file continues.
+    All of them start before the limit, at least a magic number's end after the position. The reason is None if the file
+    continues.
     """
     size = min(CHUNK_SIZE, limit - position)
     while True:

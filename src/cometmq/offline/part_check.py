@@ -1,7 +1,7 @@
 """Compares a part of a log with everything derived from it; parts can be checked anywhere, in any order.
 
-A part is a range of physical offsets and owns the records that start in it. It begins at the first valid record in
-the range, so the code that sums up the parts (`verify`) checks that each begins where the previous one ended.
+A part is a range of physical offsets and owns the records that start in it. Its check starts at the first valid record
+in the range, so the code that sums up the parts (`verify`) checks that each starts where the previous one ended.
 """
 
 from typing import Any, NamedTuple
@@ -81,12 +81,12 @@ class PartVerdict(NamedTuple):
 
 
 def whole(store: FoundStore) -> range:
-    """Return the whole log as one part."""
+    """Return the physical offsets of the whole log as one part."""
     return range(store.log.chain.start, store.log.chain.end)
 
 
 def parts_of(store: FoundStore, part_bytes: int) -> list[range]:
-    """Divide the log into parts of limited size, none of which crosses the end of a file."""
+    """Divide the log into parts of at most `part_bytes`, none of which crosses the end of a file."""
     return [
         range(start, min(start + part_bytes, file.end))
         for file in store.log.chain.files
@@ -101,7 +101,7 @@ def check_part(
     has_queues: bool = True,
     on_progress: OnProgress | None = None,
 ) -> PartVerdict:
-    """Check the records of a part, and the entries of queues and index that they require.
+    """Check the records of a part of the log, and the entries of queues and index that they require.
 
     Args:
         store: The store.

@@ -27,10 +27,9 @@ def same_place(place: str) -> str:
 
 
 def local_place(place: str) -> str:
-    """Return the absolute path of a folder that must be on this machine.
+    """Return the absolute path of a folder on this machine; raises SettingsError for a URI.
 
-    Raises:
-        SettingsError: It is a URI, for which a local folder of that name would be created.
+    Otherwise, a local folder with the URI as its name would be created.
     """
     if _URI.match(place):
         raise SettingsError(

@@ -15,7 +15,7 @@ Task = tuple[Split, ...]
 
 @dataclass(frozen=True)
 class LogRange:
-    """The range of the log to read.
+    """A range of the log to read.
 
     Attributes:
         start: Physical offset; None for the oldest file.

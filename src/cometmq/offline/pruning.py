@@ -1,7 +1,7 @@
 """Skips pieces of the log without rows of a query.
 
-Queues and index of a store are not used: they may be damaged, and rows that they do not list would be missing. Only
-the log decides, by physical offsets and times, which both ascend.
+Queues and index of a store are not used: they may be damaged, and rows that they do not list would be missing. Only the
+log decides, by physical offsets and times, which both ascend.
 """
 
 from bisect import bisect_left
@@ -64,7 +64,7 @@ def wanted_rows(window: RecordWindow, conditions: Conditions) -> Flags:
 
 
 def _pieces(split: Split) -> Iterator[Split]:
-    """Divide a split into pieces; a split of a whole file stays one, because its reader may need it whole (splitBytes)."""
+    """Divide a split into pieces; a split of a whole file stays one, as its reader may need it (splitBytes)."""
     if split.lo == split.file.start and split.hi == split.file.end:
         yield split
         return
@@ -102,7 +102,7 @@ def _in_time(
 
 
 def _whole(pieces: Iterable[Split], split_bytes: int) -> Iterator[Split]:
-    """Join adjacent pieces again, up to this size."""
+    """Join adjacent pieces of a file again, up to `split_bytes`."""
     before: Split | None = None
     for piece in pieces:
         if before is None:

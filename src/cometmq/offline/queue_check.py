@@ -26,7 +26,7 @@ _GATHERED_MAX = 500_000  # Collected entries of all queues that trigger a compar
 
 
 class QueueCount(NamedTuple):
-    """Counts of a part of the log for one queue.
+    """The result of comparing a part of the log with one queue.
 
     Attributes:
         matched: Entries that match the part's records.
@@ -34,7 +34,7 @@ class QueueCount(NamedTuple):
         first_missing: Queue offset of the first such record.
         missing_at: Physical offset of the first such record.
         last_missing_at: Physical offset of the last such record.
-        dead: Records of the part that belong to an earlier life of the queue.
+        dead: Records of the part that belong to a deleted topic of the same name.
         last_dead_at: Physical offset of the last such record.
         undispatched: Records of the part without an entry because of an unclean stop.
         first_undispatched: Queue offset of the first such record.
@@ -55,7 +55,7 @@ class QueueCount(NamedTuple):
     undispatched_at: int = 0
 
     def plus(self, later: "QueueCount") -> "QueueCount":
-        """Add the count of a later part of the log."""
+        """Return the sum with the count of the same queue for a later part of the log."""
         first = self if self.missing else later
         young = self if self.undispatched else later
         return QueueCount(
@@ -96,7 +96,7 @@ class _UncheckedRun:
 
 
 class QueueCheck:
-    """Compares consume queues with the entries that records of a part of the log require; the kernel collects these in `wanted`."""
+    """Compares consume queues with the entries that records of a part of the log require; the kernel collects most."""
 
     def __init__(self, store: FoundStore, findings: Findings) -> None:
         self._store = store
@@ -112,7 +112,7 @@ class QueueCheck:
         self.wanted: Wanted = {}
 
     def take(self, record: Record) -> None:
-        """Collect the entries of a record that the kernel leaves out: it is special, or not the next of a known queue."""
+        """Collect the queue entries of a record that the kernel leaves out: a special one, or one of a new queue."""
         for topic, queue_id, offset, code in places_of(record, self._levels_ms):
             gathered = self._run_at(topic, queue_id, offset).gathered
             gathered[1] += QUEUE_ENTRY.pack(record.physical_offset, record.store_size, code)
@@ -122,7 +122,6 @@ class QueueCheck:
             self.wanted.setdefault(record.topic.encode(), {})
 
     def _run_at(self, topic: str, queue_id: int, offset: int) -> _UncheckedRun:
-        """Return the run of a queue, positioned at an offset."""
         run = self._runs.get((topic, queue_id))
         if run is None:
             run = _UncheckedRun(ConsumeQueue(topic, queue_id), offset)
@@ -170,7 +169,6 @@ class QueueCheck:
     def _compare_one(
         self, run: _UncheckedRun, offset: int, wanted: Buffer, stored: Buffer
     ) -> None:
-        """Compare one entry with the one that its record requires."""
         if stored == wanted:
             run.matched += 1
             return
@@ -201,7 +199,6 @@ class QueueCheck:
         )
 
     def _is_dead(self, run: _UncheckedRun, offset: int, place: int) -> bool:
-        """Return whether a record belongs to a deleted topic of the same name."""
         if not run.is_first_known:
             run.is_first_known = True
             queue, start = run.queue, self._store.log.chain.start
@@ -217,7 +214,7 @@ def _one(run: _UncheckedRun, **counts: int) -> QueueCount:
 
 
 def read_entries(files: QueueFiles, queue: ConsumeQueue, start: int, count: int) -> bytes:
-    """Return entries from a queue offset on; zeros where a file is missing or short.
+    """Return the bytes of queue entries from offset `start` on, zeros where a file is missing or short.
 
     Raises:
         OSError: The disk failed.

@@ -15,12 +15,7 @@ QUEUES = "consumequeue"
 
 
 class QueueFile(NamedTuple):
-    """A file of a queue.
-
-    Attributes:
-        first: Queue offset of its first entry.
-        is_last: Whether it is the queue's last file.
-    """
+    """A file of a consume queue; `first` is the queue offset of its first entry."""
 
     topic: str
     queue_id: int
@@ -30,19 +25,14 @@ class QueueFile(NamedTuple):
 
 
 class FileEntries(NamedTuple):
-    """Entries of a file, without blank entries and those of lost messages.
-
-    Attributes:
-        offsets: Queue offset of each entry.
-        entries: The entries.
-    """
+    """Entries of a queue file and their queue offsets, without blank entries and those of lost messages."""
 
     offsets: Longs
     entries: Entries
 
 
 def queue_files(folder: StoreFolder, topic: str | None = None) -> Iterator[QueueFile]:
-    """Yield the files of all queues, or of one topic, by topic, queue id and offset."""
+    """Yield the files of all consume queues, or of one topic's, by topic, queue id and offset."""
     topics = folder.entries(folder.path(QUEUES))
     for each in topics:
         if each.type == fs.FileType.Directory and topic in (None, each.base_name):
@@ -57,7 +47,7 @@ def queue_files(folder: StoreFolder, topic: str | None = None) -> Iterator[Queue
 
 
 def read_queue_file(folder: StoreFolder, file: QueueFile) -> FileEntries:
-    """Return the entries of a file up to its first unused one."""
+    """Return the entries of a consume-queue file up to its first unused one."""
     with folder.opened(file.path) as read_at:
         start, hole = read_at.written(0) or (0, 0)
         # A hole is unused like an entry of zeros, and makes up most of a queue's last file.

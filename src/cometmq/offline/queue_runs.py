@@ -35,11 +35,10 @@ Entries = npt.NDArray[np.void]
 
 
 class EntryRun(NamedTuple):
-    """Consecutive entries of a queue.
+    """Consecutive entries of a queue, as in its files.
 
     Attributes:
         first: Queue offset of the first entry.
-        entries: Entries as in the queue's files.
         is_named: Whether messages of another topic name the queue as an additional one.
     """
 
@@ -56,7 +55,7 @@ class EntryRun(NamedTuple):
 
 
 class QueueRuns:
-    """Collects the entries of windows and returns them by queue.
+    """Collects the queue entries of windows of records and returns them by queue.
 
     Args:
         delay_levels_ms: Delay of each level, ms (messageDelayLevel).
@@ -75,7 +74,7 @@ class QueueRuns:
         self.batches = 0
 
     def take(self, window: RecordWindow) -> None:
-        """Add the records of a window."""
+        """Add the queue entries of a window's records."""
         kinds = window.sys_flag & _KINDS
         queued = (kinds == 0) | (kinds == flags.TRANSACTION_COMMIT)
         self.batches += int(np.count_nonzero(window.sys_flag & flags.INNER_BATCH))
@@ -101,7 +100,7 @@ class QueueRuns:
         self._parts.append(part if plain.all() else _kept(part, plain))
 
     def runs(self) -> Iterator[EntryRun]:
-        """Yield all entries, by topic and queue, in log order."""
+        """Yield all entries in runs, by topic and queue, in log order."""
         if not self._parts:
             return
         topic, queue, offset, at, size, code = (
@@ -138,7 +137,6 @@ class QueueRuns:
         return self._topics.setdefault((topic, is_named), len(self._topics))
 
     def _take_odd(self, window: RecordWindow, odd: Flags) -> None:
-        """Add records one by one."""
         rows = []
         for start in window.starts[odd].tolist():
             record = decode_record(window.buffer, start)
@@ -173,5 +171,5 @@ def _kept(
 
 
 def is_place(topic: str, queue_id: int, offset: int) -> bool:
-    """Return whether a store can have this queue and queue offset."""
+    """Return whether a store can have this topic, queue id and queue offset."""
     return is_directory_name(topic) and queue_id >= 0 and offset >= 0

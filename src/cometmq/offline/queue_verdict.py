@@ -21,7 +21,7 @@ class QueueVerdict:
     def __init__(
         self, store: FoundStore, findings: Findings, *, topics: frozenset[str]
     ) -> None:
-        """Load the queues; `topics` are those that exist according to the broker's configuration.
+        """Load the queues; `topics` exist according to the broker's configuration.
 
         Raises:
             StoreDamaged: A queue file has a wrong size.
@@ -37,14 +37,10 @@ class QueueVerdict:
         self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}
 
     def finish(self, counts: Iterable[QueueCount], log_end: int) -> int:
-        """Report missing and superfluous entries; return the number of entries that match the log.
+        """Report missing and superfluous queue entries; return the number of entries that match the log.
 
-        Args:
-            counts: Counts of each part of the log for each of its queues, in log order.
-            log_end: Physical offset at which the log ends.
-
-        Raises:
-            OSError: The disk failed.
+        `counts` has the results of all parts of the log in log order, `log_end` is the physical offset of its end.
+        Raises OSError if the disk fails.
         """
         queues = _added(counts)
         # Physical offset of a record after which the topic was deleted.
@@ -65,12 +61,9 @@ class QueueVerdict:
         return sum(count.matched for count in queues.values())
 
     def _judge(self, queue_id: QueueId, count: QueueCount, deleted: int) -> None:
-        """Report the entries that a queue lacks.
+        """Report the entries that a queue lacks, by the sum of its counts.
 
-        Args:
-            queue_id: The queue.
-            count: Sum of the counts of all parts of the log.
-            deleted: Physical offset of the last record of its topic that is known to be dead.
+        `deleted` is the physical offset of the last record of its topic that is known to be of a deleted topic.
         """
         dead, missing, undispatched = count.dead, count.missing, count.undispatched
         if queue_id not in self._loaded and queue_id.topic not in self._topics:
@@ -131,7 +124,6 @@ class QueueVerdict:
         self._findings.add("queue", f"{queue_id} at {offset}", what, is_error=is_error)
 
     def _is_its_record(self, queue_id: QueueId, offset: int, at: int, size: int) -> bool:
-        """Return whether an entry's record exists and belongs to this queue and offset."""
         record = its_record(self._store, queue_id, offset, at)
         return record is not None and record.store_size == size
 
@@ -148,7 +140,7 @@ _BLANK = QUEUE_ENTRY.unpack(BLANK_ENTRY)[:2]
 
 
 def _entries(files: QueueFiles, queue: ConsumeQueue) -> Iterator[tuple[int, int, int]]:
-    """Yield (queue offset, physical offset, size) of every entry of a queue that stands for a message."""
+    """Yield (queue offset, physical offset, size) of every entry of a queue that is not filler."""
     for start in range(queue.min_offset, queue.max_offset, _RUN_ENTRIES_MAX):
         count = min(_RUN_ENTRIES_MAX, queue.max_offset - start)
         content = read_entries(files, queue, start, count)

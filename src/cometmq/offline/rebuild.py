@@ -2,10 +2,10 @@
 
     plan -> `rebuild_task` for each task, anywhere -> `finish` once -> `install` once
 
-A task packs the entries of its part of the log and writes each run at byte 20 n of its queue. If two records claim
-one place of a queue, the later one wins whichever is written first, so repeating a task changes nothing. `finish`
-removes entries of deleted topics of the same name (`lives`) and fills what Java requires: blanks before a queue's
-first entry, and gaps. The files are created beside the old ones, and `install` replaces those.
+A task packs the entries of its part of the log and writes each run (consecutive entries) at byte 20 n of its queue. If
+two records claim one place of a queue, the later one wins whichever is written first, so repeating a task changes
+nothing. `finish` removes entries of deleted topics of the same name (`lives`) and fills what Java requires: blanks
+before a queue's first entry, and gaps. The files are created beside the old ones, and `install` replaces those.
 """
 
 import fcntl
@@ -56,7 +56,7 @@ class RebuildTarget:
 
 @dataclass(frozen=True)
 class WrittenRun:
-    """A run of entries that was written to files.
+    """Consecutive entries of a queue that were written to files.
 
     Attributes:
         first: Queue offset of the first entry.
@@ -82,7 +82,7 @@ class WrittenRun:
 
 
 def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSettings:
-    """Return the file sizes and delay levels of a local store; fewer are found if its log is damaged.
+    """Return a local store's file sizes and, unless its log is damaged, its delay levels.
 
     Raises:
         StoreDamaged: There is no store.
@@ -152,16 +152,10 @@ def begin(target: RebuildTarget) -> None:
 def rebuild_task(
     folder: StoreFolder, task: Task, target: RebuildTarget, *, on_finding: OnFinding = warn
 ) -> list[WrittenRun]:
-    """Write the entries of a part of the log. Repeatable, also concurrently with other tasks.
+    """Write the queue entries of a part of the log to files and return the runs written; OSError if that fails.
 
-    Args:
-        folder: The store.
-        task: Part of its log.
-        target: Destination of the entries.
-        on_finding: Called for bytes of the log that are not records, and thus in no queue.
-
-    Raises:
-        OSError: A file could not be read or written.
+    Repeatable, also concurrently with other tasks. Calls `on_finding` for bytes of the log that are not records, and
+    thus in no queue.
     """
     runs = packed_runs(folder, task, target, on_finding=on_finding)
     return [write_run(target, run) for run in runs]
@@ -170,7 +164,7 @@ def rebuild_task(
 def packed_runs(
     folder: StoreFolder, task: Task, target: RebuildTarget, *, on_finding: OnFinding = warn
 ) -> Iterator[EntryRun]:
-    """Yield the entries of a part of the log, by queue; calls `on_finding` for bytes that are not records."""
+    """Yield the queue entries of a part of the log, by queue; calls `on_finding` for bytes that are not records."""
     packer = QueueRuns(target.delay_levels_ms, target.topics)
     for split in task:
         for found in scan(folder, split):
@@ -182,14 +176,14 @@ def packed_runs(
 
 
 def write_run(target: RebuildTarget, run: EntryRun) -> WrittenRun:
-    """Write a run to its place: entry n at byte 20 n of the queue."""
+    """Write consecutive entries to their place: entry n at byte 20 n of the queue."""
     content = run.entries.tobytes()
     _write(target, run.topic, run.queue_id, run.first, content, is_later_kept=True)
     return written_run(run)
 
 
 def written_run(run: EntryRun) -> WrittenRun:
-    """Describe a run, without its entries."""
+    """Return the description of a run of entries, without the entries."""
     place, size, _ = run.entries[0].tolist()
     last_place = int(run.entries[-1]["offset"])
     return WrittenRun(
@@ -200,18 +194,15 @@ def written_run(run: EntryRun) -> WrittenRun:
 def finish(
     target: RebuildTarget, written: Iterable[WrittenRun], known: KnownQueues | None = None
 ) -> int:
-    """Remove entries of deleted topics, fill gaps, and sync the files.
+    """Remove entries of deleted topics, fill gaps, and sync the files; return the number of entries in them.
 
     Args:
         target: Destination of the files.
         written: Runs of all tasks.
-        known: Queues as the store's own files show them; None to use only the log to find dead entries.
-
-    Returns:
-        Number of entries in the files.
+        known: Queues as the store's own files show them; None to recognize deleted topics by the log alone.
 
     Raises:
-        StoreDamaged: Two records of one life of a queue have the same queue offset.
+        StoreDamaged: Two records have the same queue offset, and their topic was not deleted between them.
         OSError: A file could not be written.
     """
     entries = 0
@@ -242,7 +233,7 @@ def _fill(target: RebuildTarget, runs: Sequence[WrittenRun]) -> None:
 def _remove_dead(
     target: RebuildTarget, living: Sequence[WrittenRun], dead: Sequence[WrittenRun]
 ) -> None:
-    """Remove the entries of a queue outside of its last life."""
+    """Remove the entries of a queue that are of a deleted topic of its name."""
     folder = Path(target.root, QUEUES, dead[0].topic, str(dead[0].queue_id))
     if not living:
         shutil.rmtree(folder, ignore_errors=True)
@@ -295,15 +286,9 @@ def _write(
     *,
     is_later_kept: bool = False,
 ) -> None:
-    """Write entries from a queue offset on, to as many files as needed.
+    """Write entries from queue offset `first` on, to as many files as needed.
 
-    Args:
-        target: Destination of the files.
-        topic: Topic of the queue.
-        queue_id: Queue id.
-        first: Queue offset of the first entry.
-        content: The entries.
-        is_later_kept: Keep an existing entry if its record is later. Other tasks may write the same file.
+    `is_later_kept` keeps an existing entry if its record is later. Other tasks may write the same file.
     """
     folder = f"{target.root}/{QUEUES}/{topic}/{queue_id}"
     Path(folder).mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@
 A task writes the keys of its part of the log to one file, named after the part's start; repeating the task writes the
 same file. An index entry points to the previous one of its slot, so `finish_keys` reads these files in order.
 
-| Java's hash of "topic#key" 4 | physical offset 8 | store time, ms 8 | ... (little-endian; never kept)
+| Java's hash of "topic#key" 4 | physical offset 8 | store time, ms 8 | ... (little-endian; deleted at the end)
 """
 
 import shutil
@@ -50,7 +50,7 @@ def begin_keys(out: str) -> None:
 
 
 def keys_task(folder: StoreFolder, task: Task, out: str) -> int:
-    """Write the keys of a part of the log; return their number. Repeatable, also concurrently with other tasks.
+    """Write the index keys of a part of the log; return their number. Repeatable, also concurrently with others.
 
     Raises:
         OSError: A file could not be read or written.
@@ -69,7 +69,7 @@ def keys_task(folder: StoreFolder, task: Task, out: str) -> int:
 
 
 def window_keys(window: RecordWindow) -> Keys:
-    """Return the keys of records in the index's order: the unique key, then each word of KEYS.
+    """Return the index keys of records in the index's order: the unique key, then each word of KEYS.
 
     Rolled-back records have none (`kernel.keys` defines which keys are indexed).
     """
@@ -103,15 +103,9 @@ def _at(column: Longs, rows: Longs) -> Longs:
 
 
 def finish_keys(out: str, shape: IndexShape, *, clock: Clock) -> int:
-    """Build the index files from all keys and sync them; return the number of keys.
+    """Build the index files from the keys that all tasks wrote to `out`, and sync them; return the number of keys.
 
-    Args:
-        out: Directory that the tasks wrote to.
-        shape: Slots and entries of a file (maxHashSlotNum, maxIndexNum).
-        clock: Provides the time for the names of the files.
-
-    Raises:
-        OSError: A file could not be read or written.
+    `shape` are slots and entries of a file (maxHashSlotNum, maxIndexNum). Raises OSError if a read or write fails.
     """
     index = Index(RealDisk(), f"{out}/{INDEX}", shape, clock=clock)
     count = 0

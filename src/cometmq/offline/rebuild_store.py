@@ -41,11 +41,11 @@ class RebuildResult(NamedTuple):
 
 @dataclass(frozen=True)
 class StoreRebuild:
-    """A rebuild of a store on this machine; picklable.
+    """A rebuild of queues and index of a store on this machine; picklable.
 
     Attributes:
         target: Destination of the queue files.
-        shape: Shape of the new index files; None to build no index.
+        shape: Slots and entries of the new index files; None to build no index.
         is_check: Compare with the existing files and change nothing.
         is_installed: Replace the old files by the new ones.
     """
@@ -96,11 +96,7 @@ class StoreRebuild:
         return cls(root, target, shape, is_check, not (is_check or out))
 
     def tasks(self) -> list[Task]:
-        """Divide the log into tasks.
-
-        Raises:
-            StoreDamaged: There is no log, or no record can be read.
-        """
+        """Divide the log into tasks; raises StoreDamaged if there is no log, or no record can be read."""
         folder = StoreFolder(self.root)
         check_has_records(folder, used_files(folder))
         return plan_tasks(folder)
@@ -111,10 +107,9 @@ class StoreRebuild:
         keys.begin_keys(self.target.root)
 
     def work(self, task: Task) -> list[Row]:
-        """Do a task; return a row with the number of keys, then one per run of entries and per finding. Repeatable.
+        """Do a task: return a row with the number of keys, one per run of queue entries, and one per finding.
 
-        Raises:
-            OSError: A file could not be read or written.
+        Repeatable. Raises OSError if a file cannot be read or written.
         """
         folder, found = StoreFolder(self.root), Findings()
         count = keys.keys_task(folder, task, self.target.root) if self.shape else 0
@@ -123,11 +118,11 @@ class StoreRebuild:
         return [[count], *written, *map(list, found.told())]
 
     def finish(self, rows: Iterable[Row], *, clock: Clock) -> RebuildResult:
-        """Complete the rebuild from the rows of all tasks: fill gaps, build the index, then install or compare the files.
+        """Complete the rebuild from the rows of all tasks: fill gaps, build the index, install or compare the files.
 
         Raises:
             StoreLocked: A broker has the directory open.
-            StoreDamaged: Two records of one life of a queue have the same queue offset.
+            StoreDamaged: Two records have the same queue offset, and their topic was not deleted between them.
             OSError: A file could not be read or written.
         """
         written, findings = [], list[Finding]()
@@ -153,7 +148,6 @@ class StoreRebuild:
 
 
 def _differences(root: str, out: str) -> Iterator[Finding]:
-    """Yield the new queue files that differ from the existing ones."""
     for path in sorted(Path(out, QUEUES).rglob("[0-9]" * 20)):
         name = str(path.relative_to(out))
         old = Path(root, name)

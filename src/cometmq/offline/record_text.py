@@ -67,11 +67,9 @@ def _body(record: Record) -> dict[str, object]:
 
 
 def record_fields(content: bytes, record: Record) -> Iterator[tuple[int, str, bytes]]:
-    """Yield (position in the record, field name, bytes) of every field, in order.
+    """Yield (position in the record, field name, bytes) of every field of a stored record, in order.
 
-    Args:
-        content: The stored record.
-        record: The same record, decoded.
+    `content` are the bytes of `record`.
     """
     at = 0
     for name, size in _sized_fields(record):

@@ -1,9 +1,8 @@
 """Repairs a store: wraps or cuts damage in the log, and rebuilds queues and index.
 
 1. The whole log is walked, so that all work is known before any is done.
-2. Damaged bytes are copied to `cut/`, then wrapped: they become the body of a rolled-back record, which no broker
-   puts into a queue or the index. Damage up to the end of a file becomes its end mark. With `is_cut`, the log ends
-   there.
+2. Damaged bytes are copied to `cut/`, then wrapped: they become the body of a rolled-back record, which no broker puts
+   into a queue or the index. Damage up to the end of a file becomes its end mark. With `is_cut`, the log ends there.
 3. The queues with messages in the log are deleted, and the index. Then the store is opened as after an unclean stop,
    which rebuilds them (cometmq.store.recovery).
 
@@ -64,15 +63,9 @@ class RepairPlan(NamedTuple):
 def plan_repair(
     store: FoundStore, *, is_cut: bool = False, on_progress: OnProgress | None = None
 ) -> RepairPlan:
-    """Walk the log and return what has to be done, without changing anything.
+    """Walk the log and return what has to be done, without changing anything; raises OSError if the disk fails.
 
-    Args:
-        store: The store.
-        is_cut: End the log at the first damage.
-        on_progress: Called with the number of bytes walked.
-
-    Raises:
-        OSError: The disk failed.
+    `is_cut` ends the log at the first damage. Calls `on_progress` with the number of bytes walked.
     """
     scan = LogScan(store, on_progress=on_progress)
     queues: dict[QueueId, None] = {}
@@ -101,7 +94,7 @@ def repair(
     is_cut: bool = False,
     on_progress: OnProgress | None = None,
 ) -> RepairPlan:
-    """Repair a store; the broker must be stopped.
+    """Repair a store and return the completed plan; the broker must be stopped.
 
     Args:
         root: The directory (storePathRootDir).
@@ -110,9 +103,6 @@ def repair(
         disk: File system.
         is_cut: End the log at the first damage instead of wrapping it.
         on_progress: Called with the number of bytes of the log walked.
-
-    Returns:
-        The completed plan.
 
     Raises:
         StoreLocked: A broker has the store open.
@@ -182,7 +172,7 @@ def _wrap_ranges(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _wrapping(file: LogFile, start: int, end: int, store_ms: int) -> bytes:
-    """Return a rolled-back record whose body contains the damaged bytes, except those that its own fields replace."""
+    """Return a rolled-back record whose body has the damaged bytes, except where its own fields replace them."""
     size = end - start
     topic = DAMAGED_TOPIC
     body_size = size - record_size(body=0, topic=len(topic), properties=0)
@@ -204,7 +194,6 @@ def _wrapping(file: LogFile, start: int, end: int, store_ms: int) -> bytes:
 
 
 def _store_time_behind(file: LogFile, offset: int) -> int:
-    """Return the store time of the valid record at an offset, so that times stay in order."""
     found = record_at(file, offset)
     return found.store_timestamp if found is not None else 0
 

@@ -93,7 +93,7 @@ class RestoredFile:
 
 
 def growing(to: str) -> str:
-    """Return the directory in which a restored store is built."""
+    """Return the directory in which a restored store is built, next to its final place."""
     return f"{Path(to).absolute()}.restoring"
 
 
@@ -157,7 +157,7 @@ def begin_restore(parts: Sequence[LogPart]) -> None:
 
 
 def restore_task(part: LogPart) -> RestoredFile:
-    """Write one log file. Repeatable, also concurrently with other tasks.
+    """Write one log file from the records of the archive. Repeatable, also concurrently with other tasks.
 
     Raises:
         StoreDamaged: Two records of the archive overlap.
@@ -189,7 +189,7 @@ def restore_task(part: LogPart) -> RestoredFile:
 def finish_restore(
     parts: Sequence[LogPart], to: str, *, clock: Clock, settings: StoreSettings | None = None
 ) -> int:
-    """Build queues and index of the log, restore the configuration, rename the directory; return the number of entries.
+    """Build queues and index, restore the configuration, rename the directory; return the number of queue entries.
 
     Args:
         parts: The restored files.
@@ -251,7 +251,7 @@ def _note_progress(out: str, settings: StoreSettings) -> None:
 
 
 def _split_counts(source: StoreFolder) -> Iterator[tuple[int, int]]:
-    """Yield (first physical offset, number of messages) of each archived split."""
+    """Yield (first physical offset, number of messages) of each archived split (range of the log)."""
     for each in source.entries(source.path(SPLITS)):
         lo = each.base_name.partition("-")[0]
         if lo.isdigit():
@@ -281,11 +281,7 @@ def _write_records(fd: int, part: LogPart, batch: pa.RecordBatch) -> list[tuple[
 
 
 def _missing(part: LogPart, extents: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return the ranges between the records.
-
-    Raises:
-        StoreDamaged: Two records overlap.
-    """
+    """Return the ranges between the records; raises StoreDamaged if two records overlap."""
     missing: list[tuple[int, int]] = []
     at = part.start
     for first, stop in extents:

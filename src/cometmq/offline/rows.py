@@ -54,7 +54,7 @@ _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 
 
 class Mode(StrEnum):
-    """The handling of damage, with the names of Spark's own sources."""
+    """The handling of damaged records when reading a log, with the names of Spark's own sources."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -100,14 +100,9 @@ def message_batches(
     *,
     on_finding: OnFinding = warn,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a task in log order.
+    """Yield the messages of a part of the log (task) as Arrow batches with the columns of `schema`, in log order.
 
-    Args:
-        folder: The store.
-        task: Part of its log.
-        schema: Columns of the batches.
-        rules: Rules for the rows.
-        on_finding: Called for each damage.
+    Calls `on_finding` for each damage.
 
     Raises:
         StoreDamaged: There is damage, and the mode is FAILFAST.
@@ -125,7 +120,7 @@ def message_batches(
 def record_batches(
     found: SoundRecords, schema: pa.Schema, rules: RowRules
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of records that were already read.
+    """Yield the messages of records that were already read, as Arrow batches with the columns of `schema`.
 
     Raises:
         StoreDamaged: There is damage, and the mode is FAILFAST.
@@ -134,8 +129,6 @@ def record_batches(
 
 
 class _Rows:
-    """Conversion with one schema and one set of rules."""
-
     def __init__(self, schema: pa.Schema, rules: RowRules, on_finding: OnFinding) -> None:
         self._schema = schema
         self._rules = rules
@@ -143,7 +136,7 @@ class _Rows:
         self._names = frozenset(schema.names)
 
     def of_damage(self, damage: Damage) -> Iterator[pa.RecordBatch]:
-        """Yield a row for damaged bytes if the mode asks for it."""
+        """Yield a row for damaged bytes if the mode is PERMISSIVE and all topics and queues are read."""
         if self._rules.mode is Mode.FAILFAST:
             raise _failure(str(damage))
         self._on_finding(damage.finding())
@@ -159,7 +152,7 @@ class _Rows:
         yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def of_records(self, found: SoundRecords) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a piece of the log."""
+        """Yield the rows of a piece of the log in batches."""
         window = found.window
         for first in range(0, len(window), WINDOW_ROWS):
             part = window
@@ -171,7 +164,6 @@ class _Rows:
                 yield from self._of_part(part, found)
 
     def _wanted(self, window: RecordWindow) -> RecordWindow:
-        """Return the records of the wanted times and topics."""
         rules, keep = self._rules, np.ones(len(window), np.bool_)
         if rules.range.start_ms is not None:
             keep &= window.stored_ms() >= rules.range.start_ms
@@ -210,7 +202,6 @@ class _Rows:
     def _unwrapped(
         self, window: RecordWindow, valid: Flags, found: SoundRecords, *, is_batch: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Yield a run of standard records, or one batch as its messages."""
         if is_batch:
             try:
                 window = unwrapped(window)
@@ -287,7 +278,7 @@ class _Rows:
         return replace_rows(bodies, rows, pa.array(plain, BINARY)), broken, count
 
     def _judge(self, window: RecordWindow, sound: Flags, found: SoundRecords, why: str) -> None:
-        """Report damaged records as an error or a warning."""
+        """Report the records that are not sound: raise StoreDamaged if the mode is FAILFAST, otherwise warn."""
         for row in np.flatnonzero(~sound).tolist():
             broken = Finding("log", _place(found, window, row), why)
             if self._rules.mode is Mode.FAILFAST:
@@ -296,7 +287,7 @@ class _Rows:
 
 
 def sound_bodies(window: RecordWindow) -> Flags:
-    """Return a mask of the bodies with the CRC that is in their record."""
+    """Return a mask of the messages whose body has the CRC that is in its record."""
     said = window.int32(BODY_CRC_AT).tobytes()
     spans = window.body.starts.tobytes(), window.body.ends.tobytes()
     sound: Flags = np.frombuffer(crcs_match(window.buffer, *spans, said), np.bool_)
@@ -345,7 +336,7 @@ def _failure(what: str) -> StoreDamaged:
 
 @dataclass(frozen=True)
 class StoreColumns(WindowColumns):
-    """Columns of a window, including those that only a store has.
+    """The Arrow columns of a window of records, including those that only a store has.
 
     Attributes:
         valid: Mask of the valid records.

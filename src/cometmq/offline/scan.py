@@ -1,8 +1,8 @@
 """Walks a split of the log: yields windows of valid records, and the damage between them.
 
-The walk goes from record to record by their sizes. The physical offset and the inner lengths of records are checked
-for all records of a piece at once. After a failure, the walk continues at the next record that proves itself; the
-skipped bytes are reported as `Damage`, never silently.
+The walk goes from record to record by their sizes. The physical offset and the inner lengths of records are checked for
+all records of a piece at once. After a failure, the walk continues at the next record that proves itself; the skipped
+bytes are reported as `Damage`, never silently.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ RECORD_SIZE_MAX = (64 << 20) + (64 << 10)
 
 @dataclass(frozen=True)
 class SoundRecords:
-    """Valid records.
+    """Valid records of a log file.
 
     Attributes:
         base: Physical offset of the first byte of the window's buffer.
@@ -42,7 +42,7 @@ class SoundRecords:
 
 
 def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
-    """Yield the records of a split in log order, and the damage between them.
+    """Yield the records of a split (range of the log) in log order, and the damage between them.
 
     Raises:
         StoreDamaged: The next split begins inside a record of this one.
@@ -54,13 +54,7 @@ def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
 
 
 class SplitWalk:
-    """One walk over one split.
-
-    Args:
-        read_at: Reads the split's file.
-        split: The split.
-        read_bytes: Number of bytes to read at once.
-    """
+    """One walk over one split (range of the log), reading `read_bytes` at once."""
 
     def __init__(self, read_at: OpenFile, split: Split, read_bytes: int) -> None:
         self._read_at = read_at
@@ -70,7 +64,7 @@ class SplitWalk:
         self._seen = split.lo  # End of the non-zero bytes that the last search has found.
 
     def run(self) -> Iterator[SoundRecords | Damage]:
-        """Walk over the whole split."""
+        """Walk over the whole split; yield its records and the damage between them."""
         split = self._split
         position = split.lo if split.is_whole_begin else self._next_record(split.lo, split.hi)
         while position is not None and not self._is_over(position):
@@ -95,7 +89,6 @@ class SplitWalk:
     # --- where a split ends
 
     def _is_over(self, position: int) -> bool:
-        """Return whether the split's last record ends at this offset."""
         split, file = self._split, self._file
         if position >= (file.end if split.stop is None else split.stop):
             return True
@@ -132,7 +125,6 @@ class SplitWalk:
     def _checked(
         self, piece: bytes, base: int, starts: Longs
     ) -> Iterator[SoundRecords | Damage]:
-        """Yield the records of a piece, without those with inconsistent inner lengths."""
         path = self._file.path
         with suppress(CodecError):
             window = RecordWindow(piece, starts)
@@ -153,7 +145,6 @@ class SplitWalk:
             yield SoundRecords(RecordWindow(piece, starts[first:]), base, path)
 
     def _is_long(self, piece: bytes, position: int) -> bool:
-        """Return whether a record starts here that is longer than the bytes read."""
         size = int.from_bytes(piece[:4])
         proven = 0 in proven_places(piece[:PROOF_SIZE], position, self._file.end)
         rest = self._file.start + self._file.size - position
@@ -162,7 +153,7 @@ class SplitWalk:
     # --- gaps
 
     def _gap(self, position: int, piece: bytes) -> tuple[Damage | None, int | None]:
-        """Return the damage where no record starts (None at the log's end), and the offset of the next record (None: no further one)."""
+        """Return the damage where no record starts, and the offset of the next record; None each if there is none."""
         split, file = self._split, self._file
         following = self._next_record(position + 1)
         if following is not None:
@@ -182,12 +173,7 @@ class SplitWalk:
         return Damage(start, end, self._file.path, start - self._file.start, why)
 
     def _next_record(self, position: int, limit: int | None = None) -> int | None:
-        """Return the first offset from `position` on, before the stop, that proves to be a record.
-
-        Args:
-            position: Physical offset.
-            limit: Physical offset to search up to; None for the end of the file.
-        """
+        """Return the first offset from `position` on, before the stop and `limit`, that proves to be a record."""
         file, stop = self._file, self._split.stop
         limit = min(each for each in (limit, stop, file.start + file.size) if each is not None)
         while (written := self._written_at(position)) is not None and written[0] < limit:

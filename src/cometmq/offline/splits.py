@@ -1,8 +1,8 @@
 """Divides the log into splits that tasks read independently, with every record in exactly one split.
 
-A split [lo, hi) of a file owns the records that start in it. A reader that begins in the middle of a file searches
-for the first place from lo on that proves to be a record (`proven_places`). The reader of the previous split walks
-from record to record until it is at or after hi, and checks that the next split began at the same place.
+A split [lo, hi) of a file owns the records that start in it. A reader that begins in the middle of a file searches for
+the first place from lo on that proves to be a record (`proven_places`). The reader of the previous split walks from
+record to record until it is at or after hi, and checks that the next split began at the same place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ _PREFIX = _MAGICS[0][:3]  # Common to both.
 
 @dataclass(frozen=True)
 class Split:
-    """The records of a file that start in a range.
+    """The records of a log file that start in a range.
 
     Attributes:
         lo: Physical offset of the range's start.
@@ -46,7 +46,7 @@ class Split:
 
 
 def cut(files: Sequence[ListedFile], split_bytes: int) -> list[Split]:
-    """Return splits of limited size that cover all files."""
+    """Return splits of at most `split_bytes` that cover all log files."""
     return [
         Split(file, lo, min(lo + split_bytes, file.end))
         for file in files
@@ -55,10 +55,7 @@ def cut(files: Sequence[ListedFile], split_bytes: int) -> list[Split]:
 
 
 def between(splits: Sequence[Split], start: int | None, end: int | None) -> list[Split]:
-    """Return the parts of the splits within [start, end), by the start of records.
-
-    The log ends at `end` for these splits, whatever follows.
-    """
+    """Return the parts of splits that are in [start, end), for which the log ends at `end`, whatever follows."""
     kept = []
     for split in splits:
         lo = split.lo if start is None else max(split.lo, start)
@@ -70,7 +67,7 @@ def between(splits: Sequence[Split], start: int | None, end: int | None) -> list
 
 
 def joined(splits: Sequence[Split], task_bytes: int) -> list[tuple[Split, ...]]:
-    """Group adjacent splits into tasks of limited size. A task costs 30 ms."""
+    """Group adjacent splits into tasks of at most `task_bytes`, because each task costs 30 ms."""
     tasks: list[list[Split]] = []
     room = 0
     for split in splits:
@@ -84,9 +81,9 @@ def joined(splits: Sequence[Split], task_bytes: int) -> list[tuple[Split, ...]]:
 
 
 def proven_places(piece: bytes, offset: int, file_end: int) -> Iterator[int]:
-    """Yield the positions of proven records in a piece, in order.
+    """Yield the positions in a piece of the log at which a record proves itself, in order.
 
-    A magic number counts if the record states the physical offset at which it is.
+    It does so by a magic number, a size that fits, and its own physical offset.
 
     Args:
         piece: Bytes of the log.

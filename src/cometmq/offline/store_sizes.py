@@ -21,18 +21,14 @@ SIZES_FILE = "_archive/sizes.json"
 
 
 def keep_sizes(target: StoreFolder, settings: StoreSettings) -> None:
-    """Save the sizes of the archived store.
-
-    Raises:
-        OSError: They could not be written.
-    """
+    """Save the file sizes and delay levels of the archived store; raises OSError if a write fails."""
     kept: dict[str, object] = {**sizes_of(settings), "v": KEPT_VERSION}
     kept["delayLevelsMs"] = list(settings.delay_levels_ms)
     write_whole(target, SIZES_FILE, json.dumps(kept).encode())
 
 
 def kept_sizes(source: StoreFolder) -> StoreSettings:
-    """Return the sizes saved with an archive; RocketMQ's defaults for missing ones.
+    """Return the sizes and delay levels saved with an archive, or RocketMQ's defaults if none were.
 
     Raises:
         SettingsError: A later version wrote them.
@@ -57,13 +53,13 @@ def kept_sizes(source: StoreFolder) -> StoreSettings:
 def chosen_sizes(
     kept: StoreSettings, *, queue_file_size: int, index_slots: int, index_entries: int
 ) -> StoreSettings:
-    """Return the sizes for a restored store: the chosen ones, else the saved ones.
+    """Return the sizes for a restored store: the chosen ones or, where they are 0, the archived ones (`kept`).
 
     Args:
         kept: Settings of the archived store.
-        queue_file_size: Bytes of a queue file (mappedFileSizeConsumeQueue); 0 for the saved size.
-        index_slots: Slots of an index file (maxHashSlotNum); 0 for the saved number.
-        index_entries: Entries of an index file (maxIndexNum); 0 for the saved number.
+        queue_file_size: Bytes of a queue file (mappedFileSizeConsumeQueue).
+        index_slots: Slots of an index file (maxHashSlotNum).
+        index_entries: Entries of an index file (maxIndexNum).
 
     Raises:
         SettingsError: A value is negative, or impossible for an index file.
@@ -91,7 +87,7 @@ def chosen_sizes(
 
 
 def sizes_of(settings: StoreSettings) -> dict[str, int]:
-    """Return the sizes by their names in broker.conf."""
+    """Return the sizes of log, queue and index files by their names in broker.conf."""
     return {
         "mappedFileSizeCommitLog": settings.commitlog_file_size,
         "mappedFileSizeConsumeQueue": settings.queue_file_size,

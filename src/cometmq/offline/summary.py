@@ -15,7 +15,7 @@ from cometmq.store.queue_table import QueueTable
 
 
 class QueueSummary(NamedTuple):
-    """A queue with its first and its next offset."""
+    """A queue with its first and its next queue offset."""
 
     topic: str
     queue: int
@@ -121,7 +121,6 @@ def _log_end(store: FoundStore) -> tuple[int, Record | None, int]:
 
 
 def _key_count(store: FoundStore, path: str) -> int:
-    """Return the number of keys in an index file; 0 if it is too short."""
     if file_size(store.disk, path) < INDEX_HEADER_SIZE:
         return 0
     with opened(store.disk, path, write=False) as fd:

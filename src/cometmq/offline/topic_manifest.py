@@ -23,12 +23,12 @@ class TopicManifest:
     queues: Mapping[MessageQueue, tuple[Range, ...]]
 
     def end(self, queue: MessageQueue) -> int | None:
-        """Return the offset after the last archived message of a queue; None if none is archived."""
+        """Return the queue offset after the last archived message of a queue; None if none is archived."""
         ranges = self.queues.get(queue)
         return ranges[-1][1] if ranges else None
 
     def with_ranges(self, more: Iterable[tuple[MessageQueue, Range]]) -> "TopicManifest":
-        """Return a manifest with additional ranges; adjacent ones are joined."""
+        """Return a manifest with additional ranges of queue offsets; adjacent ones are joined."""
         queues = {queue: list(ranges) for queue, ranges in self.queues.items()}
         for queue, (lo, hi) in sorted(more):
             ranges = queues.setdefault(queue, [])
@@ -39,7 +39,7 @@ class TopicManifest:
         return TopicManifest({queue: tuple(ranges) for queue, ranges in queues.items()})
 
     def by_queue(self) -> dict[Queue, tuple[Range, ...]]:
-        """Return the ranges by topic, broker and queue id."""
+        """Return the archived ranges of queue offsets by (topic, broker, queue id)."""
         return {
             (queue.topic, queue.broker_name, queue.queue_id): ranges
             for queue, ranges in self.queues.items()
@@ -47,7 +47,7 @@ class TopicManifest:
 
 
 def read_topic_manifest(place: str) -> TopicManifest | None:
-    """Read the manifest of an archive of topics; None if there is none.
+    """Read the manifest of an archive of topics (`topics.json`); None if there is none.
 
     Raises:
         SettingsError: A later version wrote it.
@@ -68,11 +68,7 @@ def read_topic_manifest(place: str) -> TopicManifest | None:
 
 
 def write_topic_manifest(place: str, manifest: TopicManifest) -> None:
-    """Write the manifest of an archive of topics atomically.
-
-    Raises:
-        OSError: It could not be written; the previous one remains.
-    """
+    """Write the manifest of an archive of topics atomically; raises OSError if that fails, and the old one remains."""
     queues: dict[str, dict[str, dict[str, list[list[int]]]]] = {}
     for queue, ranges in sorted(manifest.queues.items()):
         brokers = queues.setdefault(queue.topic, {})

@@ -1,9 +1,7 @@
-"""The file `repair.cometmq`: the data that is needed to continue an aborted repair.
+"""The file `repair.cometmq`: JSON with file sizes and delay levels, which exists while a repair runs.
 
-    repair.cometmq     JSON; there while a repair runs
-
-File sizes and delay levels are normally derived from queues and index. While these are being rebuilt, this file is
-the only source.
+They are normally derived from queues and index. While these are being rebuilt, this file is the only source for another
+repair that continues an aborted one.
 """
 
 from contextlib import suppress
@@ -19,11 +17,7 @@ NAME = "repair.cometmq"
 
 
 def note(disk: Disk, root: str, settings: StoreSettings) -> None:
-    """Record the start of a repair.
-
-    Raises:
-        OSError: The file could not be written.
-    """
+    """Record the start of a repair, with file sizes and delay levels; raises OSError if the write fails."""
     known = {
         "queueFileSize": settings.queue_file_size,
         "indexSlots": settings.index.slots,
@@ -50,10 +44,6 @@ def known(disk: Disk, root: str, settings: StoreSettings) -> StoreSettings | Non
 
 
 def forget(disk: Disk, root: str) -> None:
-    """Record the end of a repair.
-
-    Raises:
-        OSError: The file could not be removed.
-    """
+    """Delete the record of a repair at its end; raises OSError if that fails."""
     disk.unlink(f"{root}/{NAME}")
     disk.sync_directory(root)

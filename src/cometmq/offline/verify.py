@@ -1,8 +1,8 @@
 """Verifies a store: checks that its files agree with each other.
 
-A walk over each part of the log checks every record (sizes, offset, CRC of the body) and compares the entries that
-they require with queues and index (`part_check`). This module judges what only the whole shows. `cometmq store
-verify` uses one part, the Spark job as many as there are resources for.
+A walk over each part of the log checks every record (sizes, offset, CRC of the body) and compares the entries that they
+require with queues and index (`part_check`). This module judges what only the whole shows. `cometmq store verify` uses
+one part, the Spark job as many as there are resources for.
 """
 
 from collections.abc import Iterable, Iterator
@@ -51,7 +51,7 @@ class StoreVerdict:
 
 
 def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> StoreVerdict:
-    """Check everything in a store on one core; `on_progress` is called with the number of checked bytes of the log.
+    """Check everything in a store on one core; calls `on_progress` with the number of checked bytes of the log.
 
     Raises:
         OSError: The disk failed.
@@ -62,18 +62,13 @@ def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> Store
 
 
 class StoreCheck:
-    """One verification: the checks of the whole store, besides those of the parts of the log.
+    """One verification: the checks of the whole store, to which the results of parts of the log are added.
 
-    Attributes:
-        has_queues: Whether queues can be compared.
+    `has_queues` is whether queues can be compared.
     """
 
     def __init__(self, store: FoundStore) -> None:
-        """Load the queues.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Load the queues of the store; raises OSError if the disk fails."""
         self._store = store
         self._findings = Findings()
         self._topics = _known_topics(store)
@@ -81,7 +76,6 @@ class StoreCheck:
         self.has_queues = self._queues is not None
 
     def _queue_verdict(self) -> QueueVerdict | None:
-        """Return the judge of the queues; None if the state of their files prevents a judgement."""
         try:
             return QueueVerdict(self._store, self._findings, topics=self._topics)
         except StoreDamaged as error:
@@ -121,7 +115,7 @@ class StoreCheck:
         )
 
     def _joined(self, parts: Iterable[PartVerdict]) -> Iterator[PartVerdict]:
-        """Yield the parts so that each begins where the previous one ended.
+        """Yield the parts so that each starts where the previous one ended.
 
         A sender that knows where a message will be stored could put a record into its body. A part that began inside
         such a body is checked again, from its true first record.

@@ -1,7 +1,7 @@
 """Walks the log for what its records require: entries of queues, of batch queues, and of the index.
 
-Simple records are processed by the kernel; each other record goes through `valid_record` and is passed to the checks
-individually. `QueueCheck` collects and compares the queue entries. Index keys are returned in log order.
+The kernel processes simple records; each other record is read by `valid_record` and passed to the checks individually.
+`QueueCheck` collects and compares the queue entries. Index keys are returned in log order.
 """
 
 from typing import NamedTuple
@@ -31,18 +31,12 @@ class WantedPiece(NamedTuple):
 
 
 class WantedWalk:
-    """One walk over a log that is compared with everything derived from it."""
+    """One walk over a log that is compared with its queues, batch queues and index."""
 
     def __init__(
         self, queues: QueueCheck | None, batches: BatchCheck, *, is_whole_checked: bool
     ) -> None:
-        """Create a walk.
-
-        Args:
-            queues: Comparison of queues; None to skip it.
-            batches: Comparison of batch queues.
-            is_whole_checked: See `valid_record`.
-        """
+        """Create a walk; without `queues` these are not compared. `valid_record` explains `is_whole_checked`."""
         self._queues = queues
         self._batches = batches
         self._wanted: Wanted = queues.wanted if queues is not None else {}
@@ -71,7 +65,6 @@ class WantedWalk:
         return valid_record(chunk, position, offset, is_whole_checked=self._is_whole_checked)
 
     def _take_one(self, record: Record, keys: bytearray) -> None:
-        """Collect what a record requires that the kernel does not process."""
         if self._queues is not None:
             self._queues.take(record)
         self._batches.take(record)

@@ -1,4 +1,4 @@
-"""Headers of ACL 1.0 at a broker: 50, 51, 52, 53 (AclConfig requests of RocketMQ 4.9.8)."""
+"""Headers of a broker's requests about ACL 1.0 accounts: 50, 51, 52, 53 (AclConfig requests of RocketMQ 4.9.8)."""
 
 from dataclasses import field
 
@@ -29,7 +29,7 @@ class DeleteAccount:
 
 @dataclass(frozen=True, slots=True)
 class UpdateWhiteAddresses:
-    """Set the global white addresses of a file, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53."""
+    """Set the global white addresses (clients that need no signature), UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53."""
 
     global_white_addrs: str
     acl_file_full_path: str | None = None

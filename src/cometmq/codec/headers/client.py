@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UnregisterClient:
-    """A client leaving its groups, UNREGISTER_CLIENT 35."""
+    """Remove a client from its groups at a broker, UNREGISTER_CLIENT 35."""
 
     client_id: str = field(metadata=wire("clientID"))
     producer_group: str | None = None
@@ -17,7 +17,7 @@ class UnregisterClient:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupRequest:
-    """A consumer group; the only field of 38, 40 and 203."""
+    """Header of GET_CONSUMER_LIST_BY_GROUP 38, NOTIFY_CONSUMER_IDS_CHANGED 40 and GET_CONSUMER_CONNECTION_LIST 203."""
 
     consumer_group: str
 
@@ -31,6 +31,6 @@ class MaybeGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class ProducerGroupRequest:
-    """A producer group, GET_PRODUCER_CONNECTION_LIST 204."""
+    """Query the connections of a producer group, GET_PRODUCER_CONNECTION_LIST 204."""
 
     producer_group: str

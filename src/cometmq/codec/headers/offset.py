@@ -25,7 +25,7 @@ class UpdateConsumerOffset:
 
 @dataclass(frozen=True, slots=True)
 class QueueRequest:
-    """A queue: GET_MAX_OFFSET 30, GET_MIN_OFFSET 31, GET_EARLIEST_MSG_STORETIME 32."""
+    """Query a queue's limits: GET_MAX_OFFSET 30, GET_MIN_OFFSET 31, GET_EARLIEST_MSG_STORETIME 32."""
 
     topic: str
     queue_id: int
@@ -44,13 +44,13 @@ class SearchOffset:
 
 @dataclass(frozen=True, slots=True)
 class OffsetResponse:
-    """An answer with a queue offset."""
+    """The answer to a request for a queue offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampResponse:
-    """An answer with a store time in ms since 1970."""
+    """The answer to a request for a store time, in ms since 1970."""
 
     timestamp: int

@@ -11,7 +11,7 @@ UNIQUE_KEY_FLAG = "_UNIQUE_KEY_QUERY"
 
 @dataclass(frozen=True, slots=True)
 class QueryMessageRequest:
-    """A query for messages by key (QueryMessageRequestHeader); times are store times in ms."""
+    """Query the messages of a topic by key (QueryMessageRequestHeader); times are store times in ms."""
 
     topic: str
     key: str
@@ -23,7 +23,7 @@ class QueryMessageRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueryMessageResponse:
-    """The end of the index: store time in ms and physical offset in bytes."""
+    """The answer to a query by key: the end of the index, as store time in ms and physical offset in bytes."""
 
     index_last_update_timestamp: int
     index_last_update_phyoffset: int
@@ -31,7 +31,7 @@ class QueryMessageResponse:
 
 @dataclass(frozen=True, slots=True)
 class ViewMessageRequest:
-    """A query for a record by its commitlog offset in bytes."""
+    """Query a message by the commitlog offset of its record, bytes; VIEW_MESSAGE_BY_ID 33."""
 
     offset: int
     topic: str | None = None

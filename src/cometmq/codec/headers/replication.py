@@ -44,7 +44,7 @@ class RoleChange:
         broker_id: The id that the receiver is to have; 0: it is to be the master.
         broker_role: The new master's brokerRole.
         log_end: Physical offset up to which the new master must have the log.
-        is_forced: Whether to pass over what may be lost.
+        is_forced: Whether to change the role even if messages may be lost.
     """
 
     master_address: str | None = None
@@ -59,11 +59,9 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged:
-    """Answer to NOTIFY_BROKER_ROLE_CHANGED 1008 of CometMQ.
+    """Answer to NOTIFY_BROKER_ROLE_CHANGED 1008 of CometMQ: the broker's new id.
 
-    Attributes:
-        broker_id: The id that the broker has now.
-        log_end: Physical offset of the end of its log when it changed its role.
+    `log_end` is the physical offset at which its log ended when it changed its role.
     """
 
     broker_id: int

@@ -9,7 +9,7 @@ from cometmq.model.names import DEFAULT_TOPIC
 
 @dataclass(frozen=True, slots=True)
 class PushReply:
-    """A reply; its body is the body of the message.
+    """Header with which a broker pushes a reply to the client that sent the request; the body is the reply's body.
 
     Attributes:
         born_timestamp: When the reply was made, ms since 1970.

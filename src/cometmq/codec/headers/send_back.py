@@ -1,11 +1,11 @@
-"""Header of CONSUMER_SEND_MSG_BACK 36, with which a consumer asks for redelivery of a message."""
+"""Header of CONSUMER_SEND_MSG_BACK 36, with which a consumer requests redelivery of a message."""
 
 from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SendBackRequest:
-    """A request for redelivery (ConsumerSendMsgBackRequestHeader) without body; the broker reads the record."""
+    """Request redelivery of a message (ConsumerSendMsgBackRequestHeader); no body, the broker reads the record."""
 
     offset: int
     group: str

@@ -1,4 +1,4 @@
-"""Headers of requests about a broker's topics and groups: 17, 200, 207, 215, 351, 352."""
+"""Headers of requests about a broker's topics and groups: 17, 207, 215, 351, 352."""
 
 from dataclasses import field
 
@@ -26,21 +26,21 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicRequest:
-    """A topic; the only field of 215, 351 and others."""
+    """Header with only a topic, of DELETE_TOPIC_IN_BROKER 215, GET_TOPIC_CONFIG 351 and other requests."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """A consumer group whose settings are requested, GET_SUBSCRIPTIONGROUP_CONFIG 352."""
+    """Query the settings of a consumer group, GET_SUBSCRIPTIONGROUP_CONFIG 352."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Delete the settings of a group, and its offsets if `clean_offset` is set."""
+    """Delete a consumer group, DELETE_SUBSCRIPTIONGROUP 207, and its offsets if `clean_offset` is set."""
 
     group_name: str
     clean_offset: bool = field(default=False, metadata=wire("cleanOffset"))

@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """A producer's decision about a half message (EndTransactionRequestHeader).
+    """A producer's decision about a half message, END_TRANSACTION 37 (EndTransactionRequestHeader).
 
     Attributes:
         producer_group: Producer group of the half message.
@@ -51,7 +51,7 @@ class CheckTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ResumeCheck:
-    """Check a discarded half message again from the start; `msg_id` is its offset message id."""
+    """Check a discarded half message again, RESUME_CHECK_HALF_MESSAGE; `msg_id` is its offset message id."""
 
     msg_id: str | None = None
     topic: str | None = None

@@ -113,7 +113,6 @@ def _any(terms: list[Evaluate]) -> Evaluate:
 
 
 def _searched(name: str) -> Fetch:
-    """Return a function that finds a property in a block as UTF-8; empty values count as missing."""
     plain = name.encode()
     key = b"\x02" + plain + b"\x01"
     size = len(key)
@@ -130,13 +129,12 @@ def _searched(name: str) -> Fetch:
 
 
 def _before_empty(block: bytes, name: bytes) -> bytes | None:
-    """Return the last non-empty value, as Java's decoder does."""
+    """Return the last non-empty value of a property, as Java's decoder does."""
     found = find_property(block, name)
     return None if found is None else found.encode()
 
 
 def _looked_up(name: str) -> Fetch:
-    """Return a function that looks up a property in the result of `split_block`."""
     plain = name.encode()
     return lambda values: values.get(plain)
 
@@ -161,12 +159,12 @@ def _never(_value: Any) -> object:
 
 
 def _refuse(_value: Any) -> Any:
-    """Boolean on the left, String on the right: a ClassCastException in Java."""
+    """Raise Incomparable: Boolean on the left and String on the right is a ClassCastException in Java."""
     raise Incomparable
 
 
 def _double(text: bytes) -> float:
-    """Parse a double for comparison with a finite one; NaN is greater than all of them."""
+    """Parse a double for comparison with a finite one; NaN becomes infinity, because it is greater than all of them."""
     value = read_double(text)
     return math.inf if math.isnan(value) else value
 
@@ -236,7 +234,7 @@ class _Compiler:
         self._property = find
 
     def truth(self, node: Truth) -> Evaluate:
-        """Compile a condition."""
+        """Compile a condition to a function."""
         if isinstance(node, Constant):
             return _constant(node.value)
         make: Callable[[Any, Any], Evaluate] = self._MAKERS[type(node)]

@@ -17,20 +17,12 @@ _SPLIT_FROM = 24
 
 
 class Sql92Filter:
-    """A compiled expression.
-
-    Attributes:
-        expression: The expression as the user wrote it.
-    """
+    """A compiled SQL92 expression that is tested against messages; `expression` is its text as the user wrote it."""
 
     __slots__ = ("_evaluate", "_is_split", "expression")
 
     def __init__(self, expression: str) -> None:
-        """Parse and compile an expression.
-
-        Raises:
-            ExpressionError: The expression is invalid; the error contains the column.
-        """
+        """Parse and compile an expression; raises ExpressionError, with the column, if it is invalid."""
         if len(expression) > EXPRESSION_LENGTH_MAX:
             raise ExpressionError(
                 f"the expression has more than {EXPRESSION_LENGTH_MAX} characters",
@@ -46,12 +38,9 @@ class Sql92Filter:
         return f"<{type(self).__name__} {self.expression!r}>"
 
     def matches(self, block: bytes) -> bool:
-        """Return whether the expression is true for a message.
+        """Return whether the expression is true for a message with this property block.
 
         Unknown does not count as true, nor does an impossible comparison such as 'abc' > 5.
-
-        Args:
-            block: Property block of the message's record.
         """
         try:
             properties = split_block(block) if self._is_split else b"\x02%b\x02" % block
@@ -68,7 +57,7 @@ _filters: BoundedCache[str, Sql92Filter] = BoundedCache(
 
 
 def sql92_filter(expression: str) -> Sql92Filter:
-    """Return the compiled filter of an expression, from a cache if possible.
+    """Return the compiled filter of an SQL92 expression, from a cache if possible.
 
     Raises:
         ExpressionError: The expression is invalid; the error contains the column.

@@ -1,4 +1,4 @@
-"""The nodes of an expression; the type of every operand is known before evaluation.
+"""The nodes of an SQL92 expression; the type of every operand is known before evaluation.
 
 A property is a string or missing, a constant has its own type, and everything else is a truth value that may be
 unknown. Follows the classes in org.apache.rocketmq.filter.expression (RocketMQ 5.3.3).
@@ -11,7 +11,7 @@ from cometmq.model.frozen import dataclass
 
 
 class Kind(Enum):
-    """The type of an operand, named as in Java."""
+    """The type of an operand in an SQL92 expression, named as in Java."""
 
     STRING = "String"
     INTEGER = "Integer"
@@ -26,7 +26,7 @@ NUMBERS = frozenset((Kind.INTEGER, Kind.LONG, Kind.DOUBLE))
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal.
+    """A literal in an SQL92 expression.
 
     Attributes:
         kind: Its type.
@@ -41,7 +41,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A property of the message."""
+    """A property of the message as an operand of an SQL92 expression."""
 
     name: str
 
@@ -55,7 +55,7 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Terms joined by AND or by OR, evaluated from left to right."""
+    """Conditions joined by AND or by OR, evaluated from left to right."""
 
     word: Literal["AND", "OR"]
     terms: "tuple[Truth, ...]"
@@ -63,7 +63,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The negation of a term; unknown stays unknown."""
+    """The negation of a condition; unknown stays unknown."""
 
     term: "Truth"
 
@@ -77,7 +77,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """Left = right; with NULL on the right it means IS NULL."""
+    """A comparison left = right; with NULL on the right it means IS NULL."""
 
     left: "Operand"
     right: "Operand"

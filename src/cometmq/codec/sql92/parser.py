@@ -1,8 +1,8 @@
-"""Parser from tokens to nodes, with the checks that Java makes while parsing.
+"""Parser from tokens to nodes of an SQL92 expression, with the checks that Java makes while parsing.
 
 Follows the grammar of SelectorParser.jj and the `create` functions of ComparisonExpression (RocketMQ 5.3.3), including
-their surprises: NOT binds tighter than a comparison, 0.0 is no literal, and only numbers can be ordered. One
-difference: tokens after the end of the expression are an error.
+their surprises: NOT binds tighter than a comparison, and only properties and numbers can be ordered. Two differences:
+0.0 is a literal, and tokens after the end of the expression are an error.
 """
 
 import sys
@@ -49,20 +49,12 @@ _LITERALS = {
 
 
 def parse(expression: str) -> Truth:
-    """Parse a whole expression.
-
-    Raises:
-        ExpressionError: The expression is invalid; the error contains the column.
-    """
+    """Parse a whole SQL92 expression; raises ExpressionError, with the column, if it is invalid."""
     return parse_counted(expression)[0]
 
 
 def parse_counted(expression: str) -> tuple[Truth, int]:
-    """Parse a whole expression; also return its number of properties and values.
-
-    Raises:
-        ExpressionError: The expression is invalid; the error contains the column.
-    """
+    """Parse a whole SQL92 expression; also return its number of properties and values; raises as `parse`."""
     parser = _Parser(expression)
     return parser.whole(), parser.operand_count
 
@@ -108,7 +100,7 @@ class _Parser:
     # --- rules
 
     def whole(self) -> Truth:
-        """Parse a whole expression."""
+        """Parse the whole expression."""
         first = self._next
         truth = self._truth(self._or(), first)
         if self._next.kind != "end":

@@ -1,4 +1,4 @@
-"""The tokens of an expression, with their columns.
+"""The tokens of an SQL92 expression, with their columns.
 
 Follows the token section of SelectorParser.jj (RocketMQ 5.3.3): keywords in any case, `--` comments up to the end of
 the line, `/* */` comments, strings in single quotes with '' for a quote. Names are ASCII.
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A token.
+    """A token of an SQL92 expression.
 
     Attributes:
         kind: float, integer, string, name, sign, end, or the keyword in capitals.
@@ -43,7 +43,7 @@ class Token(NamedTuple):
 
 
 def tokens_of(expression: str) -> list[Token]:
-    """Split an expression into tokens, followed by an `end` token.
+    """Split an SQL92 expression into tokens, followed by an `end` token.
 
     Raises:
         ExpressionError: An unclosed string or comment, an unknown sign, or too many tokens.

@@ -28,22 +28,14 @@ _INT32_END, _INT64_END = 1 << 31, 1 << 63
 
 
 def read_int32(text: bytes) -> int:
-    """Parse an integer as Integer.valueOf does.
-
-    Raises:
-        Incomparable: The text is no 32-bit integer.
-    """
+    """Parse an integer as Integer.valueOf does; raises Incomparable if the text is no 32-bit integer."""
     if len(text) < 10 and text.isdigit():
         return int(text)
     return _read_integer(text, _INT32_END)
 
 
 def read_int64(text: bytes) -> int:
-    """Parse an integer as Long.valueOf does.
-
-    Raises:
-        Incomparable: The text is no 64-bit integer.
-    """
+    """Parse an integer as Long.valueOf does; raises Incomparable if the text is no 64-bit integer."""
     if len(text) < 19 and text.isdigit():
         return int(text)
     return _read_integer(text, _INT64_END)
@@ -60,11 +52,7 @@ def _read_integer(text: bytes, end: int) -> int:
 
 
 def read_double(text: bytes) -> float:
-    """Parse a double as Double.valueOf does.
-
-    Raises:
-        Incomparable: The text is no double.
-    """
+    """Parse a double as Double.valueOf does; raises Incomparable for any other text."""
     decoded = text.decode("utf-8", "replace").strip(_BLANKS)
     if len(decoded) > _DOUBLE_LENGTH_MAX:
         raise Incomparable

@@ -21,13 +21,7 @@ _COMPRESSED = compressed_flag(0, Compression.ZLIB)
 
 
 def batch_items(bodies: pa.Array, blocks: pa.Array, flags: npt.NDArray[np.int32]) -> pa.Array:
-    """Encode each row as an item of a batch, as binary values.
-
-    Args:
-        bodies: Message bodies, binary.
-        blocks: Property blocks, binary.
-        flags: The users' flags.
-    """
+    """Encode each row as an item of a batch (binary), from its body, its property block and the user's flag."""
     body_sizes, block_sizes = byte_sizes(bodies), byte_sizes(blocks)
     heads = np.zeros((len(bodies), 5), ">i4")
     heads[:, 0] = BATCH_ITEM_SIZE_MIN + body_sizes + block_sizes
@@ -40,7 +34,7 @@ def batch_items(bodies: pa.Array, blocks: pa.Array, flags: npt.NDArray[np.int32]
 def compressed_bodies(
     bodies: pa.Array, size_min: int | None
 ) -> tuple[pa.Array, npt.NDArray[np.int32]]:
-    """Compress (zlib) bodies of at least this size, none if it is None; return also the sysFlag of each."""
+    """Compress (zlib) bodies of at least `size_min` bytes, none if it is None; return also the sysFlag of each."""
     sys_flags = np.zeros(len(bodies), np.int32)
     if size_min is None:
         return bodies, sys_flags
@@ -54,11 +48,7 @@ def compressed_bodies(
 
 
 def check_block_sizes(blocks: pa.Array) -> None:
-    """Refuse property blocks that do not fit into a record.
-
-    Raises:
-        MessageError: A block is too long.
-    """
+    """Refuse property blocks that do not fit into a record; raises MessageError if one is too long."""
     size_max = int(byte_sizes(blocks).max(initial=0))
     if size_max > PROPERTIES_SIZE_MAX:
         raise MessageError(
@@ -68,7 +58,7 @@ def check_block_sizes(blocks: pa.Array) -> None:
 
 
 def byte_sizes(values: pa.Array) -> Any:
-    """Return the size of each value in bytes, int64."""
+    """Return the size of each binary value in bytes, int64."""
     return pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Bodies as a column: copied from the buffer, with compressed ones decompressed one by one."""
+"""Message bodies as an Arrow column: copied from the buffer, with compressed ones decompressed one by one."""
 
 from collections.abc import Iterator
 
@@ -19,10 +19,10 @@ UNPACKED_SIZE_MAX = 64 << 20
 
 
 def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
-    """Return the bodies as the producer sent them, or as they are stored.
+    """Return the bodies of a window's messages, decompressed or as they are stored.
 
     Raises:
-        CodecError: A body cannot be decompressed, or exceeds `BODY_SIZE_MAX`; the text names place and remedy.
+        CodecError: A body cannot be decompressed, or exceeds `BODY_SIZE_MAX`; the text names message and remedy.
     """
     bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
     packed = np.flatnonzero((window.sys_flag & flags.COMPRESSED) != 0)
@@ -33,12 +33,9 @@ def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
 
 
 def bounded(window: RecordWindow) -> Iterator[tuple[RecordWindow, pa.Array]]:
-    """Yield the window with decompressed bodies, in as many pieces as their sizes require.
+    """Yield the window with decompressed bodies, in as many pieces as their sizes require; raises as `body_column`.
 
     A hundred bytes may decompress to megabytes, so thousands of such rows must not be a single batch.
-
-    Raises:
-        CodecError: As `body_column`.
     """
     bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
     first, size = 0, 0

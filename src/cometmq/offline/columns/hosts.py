@@ -1,7 +1,7 @@
 """Hosts and offset message ids of many records as text, from the stored address bytes.
 
-A window has few different hosts, so each is formatted once and used by index. Offset ids differ in every row; they
-are hex strings, computed by one table lookup for all bytes.
+A window has few different hosts, so each is formatted once and used by index. Offset ids differ in every row; they are
+hex strings, computed by one table lookup for all bytes.
 """
 
 from collections.abc import Callable
@@ -22,14 +22,14 @@ _HEX = np.frombuffer("".join(f"{number:02X}" for number in range(256)).encode(),
 
 
 def host_column(window: RecordWindow, hosts: RecordPieces) -> pa.Array:
-    """Return `ip:port` for each row; IPv6 addresses are in brackets."""
+    """Return the host of each record as `ip:port`, IPv6 addresses in brackets."""
     return _by_size(
         hosts, lambda rows, size: _host_texts(window.octets, hosts.starts[rows], size)
     )
 
 
 def offset_id_column(window: RecordWindow) -> pa.Array:
-    """Return the offset message ids: hex of store host and commitlog offset, 32 or 56 characters."""
+    """Return the offset message id of each record: hex of store host and commitlog offset, 32 or 56 characters."""
     hosts = window.store_host
 
     def ids(rows: Longs, size: int) -> pa.Array:
@@ -41,7 +41,6 @@ def offset_id_column(window: RecordWindow) -> pa.Array:
 
 
 def _by_size(hosts: RecordPieces, make: Callable[[Longs, int], pa.Array]) -> pa.Array:
-    """Return the texts of all rows in order, computed together for all rows with the same host size."""
     sizes = hosts.lengths
     order = np.empty(len(sizes), np.int64)
     parts: list[pa.Array] = []

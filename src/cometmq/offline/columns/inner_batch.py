@@ -50,7 +50,7 @@ def unwrapped(window: RecordWindow) -> RecordWindow:
 
 
 def _messages(batch: Record) -> Iterator[bytes]:
-    """Yield a record for each message, with the batch's physical offset, times and hosts."""
+    """Yield a record for each message of a batch, with the batch's physical offset, times and hosts."""
     try:
         body = decompress(batch.body, batch.sys_flag, limit=BODY_SIZE_MAX)
     except CodecError as error:

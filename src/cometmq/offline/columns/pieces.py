@@ -18,7 +18,7 @@ BINARY, STRING = pa.binary(), pa.string()
 
 
 def take_pieces(buffer: pa.Buffer, span: RecordPieces, kind: pa.DataType) -> pa.Array:
-    """Return the pieces as a binary or string array, in any order; less than 2 GiB in total."""
+    """Return pieces of a buffer as a binary or string array, in any order; less than 2 GiB in total."""
     offsets = np.zeros(len(span.starts) + 1, np.int32)
     np.cumsum(span.lengths, out=offsets[1:])
     octets = pa.allocate_buffer(int(offsets[-1]))
@@ -47,7 +47,7 @@ def indices_of(encoded: pa.DictionaryArray) -> npt.NDArray[np.int32]:
 
 
 def flag_array(flags: Flags) -> pa.Array:
-    """Return flags as an Arrow array."""
+    """Return a mask as an Arrow array of booleans."""
     return pa.Array.from_buffers(pa.bool_(), len(flags), [None, _bits(flags)])
 
 
@@ -56,10 +56,7 @@ def _bits(flags: Flags) -> pa.Buffer:
 
 
 def take_text(buffer: pa.Buffer, span: RecordPieces) -> pa.Array:
-    """Return the pieces as strings; invalid UTF-8 is replaced, as Java's decoder does.
-
-    A row with undecodable bytes would make every query that shows it fail.
-    """
+    """Return pieces of a buffer as strings; invalid UTF-8 is replaced, as in Java, so that no query fails."""
     texts = take_pieces(buffer, span, STRING)
     try:
         texts.validate(full=True)
@@ -70,7 +67,7 @@ def take_text(buffer: pa.Buffer, span: RecordPieces) -> pa.Array:
 
 
 def contents(texts: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.uint8], Longs]:
-    """Return the bytes of a string array, and the offsets of its rows (one more than rows)."""
+    """Return the bytes of a string array, as Arrow buffer and as numpy array, and the limits of its rows (rows + 1)."""
     _, offsets, octets = texts.buffers()
     octets = octets if octets is not None else pa.py_buffer(b"")
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
@@ -85,7 +82,7 @@ def crcs(octets: pa.Buffer, ends: Longs) -> Longs:
 
 
 def same(value: str, count: int) -> pa.Array:
-    """Return `count` rows with the same text."""
+    """Return an array of `count` rows with the same text."""
     octets = value.encode()
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(octets))
     return pa.Array.from_buffers(

@@ -1,7 +1,7 @@
 r"""The properties of many records: as stored text, as a map, and single ones as columns.
 
-A record stores `name\x01value\x02` for each property. All blocks of a window are copied into one string array, and
-the separators of all of them are found at once. The rules are those of RocketMQ 5.3
+A record stores `name\x01value\x02` for each property. All blocks of a window are copied into one string array, and the
+separators of all of them are found at once. The rules are those of RocketMQ 5.3
 MessageDecoder.string2messageProperties: the last \x02 may be missing, an entry without name, separator or value is
 skipped, a value may contain \x01, and of two equal names the later wins.
 """
@@ -30,7 +30,7 @@ _CELLS_MAX = 1 << 22
 
 
 class PropertyColumn:
-    """The entries of an array of property blocks (one per row, no nulls): positions of names and values, and their rows."""
+    """The entries of an array of property blocks (one per row, no nulls): positions of names and values, and rows."""
 
     def __init__(self, texts: pa.Array) -> None:
         self.texts = texts
@@ -40,13 +40,13 @@ class PropertyColumn:
         self._row_offsets: Longs = np.searchsorted(self._names.starts, rows)
 
     def as_map(self, kind: pa.DataType) -> pa.Array:
-        """Return the rows as maps of the Arrow type that Spark needs."""
+        """Return the properties of each row as a map, of the Arrow type that Spark needs."""
         names, values, offsets = self._kept
         ends = number_array(offsets.astype(np.int32))
         return pa.MapArray.from_arrays(ends, names, values, type=kind)
 
     def as_json(self) -> pa.Array:
-        """Return the rows as text, each a JSON object."""
+        """Return the properties of each row as text, a JSON object."""
         names, values, offsets = self._kept
         pairs = list(zip(names.to_pylist(), values.to_pylist(), strict=True))
         ends = offsets.tolist()
@@ -88,10 +88,7 @@ class PropertyColumn:
 
     @cached_property
     def _kept(self) -> tuple[pa.Array, pa.Array, Longs]:
-        """Names, values and the rows' offsets, with only the last entry of each name in a row.
-
-        Nearly always all entries are kept.
-        """
+        """Names, values and the rows' offsets, with only the last entry of each name in a row; usually all entries."""
         names = take_pieces(self._buffer, self._names, STRING)
         values = take_pieces(self._buffer, self._values, STRING)
         encoded = names.dictionary_encode()
@@ -124,12 +121,7 @@ def _all_differ(cells: Longs, bound: int) -> bool:
 
 
 def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[RecordPieces, RecordPieces]:
-    """Return names and values of all entries of all rows, ascending.
-
-    Args:
-        octets: Bytes of the rows.
-        rows: Start of each row, and end of the last one.
-    """
+    """Return names and values of all entries, ascending; `rows` are the rows' starts, and the last one's end."""
     first, last = rows[0], rows[-1]
     cuts = first + np.flatnonzero(octets[first:last] == _ENTRY_END)
     if len(cuts) and (octets[rows[1:] - 1] == _ENTRY_END).all() and rows[1] > first:

@@ -76,7 +76,7 @@ def stored_schema(
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the closest known name, or else the list of all names."""
+    """Return `; did you mean 'x'?` for the known name that is closest, or else the list of all names."""
     lowered = {word.lower(): word for word in known}
     close = get_close_matches(name.strip().lower(), list(lowered), n=1)
     if close:

@@ -1,8 +1,8 @@
 """Many records of one buffer: their positions and the values of their fixed fields.
 
-A pull answer consists of contiguous records (docs/format/record.md). One walk finds their starts; numpy then gathers
-a field of all records with one call. Only the two hosts (IPv4 or IPv6) and the size of the topic's length (V1 or V2)
-move the following fields. Their positions are therefore arrays computed from the records' own flags.
+A pull answer consists of contiguous records (docs/format/record.md). One walk finds their starts; numpy then gathers a
+field of all records with one call. Only the two hosts (IPv4 or IPv6) and the size of the topic's length (V1 or V2) move
+the following fields. Their positions are therefore arrays computed from the records' own flags.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,7 @@ Octets = bytes | npt.NDArray[np.uint8]
 
 
 def record_starts(buffer: bytes) -> Longs:
-    """Return the start of each record in a pull answer's body by walking their sizes.
-
-    Raises:
-        CodecError: The body contains anything but whole records.
-    """
+    """Return the start of each record in a pull answer's body; raises CodecError unless it has only whole records."""
     end = len(buffer)
     places, position = record_places(buffer, 0, end)
     if position != end:
@@ -42,8 +38,8 @@ def record_starts(buffer: bytes) -> Longs:
 def elements_at(buffer: Octets, places: Longs, kind: str) -> npt.NDArray[Any]:
     """Return the elements of a numpy type at any positions of a buffer.
 
-    An array over the buffer with a stride of one byte makes every position an element, so this is one indexing call
-    (5 ns per number, measured; half of what windows of bytes take).
+    An array over the buffer with a stride of one byte makes every position an element, so this is one indexing call (5
+    ns per number, measured; half of what windows of bytes take).
     """
     if not len(places):
         return np.empty(0, kind)
@@ -54,7 +50,7 @@ def elements_at(buffer: Octets, places: Longs, kind: str) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True)
 class RecordPieces:
-    """A piece of each record: `starts` and `ends`, positions in the buffer.
+    """One piece of each record, such as its body: `starts` and `ends` are positions in the buffer.
 
     Invariant, to be ensured by the creator: 0 <= start <= end <= len(buffer), row by row.
     """
@@ -68,7 +64,7 @@ class RecordPieces:
         return self.ends - self.starts
 
     def select(self, rows: Flags | Longs) -> "RecordPieces":
-        """Return the pieces of these rows."""
+        """Return the pieces of the given rows."""
         return RecordPieces(self.starts[rows], self.ends[rows])
 
 
@@ -94,11 +90,11 @@ class RecordWindow:
         return len(self.starts)
 
     def int32(self, field: int) -> Longs:
-        """Return the signed 4-byte field at a fixed distance from each start."""
+        """Return the signed 4-byte field at byte `field` of each record."""
         return self._head(field, ">i4")
 
     def int64(self, field: int) -> Longs:
-        """Return the signed 8-byte field at a fixed distance from each start."""
+        """Return the signed 8-byte field at byte `field` of each record."""
         return self._head(field, ">i8")
 
     def select(self, rows: Flags | Longs) -> "RecordWindow":
@@ -117,23 +113,23 @@ class RecordWindow:
 
     @cached_property
     def born_host_size(self) -> Longs:
-        """Size of address and port: 8 or 20."""
+        """Size in bytes of each producer's address and port: 8 (IPv4) or 20 (IPv6)."""
         return self._host_size(flags.BORN_HOST_V6)
 
     @cached_property
     def store_host_size(self) -> Longs:
-        """Size of address and port: 8 or 20."""
+        """Size in bytes of each broker's address and port: 8 (IPv4) or 20 (IPv6)."""
         return self._host_size(flags.STORE_HOST_V6)
 
     @cached_property
     def born_host(self) -> RecordPieces:
-        """Address and port of the producer."""
+        """Position of each producer's address and port."""
         at = self.starts + layout.BORN_HOST_AT
         return RecordPieces(at, at + self.born_host_size)
 
     @cached_property
     def store_host(self) -> RecordPieces:
-        """Address and port of the broker, after the 8 bytes of the store time."""
+        """Position of each broker's address and port, after the 8 bytes of the store time."""
         at = self.born_host.ends + 8
         return RecordPieces(at, at + self.store_host_size)
 
@@ -146,7 +142,7 @@ class RecordWindow:
         return self._gather(self.born_host.ends, ">i8")
 
     def reconsume_times(self) -> Longs:
-        """Return how many times each message was retried."""
+        """Return how many times each message was sent back for redelivery."""
         return self._gather(self.store_host.ends, ">i4")
 
     def prepared_offset(self) -> Longs:
@@ -155,11 +151,11 @@ class RecordWindow:
 
     @cached_property
     def _heads(self) -> npt.NDArray[np.void]:
-        """Array with the first bytes of each record, from its size to its born time: nine fields at the same places in all."""
+        """First bytes of each record, from its size to its born time: nine fields at the same places in all records."""
         return elements_at(self.buffer, self.starts, f"V{layout.BORN_HOST_AT}")
 
     def _head(self, field: int, kind: str) -> Longs:
-        """Return one of these nine fields of all records as int64: the one at byte `field`, of numpy type `kind`."""
+        """Return the one of these nine fields at byte `field`, of numpy type `kind`, for all records as int64."""
         if not len(self.starts):
             return self.starts
         size = layout.BORN_HOST_AT
@@ -174,7 +170,6 @@ class RecordWindow:
         return size
 
     def _are_v2(self) -> Flags:
-        """Return a mask of the version 2 records; all others are version 1."""
         magic = self.int32(layout.MAGIC_AT) & 0xFFFFFFFF
         is_v2: Flags = magic == MAGIC_V2
         known = is_v2 | (magic == MAGIC_V1)
@@ -211,7 +206,6 @@ class RecordWindow:
             )
 
     def _gather(self, positions: Longs, kind: str) -> Longs:
-        """Return the numbers of type `kind` at any positions as int64."""
         return elements_at(self.buffer, positions, kind).astype(np.int64)
 
 

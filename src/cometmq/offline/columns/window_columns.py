@@ -46,7 +46,7 @@ class WindowColumns:
 
     @cached_property
     def property_texts(self) -> pa.Array:
-        """The properties of each record as stored, one text."""
+        """The property block of each record as stored, one text."""
         return take_text(self.octets, self.window.properties)
 
     @cached_property
@@ -60,11 +60,7 @@ class WindowColumns:
         return offset_id_column(self.window)
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the columns of `schema`, in its order and types.
-
-        Raises:
-            CodecError: A compressed body cannot be decompressed.
-        """
+        """Return the columns of `schema` in its order and types; raises CodecError if a body cannot be decompressed."""
         arrays = [self._column(field) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -109,7 +105,7 @@ def _topic(columns: WindowColumns) -> pa.Array:
 
 
 def _message_id(columns: WindowColumns) -> pa.Array:
-    """Return the producer's id, else the offset message id, as MessageExt.getMsgId does."""
+    """Return the producer's unique id or, without one, the offset message id, as MessageExt.getMsgId does."""
     ids = columns.properties.column(keys_of.UNIQ_KEY)
     if not ids.null_count:
         return ids
