@@ -1,14 +1,13 @@
 """pytest fixtures for programs that use RocketMQ: each test gets its own nameserver and broker, started in 50 ms.
 
     def test_an_order_is_announced(cometmq):
-        place_order(17)                       # finds it by NAMESRV_ADDR, or give it cometmq.nameserver
+        place_order(17)                         # finds it by NAMESRV_ADDR, or give it cometmq.nameserver
         with PullConsumer(group="test") as consumer:
             consumer.subscribe("orders")
             assert consumer.receive(wait_ms=5000)[0].body == b"17"
 
-`cometmq` starts with empty topics for each test; `cometmq_session` is shared by the whole run.
-A marker sets keys of a broker.conf: `@pytest.mark.cometmq(autoCreateTopicEnable=False)`. pytest finds
-this module automatically once `cometmq` is installed; it costs nothing until a test uses it.
+`cometmq` starts with empty topics for each test; `cometmq_session` is shared by the whole run. A marker sets keys of a
+broker.conf: `@pytest.mark.cometmq(autoCreateTopicEnable=False)`. pytest finds this module if `cometmq` is installed.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,5 @@
 """Size-limited decoding of answers, so that a faulty broker does not block the event loop.
 
-A small body is decoded immediately, a large one in a thread, because a megabyte of non-strict JSON takes a second.
 Periodic requests of the client have a smaller limit than requests of the user (docs/operate/limits.md).
 """
 
@@ -20,7 +19,7 @@ _SIZE_AT_ONCE = 16 << 10
 async def read_body(
     decode: Callable[[bytes], Value], body: bytes, what: str, *, size_max: int | None = None
 ) -> Value:
-    """Decode the body of an answer, in a thread if it is large.
+    """Decode the body of an answer; in a thread if it is large, because a megabyte of non-strict JSON takes a second.
 
     Args:
         decode: Function that decodes the body.

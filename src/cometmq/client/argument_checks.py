@@ -27,7 +27,7 @@ _LEFT_OUT = ("AsyncProducer.send", "AsyncProducer.send_oneway", "AsyncPullConsum
 
 
 def explained(made: Class) -> Class:
-    """Make the methods of a client class, or the constructor of another class, name arguments of the wrong type; return the class."""
+    """Make a client's methods, or another class's constructor, name arguments of the wrong type; return the class."""
     if not (inspect.isclass(made) and made.__module__.startswith("cometmq.client.")):
         return made
     # A blocking client needs no wrapper: its portal explains errors of the asyncio client.
@@ -72,11 +72,7 @@ def explain(
 ) -> BaseException:
     """Return an error that names the first argument of the wrong type, or the given error if it has another cause.
 
-    Args:
-        function: The function or bound method that failed.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        error: The error that it raised.
+    `function` is the function or bound method that failed with `error`; `args` and `kwargs` are its arguments.
     """
     if not isinstance(error, CAUSED):
         return error

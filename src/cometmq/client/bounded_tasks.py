@@ -1,8 +1,7 @@
-"""Limits on the tasks that requests of brokers start in a client.
+"""Limits on the tasks that requests of brokers start in a client (docs/operate/limits.md).
 
 A broker may ask a client to check transactions, to run a listener on a message or to reset offsets. Each such request
-is a task that keeps its message in memory. Their number and size are limited, because thousands may arrive at once or
-wait for a listener that never returns (docs/operate/limits.md).
+is a task that keeps its message in memory. Thousands may arrive at once or wait for a listener that never returns.
 """
 
 from collections.abc import Coroutine

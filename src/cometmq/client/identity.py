@@ -17,7 +17,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def own_ip(toward: str) -> str:
-    """Return the address from which this machine reaches "host:port"; no packet is sent to find it."""
+    """Return this machine's IP address on the way to "host:port", without sending a packet; 127.0.0.1 if unknown."""
     try:
         return loop_network().own_ip(*split_address(toward))
     except (OSError, ValueError):  # Python raises ValueError for an impossible host name.
@@ -25,11 +25,7 @@ def own_ip(toward: str) -> str:
 
 
 def checked_ip(text: str) -> str:
-    """Return the IP address in a setting.
-
-    Raises:
-        SettingsError: The text is a host name or no address at all.
-    """
+    """Return the IP address in a setting; raise SettingsError if the text is a host name or no address at all."""
     try:
         return str(ip_address(without_brackets(text)))
     except ValueError:
@@ -39,7 +35,7 @@ def checked_ip(text: str) -> str:
 
 
 def make_client_id(ip: str, instance_name: str, chance: random.Random) -> str:
-    """Make a client id: `ip@instance#random`.
+    """Make a client id: `ip@instance#random`, where an empty instance name becomes the process id.
 
     The random part distinguishes clients in containers with the same ip and process id: two members of a group with the
     same id would consume the same queues.

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientState(enum.Enum):
-    """The states of a client's life cycle."""
+    """The states of a client's life cycle, from its construction to its close."""
 
     MADE = enum.auto()
     STARTING = enum.auto()
@@ -66,7 +66,6 @@ class AsyncClient:
 
     @property
     def _named(self) -> str:
-        """The client as error messages name it."""
         return f"the {self.class_name} {self.client_id}"
 
     @property
@@ -77,12 +76,9 @@ class AsyncClient:
     # --- life cycle
 
     async def start(self) -> None:
-        """Start the client; do nothing if it is running.
+        """Start the client, or do nothing if it is running; raise ClientClosed if it was closed.
 
         If the start fails or is cancelled, all parts are closed and the start can be repeated.
-
-        Raises:
-            ClientClosed: The client was closed; make a new one.
         """
         async with self._changing:
             if self._state is ClientState.RUNNING:
@@ -127,10 +123,9 @@ class AsyncClient:
         """Start the parts of this client; its connections are already started."""
 
     def _at_close(self, step: Callable[[], Awaitable[None] | None]) -> None:
-        """Register a step to run at close or when the start fails; the last registered step runs first.
+        """Register a step that stops a part, to run at close or when the start fails; the last registered step runs first.
 
-        Args:
-            step: Stops a part. It runs again if it was cancelled.
+        A step that was cancelled runs again.
         """
         self._steps.append(step)
 
@@ -148,25 +143,15 @@ class AsyncClient:
 
     @property
     def _live(self) -> ClientInstance:
-        """Return the connections of the running client.
-
-        Raises:
-            ClientClosed: The client is not running.
-        """
+        """Return the connections of the running client; raise ClientClosed if it is not running."""
         self._check_running()
         return self._instance
 
     @property
     def _is_open(self) -> bool:
-        """Return whether the client is starting or running."""
         return self._state in (ClientState.STARTING, ClientState.RUNNING)
 
     def _check_running(self) -> None:
-        """Raise an error unless the client is running.
-
-        Raises:
-            ClientClosed: The client was not started, or it was closed.
-        """
         if self._state is ClientState.RUNNING:
             return
         if self._state in (ClientState.CLOSING, ClientState.CLOSED):
@@ -183,9 +168,9 @@ class AsyncGroupClient(AsyncClient):
     """A client that is a member of a group; the base of producers and consumers.
 
     Args:
-        nameservers: As in `AsyncClient`.
-        settings: As in `AsyncClient`.
-        instance: As in `AsyncClient`.
+        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        settings: Namespace and times.
+        instance: Shares the connections of another client, whose owner closes them.
         group: The group, without its namespace.
 
     Raises:

@@ -37,7 +37,6 @@ class _Outage:
     ended_at: float | None = None
 
     def is_due(self, now: float) -> bool:
-        """Return whether to log a failure now."""
         if self.reported_at is None or now - self.reported_at >= AGAIN_SECONDS:
             return True
         return self.ended_at is not None and now - self.ended_at >= WELL_SECONDS
@@ -46,8 +45,8 @@ class _Outage:
 class Outages:
     """Logs the start of an outage, a count every five minutes while it lasts, and its end.
 
-    Loops retry every second for each queue: without this, 64 queues of an unreachable broker wrote 131 lines a second.
-    Failures of one kind at one broker are a single outage for all queues; it ends when no queue is affected.
+    Without it, retries every second for 64 queues of an unreachable broker wrote 131 lines a second. Failures of one
+    kind at one broker are a single outage for all queues; it ends when no queue is affected.
 
     Attributes:
         failing: The current failures with their outages; empty while everything works, so that checking it is cheap.
@@ -122,7 +121,7 @@ class Outages:
             outage.ended_at = self._clock.monotonic()
 
     def _bound(self) -> None:
-        """Forget the oldest outages that have ended, if there are too many."""
+        """Forget outages that have ended, if there are too many."""
         if len(self._known) > _REMEMBERED_MAX:
             over = [key for key, each in self._known.items() if not each.members]
             for key in over[: _REMEMBERED_MAX // 2] or [next(iter(self._known))]:

@@ -134,7 +134,7 @@ class RawPull(NamedTuple):
 
 
 class PullResult(NamedTuple):
-    """The decoded answer to a pull; attributes as in `RawPull`."""
+    """The decoded answer to a pull: the messages, and the offsets of the queue as in `RawPull`."""
 
     status: PullStatus
     next_offset: int

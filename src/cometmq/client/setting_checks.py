@@ -1,10 +1,8 @@
 """Validation of client settings: an invalid value is refused by name when the settings are made.
 
-    @dataclass(frozen=True)
-    class PushSettings:
-        concurrency: int = number(20, least=1, most=10_000)
-
-Without this check, a client with an unexpected value would not fail; it would silently wait or do nothing.
+@dataclass(frozen=True)
+class PushSettings:
+    concurrency: int = number(20, least=1, most=10_000)
 """
 
 import dataclasses
@@ -26,11 +24,7 @@ def number(default: Any, *, least: int = 1, most: int = INT_MAX) -> Any:
 
 
 def check_settings(settings: object) -> None:
-    """Check every field of a settings dataclass.
-
-    Raises:
-        SettingsError: A value has the wrong type or is out of bounds.
-    """
+    """Raise SettingsError if a field of a settings dataclass has the wrong type or is out of bounds."""
     kind: type = type(settings)
     for name, check in _checks(kind):
         value = getattr(settings, name)

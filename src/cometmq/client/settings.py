@@ -1,8 +1,8 @@
 """Settings of the client: frozen dataclasses, each field with the name that RocketMQ uses for it.
 
-Each value is checked when the settings are made (`setting_checks`): SettingsError names the invalid value and the
-reason. Defaults are those of the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer,
-DefaultLitePullConsumer) unless an entry states otherwise.
+Making settings with an invalid value raises SettingsError, which names the value and the reason. Defaults are those of
+the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer) unless an entry
+states otherwise.
 """
 
 import os
@@ -39,8 +39,7 @@ _POP_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 18
 def nameserver_addresses(text: str | None) -> tuple[str, ...]:
     """Split "ip:port;ip:port" into addresses; None means NAMESRV_ADDR, or 127.0.0.1:9876 if that is unset.
 
-    Raises:
-        SettingsError: An address has no port or no host.
+    Raises SettingsError if an address has no valid port or no host, or if there is no address.
     """
     text = text or os.environ.get(NAMESERVERS_VARIABLE) or NAMESERVERS_DEFAULT
     addresses = tuple(
@@ -69,8 +68,7 @@ def nameserver_addresses(text: str | None) -> tuple[str, ...]:
 def environment_credentials() -> Credentials | None:
     """Return the credentials in COMETMQ_ACCESS_KEY, COMETMQ_SECRET_KEY and COMETMQ_SECURITY_TOKEN; None if unset.
 
-    Raises:
-        SettingsError: Only one of the two keys is set.
+    Raises SettingsError if only one of the two keys is set.
     """
     access_key, secret_key = (os.environ.get(name, "") for name in CREDENTIAL_VARIABLES[:2])
     if not access_key and not secret_key:
@@ -85,8 +83,7 @@ def environment_credentials() -> Credentials | None:
 def environment_tls() -> TlsSettings | None:
     """Return the TLS settings in COMETMQ_TLS and COMETMQ_TLS_CA_FILE, _CERT_FILE, _KEY_FILE; None unless enabled.
 
-    Raises:
-        SettingsError: COMETMQ_TLS is neither true nor false.
+    Raises SettingsError if COMETMQ_TLS is neither true nor false, or a key file is set without a certificate.
     """
     said = os.environ.get("COMETMQ_TLS", "").strip().lower()
     if said not in ("", "true", "false"):
@@ -146,11 +143,7 @@ class ClientSettings:
     tls: TlsSettings | None = None
 
     def __post_init__(self) -> None:
-        """Check every value.
-
-        Raises:
-            SettingsError: A value is invalid.
-        """
+        """Raise SettingsError if a value is invalid."""
         check_settings(self)
         for name in ("instance_name", "namespace", "trace_topic"):
             text = getattr(self, name)

@@ -15,13 +15,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def stop_signals(
     ask: Callable[[], None], loop: asyncio.AbstractEventLoop | None = None
 ) -> Iterator[None]:
-    """Call `ask` on SIGTERM and SIGINT while the block runs.
+    """Call `ask` on SIGTERM and SIGINT while the block runs: on the given loop, otherwise in the signal handler.
 
     Does nothing outside the main thread, and leaves signals alone that the program handles itself.
-
-    Args:
-        ask: Called on the loop, or without a loop in the signal handler.
-        loop: The running loop of the main thread, or None.
     """
     replaced: list[tuple[signal.Signals, Any]] = []
     if threading.current_thread() is threading.main_thread():
@@ -45,7 +41,6 @@ def stop_signals(
 
 
 def _is_default(handler: Any) -> bool:
-    """Return whether a handler is the default of Python or `asyncio.run`."""
     if handler in (signal.SIG_DFL, signal.default_int_handler):
         return True
     of_runner = handler.func if isinstance(handler, partial) else None

@@ -1,17 +1,14 @@
 """Typed topics: send and receive values of one type instead of bytes, checked by mypy.
 
     ORDERS = Topic("orders", PydanticCodec(Order))
-
     producer.send(ORDERS.message(Order(id="o-1", cents=500), keys="o-1"))
-
 
     def handle(order: Received[Order]) -> None:
         book(order.value, order.message.keys)
 
-
     PushConsumer(group="billing", listener=ORDERS.listener(handle), subscriptions=[ORDERS.name])
 
-A codec converts values to bytes and back. This module has three; any object with `encode` and `decode` works.
+A codec converts values to bytes and back; any object with `encode` and `decode` works.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -63,11 +60,7 @@ class JsonCodec:
 class PydanticCodec(Generic[Value]):
     """A codec for a pydantic model as JSON, or for any type that `pydantic.TypeAdapter` accepts.
 
-    Args:
-        kind: Type of the topic's values.
-
-    Raises:
-        SettingsError: pydantic is not installed, or does not accept the type.
+    Raises SettingsError if pydantic is not installed or does not accept `kind`, the type of the topic's values.
     """
 
     def __init__(self, kind: type[Value]) -> None:
@@ -130,12 +123,7 @@ class Received(Generic[Value]):
 
 
 class Topic(Generic[Value]):
-    """A topic whose bodies are values of one type.
-
-    Args:
-        name: Name of the topic.
-        codec: Encodes and decodes the bodies.
-    """
+    """A topic whose bodies are values of one type; `codec` encodes and decodes them."""
 
     def __init__(self, name: str, codec: BodyCodec[Value]) -> None:
         self.name = name
@@ -154,18 +142,9 @@ class Topic(Generic[Value]):
         delay_level: int = 0,
         deliver: timedelta | datetime | None = None,
     ) -> Message:
-        """Make a message that contains a value, to pass to a producer.
+        """Make a message that contains a value, to pass to a producer; the other arguments are those of `Message`.
 
-        Args:
-            value: Value for the consumers.
-            tag: As in `Message.tag`.
-            keys: As in `Message.keys`.
-            properties: As in `Message.properties`.
-            delay_level: As in `Message.delay_level`.
-            deliver: As in `Message.deliver`.
-
-        Raises:
-            MessageError: The codec cannot encode the value, or another argument is invalid for `Message`.
+        Raises MessageError if the codec cannot encode the value, or another argument is invalid.
         """
         try:
             body = self._codec.encode(value)
@@ -184,11 +163,7 @@ class Topic(Generic[Value]):
         )
 
     def received(self, message: StoredMessage) -> Received[Value]:
-        """Decode the body of a message of this topic.
-
-        Raises:
-            BodyError: The codec cannot decode the body.
-        """
+        """Decode the body of a message of this topic; raise BodyError if the codec cannot decode it."""
         try:
             value = self._codec.decode(message.body)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Stores messages in an embedded broker without a client, a connection or a frame: as a producer's, by the same service."""
+"""Stores messages in an embedded broker without a client or a connection, by the same code as a producer's."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ _Put = tuple[Message, AdmittedSend, "asyncio.Future[SendResult]"]
 
 
 class LocalSends:
-    """The sender and caller of messages of this process (`broker.send.sends.SendCaller`).
+    """The sender of messages of this process, and the receiver of their results (`broker.send.sends.SendCaller`).
 
     Attributes:
         address: The broker's address, "ip:port".
@@ -44,10 +44,9 @@ class LocalSends:
         self.host = encode_host(broker.address)
 
     async def put(self, messages: Sequence[Message]) -> list[SendResult]:
-        """Store messages, as many at once as in a turn of the loop; return when they may be acknowledged.
+        """Store messages, in parts of the size of a read batch; return their results when they may be acknowledged.
 
-        Raises:
-            BrokerRefused: A message is refused; of those that were put with it, others may be stored.
+        Raises BrokerRefused if a message is refused; others that were put with it may be stored.
         """
         results: list[SendResult] = []
         for part in _turns(messages):
@@ -89,7 +88,7 @@ class LocalSends:
         *,
         has_waited: bool,
     ) -> None:
-        """Give each message its result."""
+        """Complete the sends with their results, for the callers that wait in `put`."""
         settings, status = self._broker.settings, SEND_STATUSES[DURABILITY_CODES[durability]]
         for (message, admitted, end), (queue_offset, physical_offset, _) in zip(
             sends, results, strict=True
@@ -104,14 +103,14 @@ class LocalSends:
                 end.set_result(result)
 
     def refused(self, sends: list[_Put], error: BaseException) -> None:
-        """Raise the error where the messages were put."""
+        """Fail the sends with BrokerRefused, for the callers that wait in `put`."""
         for _, _, end in sends:
             if not end.done():
                 end.set_exception(self._refused(error))
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Yield the messages in parts that occupy the loop no longer than a turn of requests."""
+    """Yield the messages in parts that occupy the loop no longer than a batch of requests."""
     part: list[Message] = []
     size = 0
     for message in messages:

@@ -120,10 +120,9 @@ class AsyncEmbedded:
         self._local_sends = LocalSends(broker)
 
     async def put(self, *messages: Message) -> list[SendResult]:
-        """Store messages in the broker without a client; checked, stored and answered as those of a producer.
+        """Store messages without a client; the broker checks and answers them like those of a producer.
 
-        Raises:
-            BrokerRefused: A message is refused; of those that were put with it, others may be stored.
+        Raises BrokerRefused if a message is refused; others that were put with it may be stored.
         """
         assert self._running, "messages are put between start() and close()"
         return await self._local_sends.put(messages)

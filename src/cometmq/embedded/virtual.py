@@ -102,19 +102,14 @@ class Virtual:
         return self._runner.run(work)
 
     def put(self, *messages: Message) -> list[SendResult]:
-        """Store messages in the broker without a client; checked, stored and answered as those of a producer.
+        """Store messages without a client; the broker checks and answers them like those of a producer.
 
-        Raises:
-            BrokerRefused: A message is refused; of those that were put with it, others may be stored.
+        Raises BrokerRefused if a message is refused; others that were put with it may be stored.
         """
         return self.run(self._pair.put(*messages))
 
     def sleep(self, time: str | float) -> None:
-        """Let virtual time pass: seconds, or a text such as "250ms", "30s", "15m", "1h" or "3d".
-
-        Raises:
-            SettingsError: The text is no duration.
-        """
+        """Let virtual time pass: seconds, or a text such as "250ms", "30s", "15m", "1h" or "3d"; otherwise SettingsError."""
         try:
             seconds = duration_ms(time) / 1000 if isinstance(time, str) else time
         except ValueError as error:

@@ -10,12 +10,9 @@ def without_brackets(host: str) -> str:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of an address to connect to.
+    """Return host and port of an address to connect to; raise ValueError without a host or a port from 1 to 65535.
 
-    Invalid ports are rejected here because event loops treat them differently: some connect to the port modulo 65536.
-
-    Raises:
-        ValueError: The address has no host or no valid port; the message describes the form.
+    Event loops treat invalid ports differently: some connect to the port modulo 65536.
     """
     host, _, port = address.rpartition(":")
     is_number = port.isascii() and port.isdigit() and len(port) <= _DIGITS_MAX

@@ -1,8 +1,6 @@
 """Caches keyed by texts, with a limit on their memory.
 
-Texts come from peers, so limiting the number of entries is not enough: 512 texts of 60 KB are hundreds of MB.
-`BoundedCache` counts the bytes of all entries and evicts the oldest first; a lookup costs as much as in a dict.
-`keep_short` caches a function's results for short arguments only; it is safe for functions that several threads call.
+Texts come from peers, so limiting the number of entries is not enough: 512 texts of 60 KB are 30 MB.
 """
 
 from collections.abc import Callable
@@ -21,7 +19,7 @@ _SHARE = 2  # Entries larger than the limit divided by this are not kept.
 
 
 class BoundedCache(dict[Key, Made]):
-    """A dict that creates missing values and evicts old ones.
+    """A dict that creates missing values and evicts the oldest beyond a limit in bytes; lookups cost as in a dict.
 
     Attributes:
         size: Total size of the entries in bytes, according to `size_of`.
@@ -60,7 +58,7 @@ class BoundedCache(dict[Key, Made]):
 def keep_short(
     count: int, *, length_max: int = SHORT, length_of: Callable[[Any], int] = len
 ) -> Callable[[Function], Function]:
-    """Cache a function's last results for short first arguments; compute others on every call.
+    """Cache a function's last results for short first arguments; compute others on every call. Safe for several threads.
 
     Args:
         count: Number of results to keep.

@@ -19,7 +19,7 @@ VERSION_QUEUE_MAPPING = 413
 
 
 class RequestCode(IntEnum):
-    """The codes of requests."""
+    """The codes of requests in RocketMQ's protocol, and a few that only CometMQ has."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -161,7 +161,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """The codes of responses."""
+    """The codes of answers in RocketMQ's protocol."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

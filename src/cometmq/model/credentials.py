@@ -21,11 +21,7 @@ class Credentials:
     security_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Reject invalid credentials.
-
-        Raises:
-            SettingsError: A key is empty, or a value is no string.
-        """
+        """Raise SettingsError if a key is empty, or a value is no string."""
         for name in ("access_key", "secret_key"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
@@ -35,14 +31,9 @@ class Credentials:
 
 
 def read_credentials(text: str, key: str) -> Credentials:
-    """Parse the credentials in a setting, `{"accessKey":"...","secretKey":"..."}`.
+    """Parse the credentials in a setting, `{"accessKey":"...","secretKey":"..."}`, or raise SettingsError.
 
-    Args:
-        text: JSON text of the setting.
-        key: Key of the setting, for error messages, which never contain the text.
-
-    Raises:
-        SettingsError: The text is no such object.
+    Errors contain the setting's `key`, but never its text.
     """
     wanted = f'{key} must be {{"accessKey":"...","secretKey":"..."}}'
     try:

@@ -32,11 +32,7 @@ class DataVersion:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "DataVersion":
-        """Decode a version from JSON values; 4.9 has no stateVersion.
-
-        Raises:
-            TypeError, ValueError, AttributeError: The value is no version; decoders raise CodecError instead.
-        """
+        """Decode a version from JSON values, without stateVersion in 4.9; raise TypeError, ValueError or AttributeError."""
         return cls(
             int(value.get("timestamp", 0)),
             int(value.get("counter", 0)),

@@ -14,11 +14,7 @@ _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def delay_levels_ms(text: str) -> tuple[int, ...]:
-    """Return the delay of each level in ms, starting with level 1.
-
-    Raises:
-        SettingsError: A word is no delay.
-    """
+    """Return the delay of each level in ms, starting with level 1; raise SettingsError if a word is no delay."""
     levels = []
     for word in text.split():
         if word[-1] not in _UNITS_MS or not word[:-1].isdecimal():

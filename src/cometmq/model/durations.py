@@ -6,11 +6,7 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def duration_ms(text: str) -> int:
-    """Parse a duration such as "15m" or "250ms" to ms; a number without unit is in ms.
-
-    Raises:
-        ValueError: The text is no duration.
-    """
+    """Parse a duration such as "15m" or "250ms" to ms (without unit: ms); raise ValueError if the text is no duration."""
     digits = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text.strip()[len(digits) :] or "ms"
     if not digits.strip().isdecimal() or unit not in _UNITS_MS:

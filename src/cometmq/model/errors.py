@@ -1,7 +1,6 @@
 """The exceptions of CometMQ for failures of peers, disks and users, with advice in their messages.
 
-Bugs are `assert`s and not part of this tree. An error that can be sent to a peer has a response code of the protocol
-(`codes.ResponseCode`) and a remark: the problem, the object and what to do. Only `net.answer` makes answers of errors.
+Bugs are `assert`s and not part of this tree. Only `net.answer` turns errors into answers to a peer.
 """
 
 from typing import Any
@@ -14,7 +13,6 @@ class CometError(Exception):
     """Base class of all exceptions that CometMQ raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Support pickle and copy for constructors with any arguments."""
         return _restored, (type(self), self.args, self.__dict__)
 
 
@@ -27,7 +25,7 @@ def _restored(
 
 
 class RequestError(CometError):
-    """A refused request; sent to the peer as an answer with this code and remark.
+    """A refused request; servers answer with this code and remark, and clients raise it before a request is sent.
 
     Attributes:
         code: Response code of the protocol (`ResponseCode`, or a raw number from a peer).
@@ -145,7 +143,7 @@ class ClientClosed(ClientError):
 
 
 class MessageError(ClientError):
-    """A message that cannot be sent because of its topic, size or a property name."""
+    """A message, batch or transaction that cannot be sent as it is, for example because of its topic, size or properties."""
 
 
 class TopicNotFound(ClientError):
@@ -157,7 +155,7 @@ class GroupNotFound(ClientError):
 
 
 class BrokerNotFound(ClientError):
-    """The route names a broker without a known address."""
+    """No nameserver lists the broker with an address, or any broker at all."""
 
 
 class BrokerRefused(ClientError):
@@ -183,7 +181,7 @@ class BodyError(ClientError):
 
 
 class SendFailed(ClientError):
-    """All attempts to send a message failed; the error text lists each attempt."""
+    """No attempt to send a message was acknowledged, or some of many sends failed; the text gives the reasons."""
 
 
 class SubscriptionError(ClientError):

@@ -9,8 +9,8 @@ class ExitStatus(IntEnum):
     """The exit status of a command.
 
     WELL: The command succeeded and found no problem.
-    FOUND: The command succeeded and found something: damage, a difference, lost messages; or no message
-        although it was to find one. 1, as in grep, diff and cmp.
+    FOUND: The command succeeded and found something: damage, a difference, lost messages; or no message although it was
+        to find one. 1, as in grep, diff and cmp.
     WRONG_USE: An argument or a setting is wrong, and nothing was done. 2, as in all argument parsers.
     FAILED: The command failed: no broker, no store, a full disk, a lock, or Ctrl-C during a job.
     """

@@ -1,12 +1,11 @@
 """Frozen dataclasses with slots that are cheap to define, because they share most generated methods.
 
 `dataclasses.dataclass(frozen=True, slots=True)` compiles six functions per class, which takes half a millisecond and
-was a third of a broker's start. Classes made here are dataclasses, too (`fields`, `replace`, `asdict` and type checkers
-see no difference), but only `__init__` is compiled, on its first call; most headers and bodies are never created.
+was a third of a broker's start. Classes made here behave alike (`fields`, `replace`, `asdict` and type checkers see no
+difference), but only `__init__` is compiled, on its first call; most headers and bodies are never created.
 
 Use this for large families of internal classes: headers, bodies, layers of settings. It rejects unsupported features
-(order, `__post_init__`), for which the standard decorator remains. Alternatives: a NamedTuple equals any tuple,
-`eq=False, repr=False` would lose what tests and logs need, and attrs or msgspec are libraries (docs/design/0001-layers.md).
+(order, `__post_init__`), for which the standard decorator remains.
 """
 
 import dataclasses

@@ -1,14 +1,11 @@
-"""Java's String.hashCode, which RocketMQ stores for tags and uses for keys.
-
-h = 31*h + unit over the UTF-16 code units, wrapped to a signed 32-bit number.
-"""
+"""Java's String.hashCode, which RocketMQ stores for tags and uses for keys."""
 
 from cometmq.model.bounded_cache import keep_short
 
 
 @keep_short(65536)  # Tags repeat; 65,536 short ones take some 16 MB.
 def java_hash(text: str) -> int:
-    """Return the signed 32-bit hash that Java's `text.hashCode()` returns.
+    """Return the signed 32-bit hash of Java's `text.hashCode()`: h = 31*h + unit, over the UTF-16 code units.
 
     >>> java_hash("TagA")
     2598919

@@ -1,6 +1,4 @@
-"""Lazy imports of the public names of a package.
-
-A package whose users often need only a part of it, such as processes that Spark starts, defines its names like this:
+"""Lazy imports of the public names of a package, whose users often need only a part of it.
 
     if not TYPE_CHECKING:
         __getattr__ = later(__name__, {"AsyncProducer": "cometmq.client.producer.producer"})

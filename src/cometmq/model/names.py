@@ -92,12 +92,12 @@ def retry_topic(group: str) -> str:
 
 
 def pop_retry_topic(topic: str, group: str, *, is_v2: bool = False) -> str:
-    """Return the topic that holds popped messages of `topic` until the next try of `group` (KeyBuilder)."""
+    """Return the retry topic of `group` for popped messages of `topic`: "%RETRY%group_topic", in v2 with "+" (KeyBuilder)."""
     return f"{RETRY_PREFIX}{group}{'+' if is_v2 else '_'}{topic}"
 
 
 def pop_origin_topic(topic: str, group: str) -> str:
-    """Return the original topic of a pop retry topic; other topics are returned unchanged."""
+    """Return the original topic of a pop consumer's retry topic; other topics are returned unchanged."""
     for mark in "+_":
         prefix = f"{RETRY_PREFIX}{group}{mark}"
         if topic.startswith(prefix):
@@ -113,9 +113,7 @@ def dead_letter_topic(group: str) -> str:
 def group_of_derived(topic: str, topics: Container[str]) -> str | None:
     """Return the group of a retry or dead letter topic, or None for any other topic.
 
-    Args:
-        topic: The topic.
-        topics: Existing topics, because a pop retry topic ends with the name of one.
+    `topics` are the existing topics, because the retry topic of a pop consumer ends with the name of one.
     """
     if not is_derived_topic(topic):
         return None
@@ -207,22 +205,14 @@ def check_topic(
     code: int = ResponseCode.INVALID_PARAMETER,
     is_any_length: bool = False,
 ) -> None:
-    """Reject an illegal topic name.
-
-    Raises:
-        RequestError: The name is illegal; has the given `code`.
-    """
+    """Raise RequestError with the given response code if a topic name is illegal."""
     fault = topic_fault(topic, is_any_length=is_any_length)
     if fault is not None:
         raise RequestError(code, fault)
 
 
 def check_sendable(topic: str) -> None:
-    """Reject a topic that only brokers may write to.
-
-    Raises:
-        RequestError: NO_PERMISSION.
-    """
+    """Raise RequestError (NO_PERMISSION) if only brokers may write to a topic."""
     if is_written_by_brokers(topic):
         raise RequestError(
             ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden."
@@ -230,11 +220,7 @@ def check_sendable(topic: str) -> None:
 
 
 def check_group_of_clients(group: str) -> None:
-    """Reject a group whose offsets only the broker may change.
-
-    Raises:
-        RequestError: NO_PERMISSION.
-    """
+    """Raise RequestError (NO_PERMISSION) if only the broker may change a group's offsets."""
     if is_group_of_brokers(group):
         raise RequestError(
             ResponseCode.NO_PERMISSION,
@@ -243,22 +229,14 @@ def check_group_of_clients(group: str) -> None:
 
 
 def check_length(topic: str, *, code: int = ResponseCode.MESSAGE_ILLEGAL) -> None:
-    """Reject a topic whose name is too long for a directory.
-
-    Raises:
-        RequestError: The name is too long; has the given `code`.
-    """
+    """Raise RequestError with the given response code if a topic's name is too long for a directory."""
     fault = length_fault(topic)
     if fault is not None:
         raise RequestError(code, f"MESSAGE_ILLEGAL: {fault}")
 
 
 def check_group(group: str, *, code: int = ResponseCode.INVALID_PARAMETER) -> None:
-    """Reject an illegal group name.
-
-    Raises:
-        RequestError: The name is illegal; has the given `code`.
-    """
+    """Raise RequestError with the given response code if a group name is illegal."""
     fault = group_fault(group)
     if fault is not None:
         raise RequestError(code, fault)

@@ -43,7 +43,7 @@ class Namespace:
         return prefix + name.removeprefix(self._front)
 
     def wrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        """Return a queue with the prefixed topic that brokers know; a topic with the prefix is kept."""
+        """Return a queue with the prefixed topic that brokers know; a topic that has the prefix is kept."""
         if not self._front:
             return queue
         return MessageQueue(self.wrap(queue.topic), queue.broker_name, queue.queue_id)

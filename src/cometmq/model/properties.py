@@ -72,8 +72,5 @@ RESERVED = frozenset(
 
 
 def split_keys(stored: str) -> tuple[str, ...]:
-    """Return the keys in a stored KEYS property, which are separated by U+0020 only, as in the index and in Java.
-
-    `str.split()` would also split at tabs, U+00A0, U+3000 and others, which may be part of a key.
-    """
+    """Return the keys in a stored KEYS property, which are separated by U+0020 only, as in the index and in Java."""
     return tuple(key for key in stored.split(KEY_SEPARATOR) if key)

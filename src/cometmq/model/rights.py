@@ -47,9 +47,7 @@ class Access(NamedTuple):
     """An access of a request to a resource; allowed if the sender may do any of the actions.
 
     Attributes:
-        resource: Kind of the resource.
         name: Name of the topic or group, or `ANY_NAME`.
-        actions: Actions of which any one suffices.
         shows_messages: Whether the answer contains message bodies and not only facts about a topic.
     """
 
@@ -60,9 +58,9 @@ class Access(NamedTuple):
 
 
 def needs_its_name(access: Access) -> bool:
-    """Return whether an access needs a right to this exact topic, not to all topics or a prefix.
+    """Return whether an access needs a right to this exact topic, because only brokers write to it.
 
-    The internal topics of a broker hold messages of every topic.
+    A right to all topics or a prefix does not suffice: such internal topics hold messages of every topic.
     """
     return (
         access.resource is Resource.TOPIC
@@ -83,10 +81,7 @@ def topic_access(
 
 
 class Asker(Protocol):
-    """The sender of a request, at its address.
-
-    An asker may be kept: its answers reflect the rights at the time of the call.
-    """
+    """The sender of a request, at its address; answers reflect the rights at the time of the call."""
 
     @property
     def name(self) -> str:
@@ -95,7 +90,7 @@ class Asker(Protocol):
 
     @property
     def is_super(self) -> bool:
-        """Whether the asker may do everything."""
+        """Whether the sender may do everything."""
         ...
 
     @property
@@ -104,12 +99,12 @@ class Asker(Protocol):
         ...
 
     def may(self, access: Access, right: Right) -> bool:
-        """Return whether the asker has an access in a request that needs the given right."""
+        """Return whether the sender has an access in a request that needs the given right."""
         ...
 
 
 class _Same(NamedTuple):
-    """An asker whose rights never change."""
+    """A sender whose rights never change."""
 
     name: str
     is_super: bool

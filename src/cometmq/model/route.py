@@ -23,7 +23,7 @@ class BrokerData:
     zone_name: str | None = None
 
     def master_or_any(self) -> str | None:
-        """Return the master's address, otherwise that of the lowest id, or None without addresses."""
+        """Return the address of the master, otherwise of the member with the lowest id; None without addresses."""
         if not self.addresses:
             return None
         return self.addresses.get(MASTER_ID) or self.addresses[min(self.addresses)]

@@ -6,8 +6,7 @@
 
 A field's key is its camelCase form (`listenPort`) or the argument `key`. Values come in layers of texts, of which the
 later ones override the earlier: default < file < overlay < environment < command line. Unknown keys cause a warning
-with the most similar known key, because Java ignores typing errors silently. RocketMQ's keys without effect here cause
-one common warning. Invalid values are errors.
+with the most similar known key. RocketMQ's keys without effect here cause one common warning.
 """
 
 import dataclasses
@@ -197,11 +196,7 @@ def environment_layer(kind: type, environment: Mapping[str, str]) -> Layer:
 
 
 def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
-    """Parse flags such as `--listen-port 0` or `--listen-port=0`.
-
-    Raises:
-        SettingsError: A flag is unknown, a secret, or lacks its value.
-    """
+    """Parse flags such as `--listen-port 0`; raise SettingsError if a flag is unknown, a secret, or lacks its value."""
     names = {key.flag_name: key.name for key in setting_keys(kind)}
     secrets = secret_names(kind)
     values: dict[str, str] = {}
@@ -244,7 +239,7 @@ def set_keys(settings: Any) -> list[str]:
 class SettingsInForce(Generic[Settings]):
     """The settings of a running program: one object shared by all of its parts, changed only by this class.
 
-    For other code it is frozen, with current values. Code that keeps derived values must register in `on_change`.
+    Code that keeps values derived from settings must register in `on_change`.
 
     Attributes:
         current: The current settings, a copy of the given ones.
@@ -273,11 +268,7 @@ class SettingsInForce(Generic[Settings]):
         return [name for name in values if name not in by_name or not by_name[name].is_remote]
 
     def read(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Return the values of changes by attribute; nothing changes yet.
-
-        Raises:
-            SettingsError: A key or value cannot be used.
-        """
+        """Return the values of changes by attribute without applying them; raise SettingsError for a wrong key or value."""
         by_name = _by_name(type(self.current))
         changes = {
             by_name[name].attribute: _read(by_name[name], text, "change")
@@ -288,10 +279,9 @@ class SettingsInForce(Generic[Settings]):
         return changes
 
     def change(self, values: Mapping[str, str], *, is_own: bool = False) -> None:
-        """Apply changes, all or none; `is_own`: the program itself wants them, and may change every key.
+        """Apply changes, all or none; raise SettingsError for an invalid key or value.
 
-        Raises:
-            SettingsError: A key or value cannot be used.
+        Only if `is_own` is True, which means that the program itself makes the change, may it affect every key.
         """
         if not is_own and (refused := self.refused(values)):
             raise SettingsError(

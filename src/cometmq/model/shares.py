@@ -1,6 +1,5 @@
 """Assignment of the queues of a topic to the members of a group.
 
-All members see the same sorted queues and client ids, so that the computed shares are disjoint and cover all queues.
 Clients compute their own share; brokers compute it for clients that ask. Follows AllocateMessageQueueAveragely and
 AllocateMessageQueueAveragelyByCircle of RocketMQ 5.3.3.
 """
@@ -34,7 +33,7 @@ def allocate_averagely(
 def allocate_in_circle(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
 ) -> list[MessageQueue]:
-    """Return every n-th queue, where n is the number of members; for the arguments see `allocate_averagely`."""
+    """Return every n-th queue for the member `own_id`, where n is the number of members; none for an unknown member."""
     members = sorted(client_ids)
     if own_id not in members:
         return []

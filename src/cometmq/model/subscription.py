@@ -47,18 +47,14 @@ class Subscription:
 
 
 def trimmed(text: str) -> str:
-    """Strip characters up to U+0020 from both ends, as Java's `String.trim` does.
-
-    `str.strip()` would also strip U+00A0 and U+3000, which may be part of a tag.
-    """
+    """Strip characters up to U+0020 from both ends, as Java's `String.trim` does; `str.strip()` also strips others."""
     return text.strip(_JAVA_BLANKS)
 
 
 def parse_subscription(topic: str, expression: str | None, *, version: int = 0) -> Subscription:
     """Parse a tag expression such as `TagA || TagB`; None, empty and `*` mean all messages.
 
-    Raises:
-        SubscriptionError: The expression contains no tag.
+    Raises SubscriptionError if the expression contains no tag.
     """
     text = trimmed(expression or "")
     if not text or text == ALL:

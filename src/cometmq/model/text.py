@@ -13,7 +13,7 @@ def printable(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Replace the middle of a long text with its length."""
+    """Shorten a text of more than `most` characters: replace its middle with its length."""
     if len(text) <= most:
         return text
     tail = most // 4
@@ -38,8 +38,7 @@ def in_quotes(text: str, most: int = 200) -> str:
 def as_given(value: object, most: int = 200) -> str:
     """Return an argument of a caller for an error message.
 
-    Returns text in quotes, a function, a class or a member of an enumeration by its name, other values as in Python, and
-    the class of an object that has no form in Python.
+    A text is in quotes. Functions, classes, members of enumerations, and objects without a Python form appear by name.
     """
     if isinstance(value, str):
         return in_quotes(value, most)

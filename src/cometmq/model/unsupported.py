@@ -48,8 +48,7 @@ def asked_by_environment(table: Iterable[Unsupported], environment: Mapping[str,
 def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
     """Return warnings for the unsupported features that the layers ask for; the last layer of a key counts.
 
-    Raises:
-        SettingsError: A feature is requested that must be refused.
+    Raises SettingsError if a requested feature must be refused.
     """
     values = {
         key: (text.strip(), layer.origin)

@@ -29,7 +29,6 @@ class AbsentBroker(NamedTuple):
     queues: Mapping[str, int] | None = None
 
     def __str__(self) -> str:
-        """Return the name and the reason as a sentence."""
         return f"{self.name} {self.why}"
 
     def has_any(self, topics: Iterable[str]) -> bool:
@@ -38,7 +37,7 @@ class AbsentBroker(NamedTuple):
 
 
 def silent_broker(name: str, error: CometError) -> AbsentBroker:
-    """Return the entry for a registered broker that does not answer."""
+    """Return the `AbsentBroker` for a registered broker that does not answer, with the error as the reason."""
     return AbsentBroker(name, f"does not answer: {error}")
 
 
@@ -60,10 +59,9 @@ def _absent(broker: MissingBroker) -> AbsentBroker:
 def those_that_answer(
     names: Iterable[str], answers: Iterable[Value | CometError], silent: dict[str, AbsentBroker]
 ) -> dict[str, Value]:
-    """Return the answers by broker name, and add the brokers that did not answer to `silent`.
+    """Return the answers by broker name, and add the brokers that cannot be reached to `silent`.
 
-    Raises:
-        CometError: A broker refused, or none answered: the first error.
+    Raises the first CometError if a broker refused, or if none answered.
     """
     found: dict[str, Value] = {}
     errors: list[NetError] = []

@@ -24,10 +24,9 @@ class UserLine(NamedTuple):
 
 
 class EntryLine(NamedTuple):
-    """An entry of a user's policies.
+    """An entry of a user's policies, with the brokers that have it.
 
     Attributes:
-        user: Name of the user.
         policy: Custom, or Default, which applies if no entry of Custom matches.
         resource: The resource, such as a topic.
         actions: Actions on the resource.
@@ -46,7 +45,7 @@ class EntryLine(NamedTuple):
 
 
 def user_lines(said: "Mapping[str, Sequence[UserReport]]") -> list[UserLine]:
-    """Return a line for each user; a user that brokers describe differently has several."""
+    """Return a `UserLine` for each user; a user that brokers describe differently has several."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for broker, known in said.items():
         for each in known:
@@ -55,11 +54,7 @@ def user_lines(said: "Mapping[str, Sequence[UserReport]]") -> list[UserLine]:
 
 
 def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLine]:
-    """Return a line for each policy entry, with the brokers that have it.
-
-    Raises:
-        SettingsError: A broker's policy is malformed.
-    """
+    """Return an `EntryLine` for each distinct policy entry, with its brokers; raise SettingsError for a malformed policy."""
     from cometmq.access.policies import read_policies
 
     found: dict[tuple[Any, ...], list[str]] = {}
@@ -81,11 +76,7 @@ def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLi
 def new_entry(
     resource: str, actions: Sequence[str], sources: Sequence[str], *, is_allowed: bool
 ) -> dict[str, Any]:
-    """Check a new policy entry and return it as RocketMQ's JSON.
-
-    Raises:
-        SettingsError: The entry is invalid.
-    """
+    """Check a new policy entry and return it as RocketMQ's JSON; raise SettingsError if it is invalid."""
     from cometmq.access.policies import read_policies
 
     entry = {

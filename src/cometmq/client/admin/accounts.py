@@ -47,22 +47,14 @@ async def each_member(
 
 
 class Accounts:
-    """Queries and changes users and policies at all brokers, for one client.
-
-    Attributes:
-        api: Requests to a single broker.
-    """
+    """Queries and changes users and policies at all brokers, for one client; `api` sends requests to a single broker."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
         self.api = UserApi(instance)
 
     async def told(self) -> AccountsReport:
-        """Return all users and policies of all brokers.
-
-        Raises:
-            SettingsError: A broker's policy is malformed.
-        """
+        """Return all users and policies of all brokers; raise SettingsError if a broker's policy is malformed."""
         users = await each_member(self._instance, self.api.users)
         answered = {
             name: each for name, each in users.items() if not isinstance(each, CometError)
@@ -76,28 +68,16 @@ class Accounts:
         )
 
     async def create(self, name: str, password: str, *, is_super: bool) -> None:
-        """Create a user at every broker.
-
-        Raises:
-            CometError: Some brokers failed; the message names them and the reasons.
-        """
+        """Create a user at every broker; if some fail, raise CometError with their names and reasons."""
         kind = "Super" if is_super else "Normal"
         await self._all(lambda address: self.api.create(address, name, password, kind))
 
     async def update(self, name: str, values: Mapping[str, str]) -> None:
-        """Change a user's password, userType or userStatus at every broker.
-
-        Raises:
-            CometError: Some brokers failed; the message names them and the reasons.
-        """
+        """Change a user's password, userType or userStatus at every broker; raise CometError, with names, if some fail."""
         await self._all(lambda address: self.api.update(address, name, dict(values)))
 
     async def delete(self, name: str) -> None:
-        """Delete a user and its policies at every broker.
-
-        Raises:
-            CometError: Some brokers failed; the message names them and the reasons.
-        """
+        """Delete a user and its policies at every broker; if some fail, raise CometError with their names and reasons."""
         await self._all(lambda address: self.api.delete(address, name))
 
     async def put_entry(
@@ -111,19 +91,14 @@ class Accounts:
     ) -> None:
         """Allow or deny a user actions on a resource at every broker, replacing an earlier entry for the resource.
 
-        Raises:
-            SettingsError: The entry is invalid; no broker was changed.
-            CometError: Some brokers failed; the message names them and the reasons.
+        Raises SettingsError for an invalid entry, which changes nothing, and CometError with the names of brokers that
+        failed.
         """
         entry: dict[str, Any] = new_entry(resource, actions, sources, is_allowed=is_allowed)
         await self._all(lambda address: self.api.put_entry(address, name, entry))
 
     async def delete_entry(self, name: str, resource: str) -> None:
-        """Delete the entry of a resource from a user's Custom policy, at every broker.
-
-        Raises:
-            CometError: Some brokers failed; the message names them and the reasons.
-        """
+        """Delete a resource's entry from a user's Custom policy at every broker; raise CometError if some fail."""
         await self._all(lambda address: self.api.delete_entry(address, name, resource))
 
     async def _all(self, work: Callable[[str], Awaitable[None]]) -> None:

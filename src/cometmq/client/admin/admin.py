@@ -73,21 +73,16 @@ class AsyncAdmin(AsyncClient):
     # --- names
 
     def _full(self, name: str) -> str:
-        """Return the name of a topic or group with its namespace.
-
-        Raises:
-            ClientClosed: The client is not running.
-        """
+        """Return the name of a topic or group with its namespace; raise ClientClosed if the client is not running."""
         self._check_running()
         return self._namespace.wrap(name)
 
     def _own(self, names: Iterable[str]) -> list[str]:
-        """Return the short names of the names that belong to the namespace or the system."""
+        """Return the short names of those names that belong to the namespace or the system."""
         short = ((self._namespace.unwrap(name), name) for name in names)
         return [own for own, name in short if self._namespace.wrap(own) == name]
 
     def _short_configs(self, configs: Mapping[str, Config | None]) -> dict[str, Config]:
-        """Return the settings of each broker that has any, with the short name."""
         return {
             broker: replace(config, name=self._namespace.unwrap(config.name))
             for broker, config in configs.items()
@@ -117,15 +112,11 @@ class AsyncAdmin(AsyncClient):
         return await self._live.nameserver_api.cluster()
 
     async def route(self, topic: str) -> TopicRoute:
-        """Return the route of a topic: its brokers and queues.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-        """
+        """Return the route of a topic: its brokers and queues; raise TopicNotFound if the nameserver has none."""
         return await self._live.nameserver_api.route(self._full(topic))
 
     async def replicas(self) -> list[Replica]:
-        """Return each member of each broker group, masters first, with its replication status; queries all concurrently.
+        """Return each member of each broker group, masters first, with its replication status.
 
         A second broker that claims the id of a member is included, with an `owner`.
         """
@@ -142,32 +133,23 @@ class AsyncAdmin(AsyncClient):
         await self._brokers.change_settings(address, values)
 
     async def drain(self, broker_name: str) -> int:
-        """Stop sends to a broker by removing write permission from its routes; its messages can still be consumed.
+        """Stop sends to a broker by removing write permission from its routes; return the number of changed topics.
 
-        This lasts until `undrain`, until the nameservers restart, or until the broker registers changed topics.
-
-        Returns:
-            The number of changed topics.
-
-        Raises:
-            BrokerNotFound: No such master is registered.
+        Its messages can still be consumed. This lasts until `undrain`, until the nameservers restart, or until the
+        broker registers changed topics. Raises BrokerNotFound if no such master is registered.
         """
         await self._live.nameserver_api.member(broker_name)
         return await self._live.nameserver_api.wipe_write_perm(broker_name)
 
     async def undrain(self, broker_name: str) -> int:
-        """Allow sends to a drained broker again, and return the number of its topics.
-
-        Raises:
-            BrokerNotFound: No such master is registered.
-        """
+        """Allow sends to a drained broker again; return the number of its topics, or raise BrokerNotFound."""
         await self._live.nameserver_api.member(broker_name)
         return await self._live.nameserver_api.add_write_perm(broker_name)
 
     async def promotion(
         self, broker_name: str, broker_id: int | None = None, *, role: str | None = None
     ) -> Promotion:
-        """Return what making a slave the master means, and what is lost by it; nothing is changed.
+        """Return what promoting a slave to master would do and what would be lost by it, without doing it.
 
         Args:
             broker_name: The broker group.
@@ -187,12 +169,12 @@ class AsyncAdmin(AsyncClient):
         role: str | None = None,
         force: bool = False,
     ) -> Promotion:
-        """Make a running slave the master; a master that answers hands over everything, and becomes a slave.
+        """Make a running slave the master; a present master that answers hands over everything and becomes a slave.
 
         Args:
             broker_name: The broker group.
             broker_id: Id of the slave; None: the one with the largest offset.
-            role: As for `promotion`.
+            role: SYNC_MASTER or ASYNC_MASTER; None: as for `promotion`.
             force: Do it also if there are obstacles (`Promotion.obstacles`).
 
         Raises:
@@ -213,7 +195,7 @@ class AsyncAdmin(AsyncClient):
         Args:
             broker_name: The broker group.
             address: Address of a master that has lost its name to another one; None: the registered master.
-            successor: Id of a slave that must have everything first; None: it waits for nobody.
+            successor: Id of a slave that must have everything first; None: the master waits for no slave.
 
         Raises:
             BrokerNotFound: No such master is registered.
@@ -227,7 +209,6 @@ class AsyncAdmin(AsyncClient):
     async def _each_master(
         self, ask: Callable[[str], Awaitable[Value]], cluster: str | None
     ) -> dict[str, Value]:
-        """Query each master of a cluster, or of all, concurrently; return the answers by broker name."""
         masters = await self._live.nameserver_api.masters(cluster)
         return dict(
             zip(masters, all_of(await side_by_side(ask, masters.values())), strict=True)
@@ -249,7 +230,7 @@ class AsyncAdmin(AsyncClient):
         cluster: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> dict[str, TopicConfig]:
-        """Create a topic, or change the given settings of an existing one and keep its others at each broker.
+        """Create a topic, or change the given settings of an existing one; return the resulting settings by broker name.
 
         Args:
             topic: Name of the topic.
@@ -258,9 +239,6 @@ class AsyncAdmin(AsyncClient):
             perm: Bits of `model.flags.PERM_*`; None: read and write for a new topic.
             cluster: Cluster to create it in; None: on every master.
             attributes: Attributes such as `message.type` (5.x), added to the existing ones.
-
-        Returns:
-            The resulting settings, by broker name.
 
         Raises:
             RequestError: The name is invalid.
@@ -286,14 +264,10 @@ class AsyncAdmin(AsyncClient):
     async def change_topic(
         self, topic: str, changes: Mapping[str, Any]
     ) -> dict[str, TopicConfig]:
-        """Change fields of `TopicConfig`, except attributes, at each master that has a topic, and keep the others.
+        """Change fields of `TopicConfig`, except attributes, at each master that has a topic.
 
-        Returns:
-            The resulting settings, by broker name.
-
-        Raises:
-            BrokerNotFound: No broker is registered.
-            TopicNotFound: No broker has the topic.
+        Returns the resulting settings by broker name. Raises BrokerNotFound if no broker is registered, and
+        TopicNotFound if none has the topic.
         """
         name, topic = topic, self._full(topic)
         changed = await self._each_master(
@@ -309,8 +283,7 @@ class AsyncAdmin(AsyncClient):
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic and all its messages, at the brokers and then at every nameserver.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         topic = self._full(topic)
         await self._each_master(
@@ -320,11 +293,7 @@ class AsyncAdmin(AsyncClient):
         self._live.routes.drop(topic)
 
     async def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
-        """Return a topic's settings, by broker name.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-        """
+        """Return a topic's settings, by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
         topic = self._full(topic)
         brokers = (await self.route(topic)).brokers
         configs = all_of(
@@ -337,11 +306,7 @@ class AsyncAdmin(AsyncClient):
         return self._short_configs(dict(zip(names, configs, strict=True)))
 
     async def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
-        """Return the smallest and the next offset of each queue of a topic.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-        """
+        """Return the smallest and the next offset of each queue of a topic; raise TopicNotFound if it has no route."""
         queues = (await self._live.known(self._full(topic))).read_queues
         found = await self._offsets.bounds(queues)
         return {
@@ -381,8 +346,7 @@ class AsyncAdmin(AsyncClient):
     async def message_by_id(self, topic: str, message_id: str) -> StoredMessage | None:
         """Return the message with an id that its producer assigned, the newest one if there are several, or None.
 
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+        Raises TopicNotFound if the nameserver has no route of the topic.
         """
         topic = self._full(topic)
         found = await self._queries.by_unique_id(topic, message_id)
@@ -391,8 +355,7 @@ class AsyncAdmin(AsyncClient):
     async def view_message(self, offset_message_id: str) -> StoredMessage:
         """Return the message at the place that an offset message id contains: a broker and a physical offset.
 
-        Raises:
-            BrokerRefused: There is no message at this place.
+        Raises BrokerRefused if there is no message at this place.
         """
         self._check_running()
         return self._short_message(await self._queries.view(offset_message_id))
@@ -402,9 +365,7 @@ class AsyncAdmin(AsyncClient):
     async def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:
         """Create a consumer group, or change its settings.
 
-        Raises:
-            RequestError: The name is invalid.
-            BrokerNotFound: No broker is registered.
+        Raises RequestError if the name is invalid, and BrokerNotFound if no broker is registered.
         """
         check_group(group.name)
         group = replace(group, name=self._full(group.name))
@@ -415,14 +376,9 @@ class AsyncAdmin(AsyncClient):
     async def change_group(
         self, group: str, changes: Mapping[str, Any]
     ) -> dict[str, GroupConfig]:
-        """Change fields of `GroupConfig` at each master that has a group, and keep the others.
+        """Change fields of `GroupConfig` at each master that has a group; return the resulting settings by broker name.
 
-        Returns:
-            The resulting settings, by broker name.
-
-        Raises:
-            BrokerNotFound: No broker is registered.
-            GroupNotFound: No broker has the group.
+        Raises BrokerNotFound if no broker is registered, and GroupNotFound if none has the group.
         """
         name, group = group, self._full(group)
         changed = await self._each_master(
@@ -440,8 +396,7 @@ class AsyncAdmin(AsyncClient):
     ) -> None:
         """Delete a consumer group and, unless `delete_offsets` is False, its offsets.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         group = self._full(group)
         await self._each_master(
@@ -452,8 +407,7 @@ class AsyncAdmin(AsyncClient):
     async def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
         """Return all consumer groups of the namespace by name; if brokers differ, with the settings of the last one.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         found: dict[str, GroupConfig] = {}
         for groups in (await self._each_master(self._brokers.groups, cluster)).values():
@@ -491,10 +445,9 @@ class AsyncAdmin(AsyncClient):
         )
 
     async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return the committed offset of a group in each queue of a topic; None if there is none.
+        """Return the committed offset of a group in each queue of a topic; None for a queue without one.
 
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+        Raises TopicNotFound if the nameserver has no route of the topic.
         """
         queues = (await self._live.known(self._full(topic))).read_queues
         found = await self._offsets.committed_offsets(self._full(group), queues)
@@ -505,8 +458,8 @@ class AsyncAdmin(AsyncClient):
     ) -> dict[MessageQueue, QueueProgress]:
         """Return the offsets, lag and times of a group for each queue of a topic, or of all topics that it consumes.
 
-        Raises:
-            BrokerNotFound: A broker that may have more queues has left; `Inspector.group` returns what is known.
+        Raises BrokerNotFound if a broker that may have more queues has left; `Inspector.group` then returns what is
+        known.
         """
         group = self._full(group)
         topic = topic and self._full(topic)
@@ -542,15 +495,13 @@ class AsyncAdmin(AsyncClient):
     async def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Move a group to a time in all queues of a topic; connected members continue there.
+        """Move a group to a time in all queues of a topic, where members continue; return the new offset by queue.
 
         Args:
             group: The consumer group, which the brokers must know.
             topic: Topic of the queues.
-            timestamp_ms: Go on at the first message stored at or after this time, ms since 1970; 0: the first; None: the end.
-
-        Returns:
-            The offset at which the group continues, by queue.
+            timestamp_ms: Go on at the first message stored at or after this time, ms since 1970; 0: the first; None:
+                the end.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
@@ -564,21 +515,17 @@ class AsyncAdmin(AsyncClient):
     async def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
         """Return the offsets to which `reset_offsets` would move a group, by queue, without moving it.
 
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+        Raises TopicNotFound if the nameserver has no route of the topic.
         """
         return self._short_queues(await self._moves.at(self._full(topic), timestamp_ms))
 
     async def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move a group to given offsets; connected members continue there.
-
-        Args:
-            group: The consumer group.
-            offsets: Next offset to consume, by queue.
+        """Move a group to given offsets (the next to consume, by queue); connected members continue there.
 
         Raises:
             TopicNotFound: The nameserver has no route of a topic.
-            RequestError: A queue or offset does not exist, or a broker cannot move its members; that broker moved nothing.
+            RequestError: A queue or offset does not exist, or a broker cannot move its members; that broker moved
+                nothing.
         """
         await self._moves.put(
             self._full(group),
@@ -608,8 +555,7 @@ class AsyncAdmin(AsyncClient):
     async def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
         """Return the members of a consumer group that are connected to each broker, by broker name.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         group = self._full(group)
         seen = await self._each_master(
@@ -626,8 +572,7 @@ class AsyncAdmin(AsyncClient):
     async def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
         """Return the members of a producer group that are connected to each broker, by broker name.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         group = self._full(group)
         return await self._each_master(

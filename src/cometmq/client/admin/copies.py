@@ -1,7 +1,6 @@
 """Assessment of replicas: the progress of each member's copy of the log, its faults, and advice.
 
-`cometmq cluster replicas` and `cometmq doctor` show the same assessment. A slave that seems late may have been queried just
-before the last message reached it, so all members are then queried twice.
+A slave that seems late may have been queried just before the last message reached it, so all are then queried twice.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ _REPLICATION_PAGE = "docs/operate/replication.md"
 
 
 class Copy(NamedTuple):
-    """A member of a broker group with the assessment of its copy.
+    """A member of a broker group with the assessment of its copy of the log.
 
     Attributes:
         member: The member and its answer.
@@ -81,7 +80,7 @@ def is_refusal(error: CometError) -> bool:
 
 
 async def settled_replicas(ask: Callable[[], Awaitable[list[Replica]]]) -> list[Replica]:
-    """Return the answers of all members, queried again after 2 s if one of them seems late."""
+    """Return the replication status of all members, queried again after 2 s if one of them seems late."""
     members = await ask()
     if all(copy.state != "late" for copy in judge_copies(members)):
         return members
@@ -90,7 +89,7 @@ async def settled_replicas(ask: Callable[[], Awaitable[list[Replica]]]) -> list[
 
 
 def judge_copies(members: Sequence[Replica]) -> list[Copy]:
-    """Assess each member in comparison with its master."""
+    """Assess each member's copy of the log in comparison with its master: state, gap, fault and advice."""
     masters: dict[str, HaStatus | None] = {}
     for each in members:
         if each.broker_id == MASTER_ID and each.owner is None:
@@ -163,7 +162,7 @@ def _judge_slave(
 
 
 def _is_too_far(member: Replica, gap: int, master: HaStatus | None) -> bool:
-    """Return whether a slave lacks more than its master's haMaxGapNotInSync, or than the default if the master does not report it."""
+    """Return whether a slave lacks more than its master's haMaxGapNotInSync, or than the default if that is not reported."""
     slaves: Sequence[HaSlave] = () if master is None else master.slaves
     told = [each.is_in_sync for each in slaves if each.broker_id == member.broker_id]
     return not all(told) if told else gap >= GAP_MAX

@@ -50,11 +50,7 @@ class DeadLetterFilter(NamedTuple):
     until_ms: int | None = None
 
     def takes(self, letter: StoredMessage) -> bool:
-        """Return whether a dead letter is selected.
-
-        Raises:
-            ExpressionError: `sql` is invalid.
-        """
+        """Return whether a dead letter is selected; raise ExpressionError if `sql` is invalid."""
         if self.key and self.key not in letter.keys:
             return False
         if letter.stored_ms < self.since_ms:
@@ -74,7 +70,7 @@ class DeadLetters:
         self._states = States(instance)
 
     async def counts(self) -> list[DeadLetterCount]:
-        """Return the groups that have dead letters, by name."""
+        """Return the number of dead letters and the time of the latest for each group that has any, by name."""
         found = []
         for topic in await self._instance.nameserver_api.topics():
             if not topic.startswith(DLQ_PREFIX):
@@ -94,14 +90,8 @@ class DeadLetters:
     ) -> AsyncIterator[StoredMessage]:
         """Yield the selected dead letters of a group up to now, queue by queue, each in order.
 
-        Args:
-            group: The consumer group.
-            wanted: The selection.
-            last: Only look at this many of the latest dead letters of each queue; None: at all.
-
-        Raises:
-            TopicNotFound: The group has none.
-            ExpressionError: The filter is invalid.
+        `last` limits the search to so many of the latest dead letters of each queue; None: all. Raises TopicNotFound if
+        the group has none, and ExpressionError if the filter is invalid.
         """
         await self.check(group)
         topic = dead_letter_topic(group)
@@ -125,11 +115,7 @@ class DeadLetters:
                             yield letter
 
     async def check(self, group: str) -> None:
-        """Check that a group has dead letters.
-
-        Raises:
-            TopicNotFound: The group has none.
-        """
+        """Raise TopicNotFound if a group has no dead letters."""
         topic = dead_letter_topic(group)
         try:
             await self._instance.nameserver_api.route(topic)
@@ -141,7 +127,7 @@ class DeadLetters:
 
 
 def place_of(letter: StoredMessage, group: str) -> str:
-    """Return the place of a dead letter as text, as in the property REPLAY_OF of its copies."""
+    """Return the place of a dead letter, "topic:broker:queue:offset", as in the property REPLAY_OF of its copies."""
     queue = letter.queue
     return (
         f"{dead_letter_topic(group)}:{queue.broker_name}:{queue.queue_id}:{letter.queue_offset}"

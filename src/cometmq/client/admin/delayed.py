@@ -1,8 +1,7 @@
 """Search for messages that wait on the brokers for their delay level or delivery time.
 
-They are stored in system topics, and those that still wait are among the latest: those of a level were stored within its
-delay, and those of the timer passed through its topic within the last days. They are therefore found by pulling, from Java
-brokers, too, without any further bookkeeping.
+Those that still wait are among the latest of their system topics: messages of a level were stored within its delay, and
+those of the timer within the last days. They can therefore be pulled from Java brokers, too.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ _DIGITS_MAX = 15  # Of a number in a property, which any client can set.
 
 
 class DelayedMessage(NamedTuple):
-    """A waiting message.
+    """A message that waits on a broker for its delay level or delivery time.
 
     Attributes:
         due_ms: Time when consumers may receive it, ms since 1970; with a precision of seconds for the timer.
@@ -51,7 +50,7 @@ class DelayedMessage(NamedTuple):
 
 
 class DelayedMessages(NamedTuple):
-    """The waiting messages.
+    """The messages that wait on brokers for their delay level or delivery time.
 
     Attributes:
         messages: Messages by due time.
@@ -63,7 +62,7 @@ class DelayedMessages(NamedTuple):
 
 
 class DelayedFinder:
-    """Finds the waiting messages, for one client.
+    """Finds messages that wait on brokers for their delay level or delivery time, for one client.
 
     Args:
         consumer: Reads messages; no offset of its group changes.
@@ -91,17 +90,16 @@ class DelayedFinder:
     async def all(self) -> DelayedMessages:
         """Find messages that wait for a delay level or for a time.
 
-        Raises:
-            TopicNotFound: No broker is registered.
-            BrokerRefused, BrokerNotFound, NetError, CodecError: A broker cannot be queried.
+        Raises TopicNotFound if no broker is registered, and NetError, BrokerRefused, BrokerNotFound or CodecError if
+        one cannot be queried.
         """
         return _joined([await self.of_levels(), await self.of_timer()])
 
     async def of_levels(self) -> DelayedMessages:
         """Find messages that wait for a delay level.
 
-        Raises:
-            TopicNotFound, BrokerRefused, BrokerNotFound, NetError, CodecError: As in `all`.
+        Raises TopicNotFound if no broker is registered, and NetError, BrokerRefused, BrokerNotFound or CodecError if
+        one cannot be queried.
         """
         queues = await self._consumer.queues(SCHEDULE_TOPIC)
         levels = await self._levels_of({each.broker_name for each in queues})
@@ -118,14 +116,13 @@ class DelayedFinder:
     async def of_timer(self) -> DelayedMessages:
         """Find messages that wait for a time and were not cancelled.
 
-        Raises:
-            TopicNotFound, BrokerRefused, BrokerNotFound, NetError, CodecError: As in `all`.
+        Raises TopicNotFound if no broker is registered, and NetError, BrokerRefused, BrokerNotFound or CodecError if
+        one cannot be queried.
         """
         queues = await self._consumer.queues(WHEEL_TIMER_TOPIC)
         return _joined(await asyncio.gather(*map(self._of_timer_queue, queues)))
 
     async def _levels_of(self, brokers: set[str]) -> dict[str, tuple[int, ...]]:
-        """Return the delays of each broker's levels, in ms."""
         if self._levels is not None:
             return dict.fromkeys(brokers, delay_levels_ms(self._levels))
         addresses = await self._instance.nameserver_api.readable_brokers()
@@ -143,7 +140,6 @@ class DelayedFinder:
         return dict(await asyncio.gather(*map(ask, brokers)))
 
     async def _of_level(self, queue: MessageQueue, delay_ms: int) -> DelayedMessages:
-        """Find the messages of a level's queue that were stored within its delay."""
         begin, end = await self._range_since(queue, self._now_ms - delay_ms)
         stored: list[StoredMessage] = []
         while begin < end and self._bytes_left > 0:
@@ -219,7 +215,6 @@ def _joined(parts: Iterable[DelayedMessages]) -> DelayedMessages:
 
 
 def _real_queue(message: StoredMessage) -> MessageQueue:
-    """Return the queue to which a waiting message will be delivered."""
     topic = message.properties.get(keys_of.REAL_TOPIC, "")
     return MessageQueue(topic, message.queue.broker_name, _number(message, keys_of.REAL_QID))
 
@@ -230,6 +225,5 @@ def _size(message: StoredMessage) -> int:
 
 
 def _number(message: StoredMessage, key: str) -> int:
-    """Return the number in a property, or 0 if it is missing or invalid."""
     text = message.properties.get(key, "")
     return int(text) if text.isdecimal() and len(text) <= _DIGITS_MAX else 0

@@ -18,13 +18,7 @@ async def deleted_messages(
     """Return the offset message ids of the messages whose offset in the queue now has another message or none.
 
     Messages before their queue's first offset are not included: they have expired or are hidden by retention.
-
-    Args:
-        consumer: Reads the queues; no offset of its group changes.
-        messages: Messages found by key or id.
-
-    Raises:
-        CometError: A broker cannot be queried.
+    `consumer` reads the queues without changing offsets. Raises CometError if a broker cannot be queried.
     """
 
     async def is_deleted(message: StoredMessage) -> bool:

@@ -1,7 +1,6 @@
 """Examination of a whole cluster: queries every member and reports everything that is wrong.
 
-A member that does not answer is a symptom; it does not delay the others, because requests are sent concurrently. A queue
-without a reader may be moving between members, so unread queues are checked twice.
+A queue without a reader may be moving between members, so unread queues are checked twice.
 """
 
 import asyncio
@@ -41,7 +40,7 @@ class Doctor:
         self._states = States(instance)
 
     async def look(self, lag_max: int) -> list[Symptom]:
-        """Examine the cluster and return all symptoms; `lag_max` is the largest acceptable lag of a group."""
+        """Examine the cluster and return all problems; `lag_max` is the largest acceptable lag of a group, in messages."""
         nameservers = await self._instance.nameserver_api.each_cluster()
         clusters = {
             address: answer
@@ -175,7 +174,7 @@ class Doctor:
 
 
 def _registered(clusters: Iterable[ClusterInfo]) -> dict[str, BrokerData]:
-    """Return each broker group with the members that any nameserver knows; they may know different ones."""
+    """Return each broker group with the members that any nameserver knows."""
     found: dict[str, BrokerData] = {}
     for cluster in clusters:
         for name, broker in cluster.brokers.items():

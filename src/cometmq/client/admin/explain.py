@@ -1,7 +1,7 @@
 """Explains why a group has not consumed a message, by checking every place that can hold it back, in order.
 
-The first obstacle is the answer; the other findings are reported, too. The checks use requests that any RocketMQ broker
-answers; only CometMQ brokers report queue locks and contradictions between members.
+The checks use requests that any RocketMQ broker answers; only CometMQ brokers report queue locks and contradictions
+between members.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ class Explanation(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """The description of the first obstacle."""
+        """The description of the first obstacle, or a text that there is none."""
         for finding in self.findings:
             if finding.is_fine is False:
                 return finding.text
@@ -93,12 +93,7 @@ class Explanation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A message and the group that should consume it.
-
-    Attributes:
-        address: Address of the message's broker.
-        members: Connected members of the group.
-    """
+    """A message, its broker's address, and the group with its connected members that should consume it."""
 
     message: StoredMessage
     group: str
@@ -116,11 +111,12 @@ class Explainer:
         self._api = BrokerApi(instance)
 
     async def explain(self, message_id: str, group: str, topic: str | None) -> Explanation:
-        """Run all checks for a message and a group.
+        """Run all checks for a message and a group; without a topic, search those that the group consumes, then all others.
 
         Raises:
-            MessageError: The topic is not given, and no member of the group is connected whose topics could be searched.
-            TopicNotFound, NetError, BrokerRefused, CodecError: The cluster cannot be queried.
+            MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.
+            TopicNotFound: The topic of the message has no route any more.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         members = await self._members(group)
         topics = [topic] if topic else [t for t in members.subscriptions if _is_plain(t)]
@@ -202,7 +198,6 @@ class Explainer:
         return wanted[:_TOPICS_MAX]
 
     async def _lookup(self, topic: str, message_id: str) -> StoredMessage | None:
-        """Return the newest message of a topic with this id; None if the message or the topic does not exist."""
         try:
             return await self._queries.by_unique_id(topic, message_id)
         except TopicNotFound:
@@ -285,7 +280,6 @@ class Explainer:
         )
 
     async def _behind(self, case: _Case, committed: int) -> ExplainFinding:
-        """Explain a message before the committed offset: it was consumed, or waits for a retry."""
         message, group = case.message, case.group
         if await self._lookup(names.dead_letter_topic(group), message.message_id):
             return _stops("retry", f"it is a dead letter of group {in_quotes(group)}")
@@ -402,7 +396,6 @@ def _wanted(case: _Case) -> ExplainFinding:
 
 
 def _until(message: StoredMessage) -> str:
-    """Describe the time for which a message waits, according to its properties."""
     due = message.properties.get(keys_of.TIMER_OUT_MS, "")
     if due.isdecimal():
         return f" until {datetime.fromtimestamp(int(due) / 1000).astimezone():%F %T}"

@@ -45,7 +45,7 @@ class GroupOffsetAdmin:
     async def reset(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Move a group to a time, in all queues of a topic."""
+        """Move a group to a time (ms since 1970; 0: start, None: end) in all queues of a topic; return the new offsets."""
         at_ms = -1 if timestamp_ms is None else timestamp_ms
         queues = (await self._instance.known(topic)).read_queues
         offsets: dict[MessageQueue, int] = {}
@@ -60,7 +60,10 @@ class GroupOffsetAdmin:
         return offsets
 
     async def put(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move a group to given offsets; all of them are checked before any is stored."""
+        """Move a group to given offsets, all of which are checked before any is stored.
+
+        Raises RequestError if a queue or offset does not exist, or a broker cannot move connected members to an offset.
+        """
         bounds = await self._bounds(offsets)
         for queue, offset in offsets.items():
             first, end = bounds[queue]

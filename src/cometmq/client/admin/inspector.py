@@ -78,29 +78,19 @@ class AsyncInspector(AsyncClient):
         return await self._states.brokers()
 
     async def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
-        """Return the runtime values of a broker, under RocketMQ's names.
-
-        Raises:
-            BrokerNotFound: The broker is not registered.
-        """
+        """Return the runtime values of a broker, under RocketMQ's names; raise BrokerNotFound if it is not registered."""
         address = await self._live.nameserver_api.member(broker_name, broker_id)
         return await self._api.runtime(address)
 
     async def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
-        """Return the settings that are in effect at a broker.
-
-        Raises:
-            BrokerNotFound: The broker is not registered.
-        """
+        """Return the settings that are in effect at a broker; raise BrokerNotFound if it is not registered."""
         address = await self._live.nameserver_api.member(broker_name, broker_id)
         return await self._api.settings(address)
 
     async def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
         """Return sums of a RocketMQ statistic (such as `TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
 
-        Raises:
-            BrokerNotFound: The broker is not registered.
-            BrokerRefused: The broker has no such statistic.
+        Raises BrokerNotFound if the broker is not registered, and BrokerRefused if it has no such statistic.
         """
         address = await self._live.nameserver_api.member(broker_name)
         return await self._api.stats(address, name, key)
@@ -108,7 +98,7 @@ class AsyncInspector(AsyncClient):
     # --- topics and groups
 
     async def missing(self) -> list[AbsentBroker]:
-        """Return the brokers that left their nameserver and have not come back; RocketMQ's nameserver does not report them."""
+        """Return the brokers that left their nameserver and have not come back; empty for RocketMQ's nameserver."""
         return await self._states.missing()
 
     async def topic_bounds(
@@ -118,10 +108,10 @@ class AsyncInspector(AsyncClient):
 
         Args:
             topic: Name of the topic.
-            missing: The result of `missing`, if it is used for many topics; None: it is queried.
+            missing: The result of the method `missing`, if it is used for many topics; None: it is queried.
 
         Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+            TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
         """
         return await self._states.topic_bounds(topic, missing)
 
@@ -134,19 +124,15 @@ class AsyncInspector(AsyncClient):
 
         Args:
             topic: Name of the topic.
-            missing: The result of `missing`, if it is used for many topics; None: it is queried.
+            missing: The result of the method `missing`, if it is used for many topics; None: it is queried.
 
         Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+            TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
         """
         return await self._states.topic(topic, missing)
 
     async def groups_of_topic(self, topic: str) -> list[str]:
-        """Return the consumer groups of a topic, sorted.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-        """
+        """Return the consumer groups of a topic, sorted; raise TopicNotFound if the nameserver has no route of it."""
         return await self._states.groups_of_topic(topic)
 
     async def groups(self) -> list[GroupState]:
@@ -154,11 +140,7 @@ class AsyncInspector(AsyncClient):
         return await self._states.groups()
 
     async def group(self, group: str) -> GroupState:
-        """Return one consumer group, with its members and its lag by queue.
-
-        Raises:
-            GroupNotFound: No broker knows the group.
-        """
+        """Return one consumer group, with its members and its lag by queue; raise GroupNotFound if no broker knows it."""
         state = await self._states.group(group)
         if not state.is_known:
             raise group_not_found(group, state.absent)
@@ -167,15 +149,9 @@ class AsyncInspector(AsyncClient):
     async def running(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> RunningState:
-        """Return the state that a member of a group reports, through any master that knows the member.
+        """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
-        Args:
-            group: The consumer group.
-            client_id: Client id of the member.
-            stacks: Whether to include the stacks of its threads.
-
-        Raises:
-            BrokerRefused: No broker knows the member, or the member does not answer.
+        Any master that knows the member is asked. Raises BrokerRefused if none does, or the member does not answer.
         """
         return await self._states.running(group, client_id, stacks=stacks)
 
@@ -184,8 +160,7 @@ class AsyncInspector(AsyncClient):
     async def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
         """Find all problems of the cluster, the worst first, with advice; takes 2 s longer if a queue has no reader.
 
-        Args:
-            lag_max: Largest acceptable lag of a group, messages.
+        `lag_max` is the largest acceptable lag of a group, in messages.
         """
         return await Doctor(self._live).look(lag_max)
 
@@ -197,11 +172,12 @@ class AsyncInspector(AsyncClient):
         Args:
             message_id: Id that the producer assigned, or the offset message id.
             group: The consumer group.
-            topic: Topic of the message; None: the topics that the group's members subscribe to.
+            topic: Topic of the message; None: search the topics that the group consumes, then all others (up to 500).
 
         Raises:
-            MessageError: No topic is given, and no member is connected whose topics could be searched.
-            TopicNotFound: The nameserver has no route of the topic.
+            MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.
+            TopicNotFound: The topic of the message has no route any more.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         return await Explainer(self._live).explain(message_id, group, topic)
 
@@ -241,18 +217,15 @@ class AsyncInspector(AsyncClient):
     async def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters of a group back to their original topics, each once.
+        """Send dead letters of a group back to their original topics, each once; return "" or the reason of failure for each.
 
         Args:
             group: The consumer group.
             letters: Dead letters, as read from the group's dead-letter topic.
             again: Also send those that were replayed before.
 
-        Returns:
-            For each dead letter an empty text if it was sent, otherwise the reason why it was not.
-
         Raises:
-            RequestError: The name of the group is too long for a ledger.
+            RequestError: The name of the group is too long for the topic of the ledger.
         """
         from cometmq.client.admin.replay import Replay, ReplayPlan
 
@@ -262,8 +235,7 @@ class AsyncInspector(AsyncClient):
     async def resume_transaction(self, offset_message_id: str) -> None:
         """Have a half message checked again that was discarded after too many checks.
 
-        Args:
-            offset_message_id: Offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
+        `offset_message_id` is its offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
         """
         host, _offset = decode_message_id(offset_message_id)
         await self._api.resume_check(decode_host(host), offset_message_id)

@@ -1,6 +1,7 @@
-"""The stored replay ledger of a group: one queue of a topic, which is read and appended to.
+"""The stored replay ledger of a group (`ReplayLedger`): one queue of a topic, which is read and appended to.
 
-Its entries are stored later than the dead letters that they concern. So with equal retention, no dead letter outlives them.
+Its entries are stored later than the dead letters that they concern. So with equal retention, no dead letter outlives
+them.
 """
 
 from collections.abc import Collection
@@ -35,7 +36,7 @@ _SEND_TIMEOUT_MS = 8_000
 
 
 class LedgerTopic:
-    """The replay ledger of one group.
+    """The replay ledger of one group: which dead letters were replayed or are being replayed.
 
     Attributes:
         state: State after the entries that were read.
@@ -68,9 +69,8 @@ class LedgerTopic:
     async def open(self, reader: AsyncQueueReader, *, is_made: bool) -> None:
         """Find the ledger's topic, create it if `is_made`, and read it; the reader is also used later.
 
-        Raises:
-            RequestError: The name of the group is too long for the topic's name.
-            BrokerNotFound: No master is registered.
+        Raises RequestError if the name of the group is too long for the topic's name, and BrokerNotFound if no master
+        is registered.
         """
         check_topic(self._topic)
         self._reader = reader
@@ -94,11 +94,7 @@ class LedgerTopic:
         await self.read()
 
     async def write(self, entry: Entry) -> None:
-        """Append an entry, and read up to it.
-
-        Raises:
-            SendFailed, BrokerRefused, NetError: The entry may not be stored.
-        """
+        """Append an entry to the ledger and read up to it; after SendFailed, BrokerRefused or NetError it may be stored."""
         assert self._queue is not None, "a dry run writes nothing"
         content = encode_entry(entry)
         self._own = content, entry
@@ -108,7 +104,7 @@ class LedgerTopic:
             await self.read()
 
     async def read(self) -> None:
-        """Read the new entries."""
+        """Read the entries appended since the last read, by all programs, and update `state`."""
         if self._queue is None:
             return
         assert self._reader is not None, "`open` was there"

@@ -18,9 +18,7 @@ class MessageTraces:
     async def of(self, message_id: str, topic: str) -> list[Trace]:
         """Return the trace records of a message: its sends, then each listener call with its end.
 
-        Raises:
-            TopicNotFound: The trace topic does not exist.
-            CodecError: The trace topic contains a malformed record.
+        Raises TopicNotFound if the trace topic does not exist, and CodecError if a record is malformed.
         """
         held = await self._queries.by_key(
             topic, message_id, count_max=_RECORDS_MAX, begin_ms=0, end_ms=None

@@ -1,6 +1,6 @@
 """Search for messages at brokers: by key, by unique id, or by offset message id.
 
-A broker's index contains only hashes, so the results are filtered here (like MQAdminImpl.queryMessage of RocketMQ 5.3.3).
+An index contains only hashes, so results are filtered here (like MQAdminImpl.queryMessage of RocketMQ 5.3.3).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ ANSWER_SIZE_MAX = 256 << 20  # All decompressed bodies of an answer, bytes.
 
 
 class MessageQueries:
-    """Queries brokers for messages. Methods raise the errors of `ClientInstance.ask`, and CodecError."""
+    """Searches brokers for messages; methods raise TopicNotFound, NetError, BrokerRefused and CodecError."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -63,7 +63,7 @@ class MessageQueries:
         ]
 
     async def view(self, offset_message_id: str) -> StoredMessage:
-        """Return the message at the place that an offset message id contains."""
+        """Return the message at the place that an offset message id contains: a broker's address and a physical offset."""
         host, offset = decode_message_id(offset_message_id)
         address = decode_host(host)
         record = await self._api.view(address, offset)
@@ -80,8 +80,6 @@ class MessageQueries:
         end_ms: int = ALL_TIME,
         is_id: bool = False,
     ) -> list[StoredMessage]:
-        """Query every broker of the topic and return the messages by store time, the oldest first."""
-
         async def ask(broker: tuple[str, str]) -> list[StoredMessage]:
             name, address = broker
             found = await self._api.find(
@@ -102,7 +100,6 @@ class MessageQueries:
         return sorted(found, key=lambda message: message.stored_ms)
 
     async def _name_of(self, address: str) -> str:
-        """Return the name of the broker with this address, or the address itself if it is unknown."""
         for broker in (await self._instance.nameserver_api.cluster()).brokers.values():
             if address in broker.addresses.values():
                 return broker.broker_name
@@ -119,11 +116,7 @@ def is_offset_message_id(message_id: str) -> bool:
 
 
 def _unpack_all(content: bytes, broker_name: str, address: str) -> list[StoredMessage]:
-    """Convert the records of an answer to messages.
-
-    Raises:
-        CodecError: A record is malformed, or the bodies decompress to more than ANSWER_SIZE_MAX.
-    """
+    """Convert the records of an answer to messages; raise CodecError if they are malformed or exceed ANSWER_SIZE_MAX."""
     room, messages = UnpackedRoom(ANSWER_SIZE_MAX), []
     for record in decode_records(content):
         queue = MessageQueue(record.topic, broker_name, record.queue_id)

@@ -1,8 +1,7 @@
 """Replays a group's dead letters: sends each back to its original topic once, even if several runs do so.
 
-The ledger (see `ReplayLedger`) records the dead letters that were sent. A copy keeps the message id, and its property
-REPLAY_OF names the dead letter. A run that takes over from a dead one can therefore find the copies already sent, through
-the index of the topic.
+A ledger (`ReplayLedger`) records the dead letters that were sent. A copy keeps the message id, and its property
+REPLAY_OF names the dead letter. A run that takes over from a dead one can therefore find the copies already sent.
 """
 
 import asyncio
@@ -81,12 +80,7 @@ class ReplayPlan:
 
 
 class Replay:
-    """A run of a replay.
-
-    Args:
-        plan: Parameters of the replay.
-        say: Called with a text when the run waits.
-    """
+    """A run of a replay with the parameters `plan`; it calls `say` with a text when it waits."""
 
     def __init__(
         self, instance: ClientInstance, plan: ReplayPlan, say: Callable[[str], None]
@@ -109,7 +103,7 @@ class Replay:
         self._due = 0.0
 
     async def run(self) -> ReplayResult:
-        """Send the dead letters.
+        """Send the dead letters, and return how many were sent, skipped or refused.
 
         Raises:
             TopicNotFound: The group has no dead letters.
@@ -130,7 +124,7 @@ class Replay:
         return self.result
 
     async def these(self, letters: Sequence[StoredMessage], *, again: bool) -> list[str]:
-        """Send these dead letters, without waiting for other runs; see `AsyncInspector.replay`."""
+        """Send these dead letters, without waiting for other runs; return "" or the reason of failure for each."""
         ids = [id_of(each) for each in letters]
         homed = list({id_of(each): each for each in letters if self._target(each)}.values())
         async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
@@ -204,7 +198,6 @@ class Replay:
         return held + [each for each in unsent if id_of(each) not in self._refused]
 
     async def _sent_before(self, letters: Sequence[StoredMessage]) -> set[LetterId]:
-        """Return those of the dead letters that a dead run had already sent."""
         return await sent_before(
             self._queries,
             [
@@ -314,10 +307,9 @@ class ReplayCandidate(NamedTuple):
 async def sent_before(
     queries: MessageQueries, letters: Sequence[ReplayCandidate]
 ) -> set[LetterId]:
-    """Return those of the dead letters that have a copy in the index of their target topic.
+    """Return those dead letters that have a copy in the index of their target topic; they were sent by a run that died.
 
-    Raises:
-        NetError, BrokerRefused, CodecError: A broker of the topic cannot be queried.
+    Raises NetError, BrokerRefused or CodecError if a broker of the topic cannot be queried.
     """
 
     async def is_sent(letter: ReplayCandidate) -> bool:
@@ -334,7 +326,7 @@ async def sent_before(
 async def replayed(
     instance: ClientInstance, group: str, letters: Sequence[StoredMessage]
 ) -> list[bool]:
-    """Return whether each dead letter was replayed; see `AsyncInspector.replayed`."""
+    """Return whether each dead letter of a group was replayed, by any program, according to the ledger."""
     ids = [id_of(each) for each in letters]
     ledger = LedgerTopic(instance, group, only=ids)
     async with AsyncQueueReader(group=TOOLS_GROUP, instance=instance) as reader:

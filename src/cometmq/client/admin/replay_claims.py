@@ -1,7 +1,4 @@
-"""Claims on dead letters in the replay ledger, for a run that sends them elsewhere; claims are renewed meanwhile.
-
-The command line and the dashboard use the same ledger, so no dead letter is sent twice (docs/design/0055).
-"""
+"""Claims on dead letters in the replay ledger, for a run that sends them elsewhere (docs/design/0055)."""
 
 import asyncio
 import contextlib
@@ -26,9 +23,9 @@ _LOOK_SECONDS = 2.0
 
 
 class AsyncReplayClaims(AsyncGroupClient):
-    """Claims on dead letters: taken before the dead letters are sent and ended afterwards.
+    """Claims of a run on dead letters, taken before it sends them and ended afterwards, so that no two runs send the same.
 
-    The start finds or creates the ledger. After the close, claims are no longer renewed.
+    The command line and the dashboard use the same ledger. Claims are renewed until `end` or the close.
 
     Args:
         nameservers: "ip:port;ip:port" of the cluster with the dead letters; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -58,11 +55,6 @@ class AsyncReplayClaims(AsyncGroupClient):
         self._tasks = Tasks(f"{self._group} claims")
 
     async def _open(self) -> None:
-        """Find or create the ledger.
-
-        Raises:
-            CometError: The cluster cannot be queried.
-        """
         reader = AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance)
         self._at_close(reader.close)
         await reader.start()
@@ -79,7 +71,7 @@ class AsyncReplayClaims(AsyncGroupClient):
     async def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
         """Claim the dead letters that this run must send, and return those that no other run has sent.
 
-        Waits while another run holds one of them. Claims are renewed until `end`.
+        Waits while another run holds one of them.
 
         Args:
             run: Id of the run: unique, and the same when the same dead letters are claimed again.

@@ -2,7 +2,7 @@
 
 A run claims dead letters before it sends them, and records afterwards which ones it sent. A dead letter belongs to the
 first claim on it, until that claim ends or its lease expires. Then another run may claim it, and must check whether the
-first run sent it before it died. A long run renews its claims. This module does no I/O (docs/design/0055).
+first run sent it before it died. A long run renews its claims (docs/design/0055).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -36,13 +36,7 @@ class LetterId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A ledger entry by which a run claims dead letters.
-
-    Attributes:
-        run: Id of the run.
-        number: Number of the claim within the run, from 0.
-        letters: The claimed dead letters.
-    """
+    """A ledger entry by which a run claims dead letters (`letters`); `number` counts the claims of the run from 0."""
 
     run: str
     number: int
@@ -51,12 +45,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """A ledger entry by which a run renews the leases of its claims.
-
-    Attributes:
-        run: Id of the run.
-        numbers: Numbers of the claims.
-    """
+    """A ledger entry by which a run renews the leases of its claims, given by their numbers."""
 
     run: str
     numbers: tuple[int, ...]
@@ -67,8 +56,6 @@ class ClaimEnd:
     """The ledger entry with the outcome of a claim, written after its dead letters were sent.
 
     Attributes:
-        run: Id of the run.
-        number: Number of the claim.
         unsent: Indexes of dead letters that were certainly not sent: any run may claim them.
         unsure: Indexes of dead letters whose outcome is unknown: they stay claimed until the lease expires.
         before: Indexes of dead letters that another run had sent.
@@ -92,7 +79,7 @@ class _HeldClaim(NamedTuple):
 
 
 class ReplayLedger:
-    """The state of a ledger after its entries, which are added in order.
+    """The state of a replay ledger after its entries, which are added in order.
 
     Attributes:
         done: Dead letters that were sent, each with the run that sent it, or an empty text if unknown.
@@ -107,7 +94,7 @@ class ReplayLedger:
         self._claims: dict[tuple[str, int], list[tuple[int, LetterId]]] = {}
 
     def take(self, entry: Entry, stored_ms: int) -> None:
-        """Apply the next entry; `stored_ms` is the time at which the broker stored it."""
+        """Apply the next entry of the ledger; `stored_ms` is the time at which the broker stored it."""
         if isinstance(entry, Claim):
             self._claim(entry, stored_ms)
         elif isinstance(entry, Renewal):
@@ -174,7 +161,7 @@ def _is_free(held: _HeldClaim, claim: Claim, stored_ms: int) -> bool:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Encode an entry as the body of a message."""
+    """Encode an entry of a replay ledger as the body of a message."""
     if isinstance(entry, Renewal):
         return fastjson.dumps({"run": entry.run, "renews": list(entry.numbers)})
     values: dict[str, Any] = {"run": entry.run, "number": entry.number}
@@ -188,11 +175,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(content: bytes) -> Entry:
-    """Decode the entry in the body of a message.
-
-    Raises:
-        CodecError: The body is not an entry.
-    """
+    """Decode the entry in the body of a message; raise CodecError if it is no entry of a replay ledger."""
     body = load_object(content, "an entry of a replay ledger")
     run, values = body.text("run"), body.raw()
     if "renews" in values:

@@ -1,7 +1,7 @@
 """Changes of roles in a broker group: what a promotion would lose, and the steps of it at the brokers.
 
-A master that answers is told first: it becomes a slave once its successor has everything, so nothing is lost. One that does not
-answer cannot be told. Then only what the slave has is kept, and nameservers keep the old master out if it comes back.
+A master that answers is demoted first: it becomes a slave once its successor has everything, so nothing is lost. If it
+does not answer, only what the slave has is kept, and nameservers keep the old master out if it comes back.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _LOOKS, _LOOK_SECONDS = 10, 1.0
 
 
 class Promotion(NamedTuple):
-    """A promotion that is possible: which slave becomes the master, and what is lost by it.
+    """A planned promotion: which slave becomes the master, and what is lost by it.
 
     Attributes:
         broker_name: Name of the broker group.
@@ -63,10 +63,9 @@ class Roles:
     async def plan(
         self, broker_name: str, broker_id: int | None = None, *, role: str | None = None
     ) -> Promotion:
-        """Return what promoting a slave means; without `broker_id` the slave with the largest offset is chosen.
+        """Plan the promotion of a slave, by default the one with the largest offset, without changing anything.
 
-        Raises:
-            BrokerNotFound: There is no such group, or no such slave that answers.
+        Raises BrokerNotFound if there is no such group, or no such slave that answers.
         """
         copies = await self._copies(broker_name)
         slaves = [each for each in copies if each.member.status and each.member.broker_id]
@@ -149,11 +148,7 @@ class Roles:
             await self._settle(plan, master, error)
 
     async def _settle(self, plan: Promotion, master: str, error: NetError) -> None:
-        """Find out whether a slave whose answer was lost is the master.
-
-        Raises:
-            NetError: It is not, or that is unknown.
-        """
+        """Find out whether a slave whose answer was lost is the master; raise NetError if not, or if that is unknown."""
         for _ in range(_LOOKS):
             try:
                 if (await self._brokers.ha_status(plan.address)).is_master:
@@ -174,7 +169,7 @@ class Roles:
         address: str | None = None,
         successor: int | None = None,
     ) -> RoleChanged:
-        """Make a master a slave; see `AsyncAdmin.demote`."""
+        """Make a master a slave once `successor`, if given, has everything; return its new id and the end of its log."""
         new_id = await self._free_id(broker_name)
         if address is None:
             address = await self._instance.nameserver_api.member(broker_name)
@@ -183,7 +178,6 @@ class Roles:
         )
 
     async def _free_id(self, broker_name: str) -> int:
-        """Return the smallest id above 0 that no member of a group has or claims."""
         claims = await self._instance.nameserver_api.claims()
         taken = {broker_id for name, broker_id, _ in claims if name == broker_name}
         if not taken:
@@ -201,7 +195,6 @@ def _with_end(wish: RoleChange, handed: RoleChanged) -> RoleChange:
 def _losses(
     slave: Copy, copies: Sequence[Copy], master: Copy | None, *, is_told: bool
 ) -> tuple[list[str], list[str]]:
-    """Return what a promotion loses, and what speaks against it."""
     obstacles = []
     # A slave of a master that is gone does not copy either.
     if slave.fault and STOPPED_WORDS in slave.fault:

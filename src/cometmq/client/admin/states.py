@@ -158,7 +158,7 @@ class TopicState:
 
 
 def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNotFound:
-    """Return the error that no broker knows a group, so that a misspelt group is not reported as one without a backlog."""
+    """Return the error that no broker knows a group; a misspelt group must not seem to be without a backlog."""
     unasked = "".join(f"; {each}" for each in absent)
     return GroupNotFound(
         f"no broker has the consumer group {in_quotes(group)}: create it (cometmq group create, Admin.create_group), "
@@ -205,7 +205,6 @@ class States:
         return sorted([*states, *away], key=lambda each: (each.broker_name, each.broker_id))
 
     async def _runtime(self, address: str) -> tuple[Mapping[str, str], int]:
-        """Return the runtime values of a broker and the local time of its answer."""
         numbers = await self._api.runtime(address)
         return numbers, self._instance.clock.now_ms()
 
@@ -234,9 +233,8 @@ class States:
     ) -> TopicState:
         """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
 
-        Args:
-            topic: Name of the topic.
-            missing: The result of `missing`; None: it is queried.
+        `missing` is the result of the method `missing`; None: it is queried. Raises TopicNotFound if no broker has or
+        had it.
         """
         if missing is None:
             missing = await self.missing()
@@ -264,7 +262,7 @@ class States:
     async def topic_bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """Return the offsets of each readable queue of a topic."""
+        """Return the offsets of each readable queue of a topic; raise TopicNotFound if no broker has or had it."""
         if missing is None:
             missing = await self.missing()
         absent = {each.name: each for each in missing if each.has_any([topic])}
@@ -285,7 +283,7 @@ class States:
         return TopicState(found, absent=tuple(absent.values()))
 
     async def groups_of_topic(self, topic: str) -> list[str]:
-        """Return the consumer groups of a topic."""
+        """Return the consumer groups of a topic, sorted; raise TopicNotFound if it has no route."""
         parts = await self._at_brokers_of(
             topic, lambda address: self._api.groups_of_topic(address, topic)
         )
@@ -312,7 +310,6 @@ class States:
     async def _groups(
         self, addresses: Mapping[str, str] | None, only: str | None
     ) -> list[GroupState]:
-        """Return the consumer groups at these brokers, or at all; only the group `only`, or all."""
         absent = {each.name: each for each in await self.missing()}
         if addresses is None:
             api = self._instance.nameserver_api
@@ -359,7 +356,7 @@ class States:
         return those_that_answer(addresses, await side_by_side(ask, addresses.values()), absent)
 
     async def running(self, group: str, client_id: str, *, stacks: bool) -> RunningState:
-        """Return the state that a member of a group reports, through any master that knows the member."""
+        """Return the state that a member of a group reports; raise BrokerRefused if no master knows it or it is silent."""
         masters = await self._instance.nameserver_api.masters()
         failure: BrokerRefused | None = None
         for address in masters.values():
@@ -375,7 +372,7 @@ class States:
     ) -> list[GroupState]:
         """Add the queues that a broker left out because it has no offset of the group in their topic.
 
-        A Java broker does so even if members are connected, ours only if the group has no members but offsets elsewhere.
+        Java brokers always do so, CometMQ brokers only if the group has no members but offsets elsewhere.
         """
         topics = {
             each.name: [] if each.model == BROADCASTING else _left_out(each, brokers)
@@ -414,10 +411,7 @@ class States:
         queues: Sequence[MessageQueue],
         bounds: Mapping[MessageQueue, OffsetBounds | CometError],
     ) -> GroupState:
-        """Add queues without an offset: they count from their first message, unless members may have started at the end.
-
-        For a queue whose first message is still in memory, a broker reports that a new group starts there.
-        """
+        """Add queues without an offset: they count from their first message, unless members may have started at the end."""
         starts: Mapping[MessageQueue, int | CometError | None] = dict.fromkeys(queues, 0)
         if group.members:
             starts = await self._offsets.committed_offsets(group.name, queues)
@@ -460,7 +454,6 @@ def _away(
 
 
 def _left_out(group: GroupState, brokers: Collection[str]) -> list[str]:
-    """Return the topics of a group for which not all of these brokers reported the progress."""
     said = {(queue.topic, queue.broker_name) for queue in group.progress}
     return [
         topic

@@ -1,4 +1,4 @@
-"""Diagnosis of the facts of a cluster: finds problems and gives advice; pure functions.
+"""Diagnosis of the facts of a cluster: finds problems and gives advice.
 
 A symptom is bad, or a note about something that may be intended. Unknown facts are only reported as unknown.
 """
@@ -86,7 +86,7 @@ class ClusterFacts:
 
 
 def symptoms_of(facts: ClusterFacts) -> list[Symptom]:
-    """Return all symptoms, the worst first."""
+    """Return the problems that the facts of a cluster show, the worst first."""
     found = [
         *_of_nameservers(facts),
         *_of_brokers(facts),

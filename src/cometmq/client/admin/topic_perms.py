@@ -15,17 +15,10 @@ async def change_perm(
     change: Callable[[int], int],
     broker_name: str | None = None,
 ) -> dict[str, int]:
-    """Change a topic's permission at its masters, or at one; return the new permissions by broker name.
+    """Change a topic's permission at its masters, or at `broker_name` only; return the new permissions by broker name.
 
-    Args:
-        instance: Routes and connections.
-        topic: Name of the topic.
-        change: Returns the new bits of `model.flags.PERM_*` for the current ones.
-        broker_name: Only at this broker; None: at all.
-
-    Raises:
-        TopicNotFound: The nameserver has no route of the topic.
-        BrokerNotFound: No master has the topic.
+    `change` returns the new bits of `model.flags.PERM_*` for the current ones. Raises TopicNotFound if the topic has no
+    route, and BrokerNotFound if no master has it.
     """
     api = BrokerApi(instance)
     route = await instance.nameserver_api.route(topic)

@@ -34,9 +34,7 @@ class BrokerAsker(Protocol):
     ) -> Command:
         """Send a request to a broker and return its answer.
 
-        Raises:
-            BrokerRefused: The answer is an error.
-            NetError, CodecError: There is no valid answer.
+        Raises BrokerRefused if the answer is an error, and NetError or CodecError if there is no valid answer.
         """
         ...
 
@@ -47,36 +45,27 @@ class QueueAsker(BrokerAsker, Protocol):
     async def broker_of(self, queue: MessageQueue) -> str:
         """Return the address of a queue's broker.
 
-        Raises:
-            TopicNotFound, BrokerNotFound: The topic or the broker has no route.
-            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        Raises TopicNotFound or BrokerNotFound without a route; NetError, BrokerRefused or CodecError if no nameserver
+        answers.
         """
         ...
 
     async def tell(self, address: str, command: Command) -> None:
-        """Send a one-way request, which is not answered.
-
-        Raises:
-            NetError: The broker cannot be reached.
-        """
+        """Send a one-way request, which is not answered; raise NetError if the broker cannot be reached."""
         ...
 
     async def channel_of(self, queue: MessageQueue) -> Channel:
-        """Return the connection to a queue's broker; raises the errors of `broker_of`."""
+        """Return the connection to a queue's broker; raise the errors of `broker_of`, or NetError if it is unreachable."""
         ...
 
     @property
     def request_timeout_ms(self) -> int:
-        """The timeout for an answer, ms."""
+        """The time to wait for a broker's answer, ms."""
         ...
 
 
 def read_fields(header: type[Header], answer: Command, what: str) -> Header:
-    """Decode the fields of an answer.
-
-    Raises:
-        CodecError: A field is missing or malformed; `what` names the answer in the message.
-    """
+    """Decode the header fields of an answer; raise CodecError, which names `what`, if one is missing or malformed."""
     try:
         return decode_fields(header, answer.fields)
     except RequestError as error:
@@ -122,14 +111,9 @@ async def first_answer(
 async def side_by_side(
     ask: Callable[[Subject], Awaitable[Value]], subjects: Iterable[Subject]
 ) -> list[Value | CometError]:
-    """Query each subject, at most `AT_ONCE` concurrently; return the answers or errors in order.
+    """Query each subject with `ask`, at most `AT_ONCE` concurrently; return the answers or errors in order.
 
-    Args:
-        ask: Queries one subject.
-        subjects: The subjects.
-
-    Raises:
-        BaseException: An error other than CometError.
+    Raises any error that is not a CometError.
     """
     answers: list[Value | CometError] = []
     wanted = list(subjects)
@@ -143,11 +127,7 @@ async def side_by_side(
 
 
 def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
-    """Return the answers if none of them is an error.
-
-    Raises:
-        CometError: The first error among the answers.
-    """
+    """Return the answers if none of them is an error; otherwise raise the first error."""
     values: list[Value] = []
     for answer in answers:
         if isinstance(answer, CometError):
@@ -159,10 +139,7 @@ def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
 async def ask_each(
     finds: QueueAsker, asked: Sequence[tuple[MessageQueue, Command]]
 ) -> list[Command | CometError]:
-    """Send a request to the broker of each queue, at most `AT_ONCE` concurrently; return the answers or errors in order.
-
-    Each request in flight is a future of its channel, without a task.
-    """
+    """Send a request to the broker of each queue, at most `AT_ONCE` concurrently; return the answers or errors."""
     # One queue represents all queues of its topic at its broker.
     places = {(queue.topic, queue.broker_name): queue for queue, _ in asked}
     found = await side_by_side(finds.channel_of, places.values())

@@ -1,7 +1,4 @@
-"""Administrative requests to one broker: topics, groups, connections, progress.
-
-Each method takes the address of the broker and raises the errors of `BrokerAsker.ask`: BrokerRefused, NetError and CodecError.
-"""
+"""Administrative requests to one broker: topics, groups, connections, progress."""
 
 import asyncio
 from collections.abc import Mapping
@@ -96,7 +93,7 @@ class SettingsReport(NamedTuple):
 
 
 class BrokerApi:
-    """Sends administrative requests, each to one broker."""
+    """Sends administrative requests, each to one broker; methods raise BrokerRefused, NetError and CodecError."""
 
     def __init__(self, asks: BrokerAsker) -> None:
         self._asks = asks
@@ -129,13 +126,13 @@ class BrokerApi:
         )
 
     async def change_settings(self, address: str, values: Mapping[str, str]) -> None:
-        """Change either all of these settings or none."""
+        """Change settings of a running broker: either all of them or none."""
         body = encode_properties_text(values)
         command = Command(RequestCode.UPDATE_BROKER_CONFIG, body=body)
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def change_role(self, address: str, wish: RoleChange) -> RoleChanged:
-        """Make a broker a master or a slave; returns when it is one."""
+        """Make a broker a master or a slave; return its new id and the end of its log when the change is complete."""
         command = Command(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, fields=encode_fields(wish))
         answer = await self._asks.ask(address, command, timeout_ms=_ROLE_TIMEOUT_MS)
         return read_fields(RoleChanged, answer, f"the answer of {address} about its role")
@@ -171,14 +168,13 @@ class BrokerApi:
     ) -> TopicConfig | None:
         """Change fields of a topic's settings and return the resulting ones; None if the broker does not have the topic.
 
-        The request contains all other fields and added attributes, so the current settings are fetched first.
-
         Args:
             address: Address of the broker.
             topic: Name of the topic.
             changes: Fields of `TopicConfig`; the others are kept.
             attributes: Added to the topic's attributes.
-            is_made: Whether to create the topic if the broker does not have it, or does not permit this user to read it.
+            is_made: Whether to create the topic if the broker does not have it, or does not permit this user to read
+                it.
 
         Raises:
             SettingsError: `changes` has an unknown field.
@@ -219,7 +215,7 @@ class BrokerApi:
         await self._change(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic))
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
-        """Return the settings of a topic."""
+        """Return the settings of a topic at a broker, of version 4 or 5."""
         try:
             answer = await self._ask(address, RequestCode.GET_TOPIC_CONFIG, TopicRequest(topic))
         except BrokerRefused as error:
@@ -244,12 +240,9 @@ class BrokerApi:
     async def create_group(
         self, address: str, group: GroupConfig, *, known: Mapping[str, str] | None = None
     ) -> None:
-        """Create a consumer group, or change its settings.
+        """Create a consumer group at a broker, or change its settings.
 
-        Args:
-            address: Address of the broker.
-            group: New settings; each attribute is sent as a change, with a sign before its key.
-            known: Current attributes of the group at the broker; those that are missing in `group` are removed.
+        `known` are the current attributes of the group at the broker; those that are missing in `group` are removed.
         """
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         known = known or {}
@@ -274,12 +267,12 @@ class BrokerApi:
         return changed
 
     async def delete_group(self, address: str, group: str, *, offsets: bool) -> None:
-        """Delete a consumer group, and its offsets if `offsets`."""
+        """Delete a consumer group at a broker, and its offsets if `offsets`."""
         header = DeleteGroup(group, clean_offset=offsets)
         await self._change(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def groups(self, address: str) -> dict[str, GroupConfig]:
-        """Return all consumer groups by name."""
+        """Return all consumer groups of a broker by name."""
         command = Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         answer = await self._asks.ask(address, command)
         table = await read_body(decode_group_table, answer.body, f"the groups of {address}")
@@ -328,8 +321,7 @@ class BrokerApi:
     ) -> dict[MessageQueue, int] | None:
         """Move a group to the first message of each queue stored at or after a time, ms since 1970; -1: to the ends.
 
-        Returns:
-            The new offsets; None if only members could apply the reset and none is connected.
+        Returns the new offsets; None if only members could apply the reset and none is connected.
         """
         header = ResetOffsetRequest(topic, group, timestamp_ms)
         try:

@@ -44,7 +44,7 @@ class ConsumeApi:
         self._asks = asks
 
     async def pop(self, address: str, header: PopRequest) -> PoppedRecords | None:
-        """Pop the next messages for a group; return None if none arrived within `poll_time`."""
+        """Pop the next messages for a group; return None if none arrived within the header's `poll_time` (ms)."""
         command = Command(RequestCode.POP_MESSAGE, fields=encode_fields(header))
         try:
             answer = await self._asks.ask(
@@ -58,7 +58,7 @@ class ConsumeApi:
         return PoppedRecords(fields, decode_records(answer.body, most=header.max_msg_nums))
 
     async def notified(self, address: str, header: NotificationRequest) -> bool:
-        """Return whether a broker has messages to pop, waiting at most `poll_time` ms."""
+        """Return whether a broker has messages to pop, waiting at most the header's `poll_time` (ms)."""
         command = Command(RequestCode.NOTIFICATION, fields=encode_fields(header))
         answer = await self._asks.ask(address, command, timeout_ms=_waiting(header.poll_time))
         return answer.fields.get("hasMsg") == "true"
@@ -89,10 +89,9 @@ class ConsumeApi:
 
 
 def pull_command(header: PullRequest) -> Command:
-    """Make the request PULL_MESSAGE 11; pull loops send it and decode the answer themselves."""
+    """Make the request PULL_MESSAGE 11 from its header; the caller sends it and decodes the answer."""
     return Command(RequestCode.PULL_MESSAGE, fields=encode_fields(header))
 
 
 def _waiting(wait_ms: int) -> int | None:
-    """Return the timeout of a request that the broker may hold, ms; None: the default timeout."""
     return wait_ms + _MARGIN_MS if wait_ms else None

@@ -41,11 +41,7 @@ class NameserverApi:
         self._nameservers = nameservers
 
     async def route(self, topic: str) -> TopicRoute:
-        """Return the route of a topic.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-        """
+        """Return the route of a topic; raise TopicNotFound if the nameserver has none."""
         fields = encode_fields(RouteRequest(topic, accept_standard_json_only=True))
         command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields=fields)
         answer = await self._nameservers.call(command)
@@ -97,15 +93,11 @@ class NameserverApi:
         return found
 
     def turn_to(self, address: str) -> None:
-        """Try this nameserver first from now on."""
+        """Try the nameserver at this address first from now on."""
         self._nameservers.turn_to(address)
 
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
-        """Return the addresses of the masters of a cluster, or of all, by broker name.
-
-        Raises:
-            BrokerNotFound: There is none.
-        """
+        """Return the addresses of the masters of a cluster, or of all, by broker name; BrokerNotFound if there are none."""
         known = await self.cluster()
         names = (
             known.broker_names.get(cluster, ()) if cluster is not None else tuple(known.brokers)
@@ -125,11 +117,7 @@ class NameserverApi:
         return masters
 
     async def member(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
-        """Return the address of a member of a broker group; by default of the master.
-
-        Raises:
-            BrokerNotFound: The member is not registered.
-        """
+        """Return the address of a member of a broker group, by default of the master; BrokerNotFound if unregistered."""
         brokers = (await self.cluster()).brokers
         if broker_name not in brokers:
             there = ", ".join(sorted(brokers)) or "none"
@@ -158,18 +146,15 @@ class NameserverApi:
         return sorted(topics.topics)
 
     async def missing_brokers(self) -> tuple[MissingBroker, ...]:
-        """Return the brokers that the nameserver remembers but that have left.
-
-        Raises:
-            BrokerRefused: RocketMQ's own nameserver does not support the request.
-        """
+        """Return the brokers that have left but that a CometMQ nameserver remembers; RocketMQ's raises BrokerRefused."""
         answer = await self._nameservers.ask(Command(RequestCode.GET_MISSING_BROKERS))
         return decode_missing_brokers(answer.body)
 
     async def claims(self) -> set[tuple[str, int, str]]:
-        """Return name, id and address of the brokers registered at any nameserver, and of those refused because theirs are taken.
+        """Return name, id and address of all registered brokers, and of those refused because their id is taken.
 
-        RocketMQ's own nameservers report only registered brokers; a nameserver that does not answer is left out.
+        The answers of all nameservers are combined. RocketMQ's report only registered brokers; one that does not answer
+        is left out.
         """
         found = {
             (name, broker_id, address)

@@ -31,9 +31,10 @@ class OffsetBounds(NamedTuple):
 
 
 class OffsetApi:
-    """Queries the brokers of queues for offsets; raises the errors of `QueueAsker`.
+    """Queries the brokers of queues for offsets.
 
-    Plural methods query all queues concurrently and return an offset or an error for each.
+    Methods raise TopicNotFound, BrokerNotFound, BrokerRefused, NetError and CodecError. Plural methods query all queues
+    concurrently and return an offset or an error for each.
     """
 
     def __init__(self, finds: QueueAsker) -> None:
@@ -44,7 +45,7 @@ class OffsetApi:
     # --- one queue
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """Return the offset of a queue's first message; 0 if it has none."""
+        """Return the offset of a queue's first message; 0 if it never had one."""
         return max(await self._ask(queue, _min_offset(queue)), 0)
 
     async def max_offset(self, queue: MessageQueue) -> int:
@@ -85,7 +86,7 @@ class OffsetApi:
     async def bounds(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, OffsetBounds | CometError]:
-        """Return the smallest and the next offset of each queue, or an error."""
+        """Return the offset of the first message and of the next one to come in each queue, or an error."""
         queues = list(queues)
         firsts, ends = await asyncio.gather(self.min_offsets(queues), self.max_offsets(queues))
         return {queue: _bounds(firsts[queue], ends[queue]) for queue in queues}
@@ -128,7 +129,7 @@ class OffsetApi:
     async def commit(
         self, group: str, queue: MessageQueue, offset: int, *, oneway: bool = False
     ) -> None:
-        """Commit the next offset that a group will consume."""
+        """Commit the next offset that a group will consume; with `oneway`, do not wait for the broker's answer."""
         header = UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset)
         command = Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields=encode_fields(header))
         address = await self._finds.broker_of(queue)
@@ -140,12 +141,9 @@ class OffsetApi:
     async def commit_all(
         self, group: str, offsets: Mapping[MessageQueue, int], *, answered: bool = True
     ) -> None:
-        """Commit a group's offsets of several queues; the failure of one broker does not affect the others.
+        """Commit a group's next offsets of several queues; the failure of one broker does not affect the others.
 
-        Args:
-            group: The consumer group.
-            offsets: Next offset to consume, by queue.
-            answered: Whether to wait until the brokers have stored all offsets.
+        With `answered`, wait until the brokers have stored all offsets. The first error is raised.
         """
         shares: dict[tuple[str, str, str], list[tuple[MessageQueue, int]]] = {}
         for queue, offset in offsets.items():
@@ -231,7 +229,6 @@ def _bounds(first: int | CometError, end: int | CometError) -> OffsetBounds | Co
 
 
 async def _all(works: Iterable[Awaitable[None]]) -> None:
-    """Wait for all of them, then raise the first error."""
     for result in await asyncio.gather(*works, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result

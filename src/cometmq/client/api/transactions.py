@@ -33,11 +33,7 @@ class HalfMessage(NamedTuple):
 
     @classmethod
     def of(cls, sent: SendResult) -> "HalfMessage":
-        """Return the half message of a send's result.
-
-        Raises:
-            CodecError: The result contains no valid offset message id.
-        """
+        """Return the half message of a send's result; raise CodecError if it contains no valid offset message id."""
         _, commitlog_offset = decode_message_id(sent.offset_message_id)
         return cls(
             sent.message_id, sent.queue.topic, sent.queue.broker_name,
@@ -95,11 +91,7 @@ class TransactionApi:
         message_id: str,
         remark: str = "",
     ) -> None:
-        """Answer a broker's check of a half message; the broker does not confirm it.
-
-        Raises:
-            ConnectionLost: The connection to the broker is closed.
-        """
+        """Answer a broker's check of a half message, without confirmation; raise ConnectionLost if disconnected."""
         header = EndTransaction(
             self._group,
             asked.tran_state_table_offset,

@@ -1,7 +1,4 @@
-"""Requests about users and their policies (Auth 2.0) to one broker: 3001 to 3010.
-
-Each method takes the address of the broker and raises the errors of `BrokerAsker.ask`: BrokerRefused, NetError and CodecError.
-"""
+"""Requests about users and their policies (Auth 2.0) to one broker: 3001 to 3010."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -32,7 +29,7 @@ class UserReport(NamedTuple):
 
 
 class UserApi:
-    """Sends requests about users and policies, each to one broker."""
+    """Sends requests about users and policies to one broker; methods raise BrokerRefused, NetError and CodecError."""
 
     def __init__(self, asks: BrokerAsker) -> None:
         self._asks = asks
@@ -63,12 +60,12 @@ class UserApi:
         await self._user(RequestCode.AUTH_CREATE_USER, address, name, values)
 
     async def update(self, address: str, name: str, values: dict[str, str]) -> None:
-        """Change a user's password, userType or userStatus."""
+        """Change a user's password, userType or userStatus at one broker."""
         values = {"username": name, **values}
         await self._user(RequestCode.AUTH_UPDATE_USER, address, name, values)
 
     async def delete(self, address: str, name: str) -> None:
-        """Delete a user and its policies."""
+        """Delete a user and its policies at one broker."""
         command = Command(RequestCode.AUTH_DELETE_USER, fields={"username": name})
         await self._asks.ask(address, command)
 
@@ -90,7 +87,7 @@ class UserApi:
         )
 
     async def delete_entry(self, address: str, name: str, resource: str) -> None:
-        """Delete the entry of a resource from a user's Custom policy."""
+        """Delete the entry of a resource from a user's Custom policy at one broker."""
         fields = {"subject": _SUBJECT + name, "policyType": "Custom", "resource": resource}
         await self._asks.ask(address, Command(RequestCode.AUTH_DELETE_ACL, fields=fields))
 
@@ -102,7 +99,6 @@ class UserApi:
 
 
 def _objects(content: bytes, what: str) -> list[JsonObject]:
-    """Return the objects of a JSON array; an empty body is treated as an empty array."""
     value = fastjson.loads(content) if content else []
     if not isinstance(value, list):
         raise CodecError(f"{what}: it must be a list, not {as_given(value, 60)}")

@@ -1,8 +1,8 @@
-"""The part that the producers and consumers of a client share: routes, connections and heartbeats.
+"""The part that the producers and consumers of a client share: routes, connections and heartbeats (MQClientInstance).
 
-A client queries one nameserver for routes (again every 30 s), keeps one connection to each broker, and sends every broker
-of its routes a heartbeat with its groups every 30 s (Java's MQClientInstance). After a lost connection it sends a heartbeat
-as soon as the broker is back. Producers and consumers join with `join`; they may share an instance.
+A client fetches routes from one nameserver (again every 30 s), keeps one connection to each broker, and sends every
+broker of its routes a heartbeat with its groups every 30 s. After a lost connection it sends a heartbeat as soon as the
+broker is back.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ _NAMED_SECONDS = 120.0
 
 
 class Member(Protocol):
-    """A producer or consumer of an instance."""
+    """A producer or consumer that shares a `ClientInstance`."""
 
     @property
     def group(self) -> str:
@@ -81,9 +81,9 @@ class Member(Protocol):
         ...
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """Handle a broker's request and answer it on the channel, now or later.
+        """Handle a broker's request and answer it on the channel, now or later; return False if it is for another member.
 
-        Called for requests that name this member's group or no group. Return False if the request is not for this member.
+        Called for requests that name this member's group or no group.
         """
         ...
 
@@ -112,8 +112,7 @@ class ClientInstance:
     ) -> None:
         """Create the instance without I/O; `start` connects it.
 
-        Raises:
-            SettingsError: A nameserver address, the client's ip or the credentials of the environment are invalid.
+        Raises SettingsError if a nameserver address, the client's ip or the credentials of the environment are invalid.
         """
         self.settings = settings or ClientSettings()
         self.clock = clock or loop_clock()
@@ -191,9 +190,8 @@ class ClientInstance:
     async def join(self, member: Member, *, everywhere: bool = False) -> None:
         """Add a producer or consumer, and send a heartbeat to the brokers of its topics.
 
-        Args:
-            member: The producer or consumer.
-            everywhere: Send heartbeats to all brokers of the cluster, including later ones, whatever the member's topics.
+        With `everywhere`, all brokers of the cluster get heartbeats, including later ones, whatever the member's
+        topics.
         """
         self._members.append(member)
         if everywhere:
@@ -225,9 +223,8 @@ class ClientInstance:
     async def known(self, topic: str) -> KnownTopic:
         """Return the route of a topic with its queues; the first call fetches it, and it is then refreshed.
 
-        Raises:
-            TopicNotFound: The topic has no route.
-            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        Raises TopicNotFound if the topic has no route, and NetError, BrokerRefused or CodecError if no nameserver can
+        be queried.
         """
         known = self.routes.get(topic)
         if known is not None and not known.is_inherited:
@@ -237,18 +234,16 @@ class ClientInstance:
     async def fresh(self, topic: str) -> KnownTopic:
         """Fetch the current route of a topic from the nameserver, even if it is known.
 
-        Raises:
-            TopicNotFound: The topic has no route.
-            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        Raises TopicNotFound if the topic has no route, and NetError, BrokerRefused or CodecError if no nameserver can
+        be queried.
         """
         return await self._route_fetcher.fetch(topic)
 
     async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
         """Return the route for sending to a topic; for a topic that does not exist it is derived from the default topic.
 
-        Raises:
-            TopicNotFound: Neither topic exists.
-            NetError, BrokerRefused, CodecError: As in `known`.
+        Raises TopicNotFound if neither exists, and NetError, BrokerRefused or CodecError if no nameserver can be
+        queried.
         """
         known = self.routes.get(topic)
         if known is not None:
@@ -280,10 +275,7 @@ class ClientInstance:
             self._lost.set()
 
     async def _learn_cluster(self) -> None:
-        """Query the brokers of the cluster.
-
-        Java's client uses the route of the default topic, which not every broker has.
-        """
+        """Query the brokers of the cluster; unlike Java's client, not by the default topic, which not every broker has."""
         try:
             info = await self.nameserver_api.cluster(size_max=OWN_SIZE_MAX)
         except CometError as error:
@@ -307,11 +299,7 @@ class ClientInstance:
     # --- requests
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
-        """Return the address of a broker, "host:port".
-
-        Raises:
-            BrokerNotFound: No route contains the broker.
-        """
+        """Return the address of a broker, "host:port"; raise BrokerNotFound if no route contains it."""
         address = self.routes.address(broker_name, broker_id)
         if address is None:
             raise self.not_found(broker_name, broker_id)
@@ -327,11 +315,9 @@ class ClientInstance:
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """Send a request to a broker and return its answer; a refusal is raised.
+        """Send a request to a broker and return its answer.
 
-        Raises:
-            BrokerRefused: The answer is an error.
-            NetError, CodecError: There is no valid answer.
+        Raises BrokerRefused if the answer is an error, and NetError or CodecError if there is no valid answer.
         """
         # A larger setting of the user takes precedence over the timeout for this kind of request.
         timeout_ms = max(timeout_ms or 0, self.settings.request_timeout_ms)
@@ -341,21 +327,15 @@ class ClientInstance:
         return answer
 
     async def tell(self, address: str, command: Command) -> None:
-        """Send a one-way request, which is not answered.
-
-        Raises:
-            NetError: The broker cannot be reached.
-        """
+        """Send a one-way request, which is not answered; raise NetError if the broker cannot be reached."""
         await self.channels.oneway(address, command)
 
     async def broker_of(self, queue: MessageQueue) -> str:
         """Return the address of a queue's broker: its master, or one of its slaves while the master is unreachable.
 
-        A slave that receives offsets passes them on to the master later (findBrokerAddressInSubscribe of RocketMQ 5.3.3).
-
-        Raises:
-            TopicNotFound, BrokerNotFound: The topic or the broker has no route.
-            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        A slave that receives offsets passes them on to the master later (findBrokerAddressInSubscribe of RocketMQ
+        5.3.3). Raises TopicNotFound or BrokerNotFound without a route; NetError, BrokerRefused or CodecError if no
+        nameserver answers.
         """
         if self.routes.get(queue.topic) is None:
             await self.known(queue.topic)
@@ -365,7 +345,7 @@ class ClientInstance:
         return address
 
     async def channel_of(self, queue: MessageQueue) -> Channel:
-        """Return the connection to a queue's broker; raises the errors of `broker_of`, and NetError."""
+        """Return the connection to a queue's broker; raise the errors of `broker_of`, or NetError if it is unreachable."""
         return await self.channels.get(await self.broker_of(queue))
 
     @property
@@ -406,7 +386,7 @@ class ClientInstance:
                 self.outages.worked(_BEATING, address)
 
     def _addresses_to_beat(self) -> set[str]:
-        """Return the addresses that need heartbeats: slaves only if there are consumers, because producers do not use them."""
+        """Return the addresses that need heartbeats; slaves only if there are consumers, since producers do not use them."""
         is_reading = any(
             isinstance(each.heartbeat_part(), ConsumerPart) for each in self._members
         )
@@ -450,7 +430,6 @@ class ClientInstance:
                 _log.exception("A heartbeat failed; the next one follows")
 
     async def _is_lost_within(self, wait_ms: float) -> bool:
-        """Wait for `wait_ms` ms or until a connection is lost; return whether one was lost."""
         self._lost.clear()
         return await beat_wait(self._lost, wait_ms / 1000)
 

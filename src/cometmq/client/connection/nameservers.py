@@ -1,6 +1,6 @@
 """The nameservers of a client: one is used while it answers, otherwise the next one.
 
-Nameservers do not communicate, and all brokers register with each of them, so any of them can be used.
+All brokers register with each of them, so any of them can be used.
 """
 
 import asyncio
@@ -37,12 +37,9 @@ class Nameservers:
         return self.addresses[self._chosen]
 
     async def call(self, command: Command) -> Command:
-        """Query one nameserver after the other until one answers; the answer may be a refusal.
+        """Query one nameserver after the other until one answers, possibly with an error; raise NetError if none does.
 
         All attempts share the timeout of one request; an unresponsive nameserver uses only a part of it.
-
-        Raises:
-            NetError: None answered; with the reason of the last one.
         """
         order = self.addresses[self._chosen :] + self.addresses[: self._chosen]
         try:
@@ -73,11 +70,9 @@ class Nameservers:
         self._chosen = self.addresses.index(address)
 
     async def ask(self, command: Command) -> Command:
-        """Send a request to a nameserver and return its answer; a refusal is raised.
+        """Send a request to a nameserver and return its answer.
 
-        Raises:
-            NetError: No nameserver answered.
-            BrokerRefused: The answer is an error.
+        Raises NetError if no nameserver answered, and BrokerRefused if the answer is an error.
         """
         answer = await self.call(command)
         if answer.code != ResponseCode.SUCCESS:
@@ -87,10 +82,7 @@ class Nameservers:
     async def ask_all(self, command: Command) -> list[Command]:
         """Send a request to every nameserver concurrently, because they do not communicate; return the answers in order.
 
-        Each one is queried even if another fails or does not respond.
-
-        Raises:
-            NetError, BrokerRefused, CodecError: The error of the first nameserver that failed.
+        All are queried; then NetError, BrokerRefused or CodecError of the first one that failed is raised.
         """
         answers = []
         for answer in (await self.ask_each(command)).values():

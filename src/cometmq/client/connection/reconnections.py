@@ -1,6 +1,6 @@
 """Reconnects to unreachable brokers: all callers share one attempt at a time for each broker.
 
-Thousands of sends may be in flight when a broker restarts. They share one connection instead of each opening its own.
+Thousands of sends may be in flight when a broker restarts. They must not open a connection each.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class Reconnections:
         self._deadlines: dict[str, float] = {}
 
     async def wait(self, address: str, deadline: float) -> None:
-        """Wait until a connection exists, or until the latest deadline of all waiting callers (monotonic seconds)."""
+        """Wait until a connection to a broker exists, or until the latest deadline of all callers (monotonic seconds)."""
         self._deadlines[address] = max(deadline, self._deadlines.get(address, deadline))
         trying = self._trying.get(address)
         if trying is None:

@@ -24,12 +24,7 @@ _QUEUES_AT_ONCE = (
 
 
 class RouteFetcher:
-    """Fetches routes into a client's route table.
-
-    Args:
-        routes: The route table.
-        on_new: Called when a new route was stored.
-    """
+    """Fetches routes into a client's route table; calls `on_new` when a new route was stored."""
 
     def __init__(
         self, routes: TopicRoutes, api: NameserverApi, on_new: Callable[[], None]
@@ -42,18 +37,16 @@ class RouteFetcher:
     async def fetch(self, topic: str) -> KnownTopic:
         """Return the current route of a topic from the nameserver.
 
-        Raises:
-            TopicNotFound: The topic has no route.
-            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        Raises TopicNotFound if the topic has no route, and NetError, BrokerRefused or CodecError if no nameserver can
+        be queried.
         """
         return await self._share((topic, 0), lambda: self._fetch(topic))
 
     async def fetch_to_send(self, topic: str, default_queues: int) -> KnownTopic:
         """Return the route for sending to a topic; for a topic that does not exist it is derived from the default topic.
 
-        Raises:
-            TopicNotFound: Neither topic exists.
-            NetError, BrokerRefused, CodecError: As in `fetch`.
+        Raises TopicNotFound if neither exists, and NetError, BrokerRefused or CodecError if no nameserver can be
+        queried.
         """
         return await self._share(
             (topic, default_queues), lambda: self._fetch_to_send(topic, default_queues)

@@ -1,7 +1,6 @@
 """The route table of a client: the queues of its topics, and the addresses of their brokers.
 
-The table does no I/O; `instance` fills it from a nameserver every 30 s and when a topic is first used. Results that
-producers and consumers need are computed once, when a route changes.
+Results that producers and consumers need are computed once, when a route changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -72,7 +71,7 @@ class TopicRoutes:
         self._collect_brokers()
 
     def drop(self, topic: str) -> None:
-        """Forget a topic."""
+        """Forget the route of a topic."""
         if self._topics.pop(topic, None) is not None:
             self._collect_brokers()
 
@@ -153,11 +152,7 @@ def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) ->
 
 
 def check_route(topic: str, route: TopicRoute) -> None:
-    """Raise an error if a route has too many queues to list.
-
-    Raises:
-        CodecError: The route has more than QUEUES_MAX queues.
-    """
+    """Raise CodecError if a route has more than QUEUES_MAX queues, which are too many to list."""
     count = route.queue_count()
     if count > QUEUES_MAX:
         raise CodecError(
@@ -167,9 +162,10 @@ def check_route(topic: str, route: TopicRoute) -> None:
 
 
 def inherited_route(default: TopicRoute, *, queues_max: int) -> TopicRoute:
-    """Return the route that a topic will have when its first send creates it from the default topic.
+    """Return the route that a topic will have when its first send creates it from the default topic (TBW102).
 
-    Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3: at most `defaultTopicQueueNums` queues per broker.
+    Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3: at most `defaultTopicQueueNums` queues per
+    broker.
     """
     return replace(
         default,

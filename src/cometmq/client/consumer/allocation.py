@@ -1,16 +1,7 @@
 """Strategies that assign the queues of a topic to the members of a group (AllocateMessageQueueStrategy).
 
 Every member sorts the same queues and client ids and computes the same assignment, without a coordinator. All members
-of a group, in any language, must therefore use the same strategy; these compute what the Java classes compute:
-
-| here | class of RocketMQ 5.3.3 | assignment |
-| --- | --- | --- |
-| `allocate_averagely` | AllocateMessageQueueAveragely | contiguous blocks whose sizes differ by at most one |
-| `allocate_in_circle` | AllocateMessageQueueAveragelyByCircle | one queue at a time, in turn |
-| `ConsistentHash` | AllocateMessageQueueConsistentHash | few queues move when members join or leave |
-| `FixedQueues` | AllocateMessageQueueByConfig | the queues that you list |
-| `MachineRooms` | AllocateMessageQueueByMachineRoom | only brokers of some rooms (`room@broker`) |
-| `NearbyRoom` | AllocateMachineRoomNearby | members consume queues of their own room |
+of a group, in any language, must therefore use the same strategy; these compute what the named Java classes compute.
 """
 
 import hashlib
@@ -41,11 +32,8 @@ _ROOM_SEPARATOR = "@"
 class ConsistentHash:
     """A strategy that assigns each queue to the member whose hash follows the queue's hash on a ring.
 
-    Args:
-        virtual_nodes: Number of positions of each member on the ring; more positions make the assignment more even.
-
-    Raises:
-        SettingsError: `virtual_nodes` is less than 1.
+    Few queues move when members join or leave (AllocateMessageQueueConsistentHash). `virtual_nodes` is the number of
+    positions of each member on the ring; more make the assignment more even, less than 1 raises SettingsError.
     """
 
     def __init__(self, virtual_nodes: int = VIRTUAL_NODES) -> None:
@@ -56,7 +44,7 @@ class ConsistentHash:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """Return the queues of a member; arguments as in `allocate_averagely`."""
+        """Return the queues of the member `own_id` among the members `client_ids`."""
         ring = {
             _md5_start(f"{member}-{number}"): member
             for member in sorted(client_ids)
@@ -72,7 +60,7 @@ class ConsistentHash:
 
 
 class FixedQueues:
-    """A strategy with a fixed list of queues; it does not check that every queue has a consumer."""
+    """A strategy with a fixed list of queues, which need not cover all queues (AllocateMessageQueueByConfig)."""
 
     def __init__(self, queues: Iterable[MessageQueue]) -> None:
         self._queues = frozenset(queues)
@@ -85,7 +73,7 @@ class FixedQueues:
 
 
 class MachineRooms:
-    """A strategy that uses only queues of brokers in certain rooms; brokers must be named `room@name`."""
+    """A strategy for queues of brokers in certain rooms, named `room@name` (AllocateMessageQueueByMachineRoom)."""
 
     def __init__(self, rooms: Collection[str]) -> None:
         self._rooms = frozenset(rooms)
@@ -93,7 +81,7 @@ class MachineRooms:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """Return a member's block of the rooms' queues, plus one of the remainder; arguments as in `allocate_averagely`."""
+        """Return a member's block of the rooms' queues, plus one of the remainder; an unknown member gets no queues."""
         members = sorted(client_ids)
         if own_id not in members:
             return []
@@ -107,12 +95,10 @@ class MachineRooms:
 
 
 class NearbyRoom:
-    """A strategy that assigns queues to members in the same room, and queues of a room without members to all.
+    """A strategy that assigns queues to members in the same room, and queues of a room without members to all members.
 
-    Args:
-        room_of_queue: Returns the room of a queue's broker.
-        room_of_client: Returns the room of the member with this id.
-        within: Strategy within a room.
+    Follows AllocateMachineRoomNearby. `within` is the strategy within a room; the functions return the room of a
+    queue's broker and of a client id.
     """
 
     def __init__(
@@ -128,7 +114,7 @@ class NearbyRoom:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """Return the queues of a member; arguments as in `allocate_averagely`."""
+        """Return the queues of the member `own_id` among the members `client_ids`; an unknown member gets no queues."""
         if own_id not in client_ids:
             return []
         queues_in: dict[str, list[MessageQueue]] = {}
@@ -150,7 +136,6 @@ def _room_of(broker_name: str) -> str | None:
 
 
 def _java_text(queue: MessageQueue) -> str:
-    """Return the text of Java's MessageQueue.toString(), whose hash is used."""
     return (
         f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, "
         f"queueId={queue.queue_id}]"

@@ -1,7 +1,7 @@
 """Queue assignment by brokers: queries a member's queues and runs a loop for each queue that is to be popped.
 
-Queues that are to be pulled are returned to the member, as if it had computed them itself. Follows
-RebalanceImpl.getRebalanceResultFromBroker of RocketMQ 5.3.3 (docs/design/0014).
+Queues that are to be pulled are returned to the member, as if it had computed them itself (docs/design/0014). Follows
+RebalanceImpl.getRebalanceResultFromBroker of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -58,12 +58,8 @@ class BrokerAssignment:
     async def pulled(self, topic: str, addresses: Sequence[str]) -> list[MessageQueue] | None:
         """Return the queues of a topic that this member must pull; start and stop the loops of those to be popped.
 
-        Args:
-            topic: Topic of the queues.
-            addresses: Brokers of the topic; the first answer counts.
-
-        Returns:
-            None if the broker leaves the assignment to the members.
+        The result is None if the broker leaves the assignment to the members. Of the brokers at `addresses`, the first
+        answer counts.
 
         Raises:
             BrokerRefused, NetError, CodecError: No broker answered.
@@ -128,7 +124,6 @@ class BrokerAssignment:
 
 
 def _check_topic(topic: str, assigned: list[Assignment]) -> None:
-    """Refuse queues of another topic: no later assignment would revoke them."""
     for each in assigned:
         if each.queue.topic != topic:
             raise CodecError(

@@ -1,8 +1,7 @@
 """Answers to brokers that query a consumer on behalf of consoles: requests 221, 307, 309 (docs/design/0044).
 
-The first two are answered from the state of the loops. For 309 the listener runs on one message, independently of all
-others, and nothing is committed. Follows ClientRemotingProcessor and DefaultMQPushConsumerImpl.consumerRunningInfo of
-RocketMQ 5.3.3.
+For 309 the listener runs on one message, independently of all others, and nothing is committed. Follows
+ClientRemotingProcessor and DefaultMQPushConsumerImpl.consumerRunningInfo of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -50,15 +49,11 @@ _DIRECT_AT_ONCE = 4  # Limit for messages that are unpacked and consumed directl
 
 
 class BrokerCallbacks:
-    """Answers queries of brokers about one member.
+    """Answers queries of brokers about one member of a group: its state, its offsets, its listener's result for a message.
 
     Attributes:
         consume: Runs the listener on one message; None: there is no listener.
         assigned: Contains the loops of popped queues; None: brokers do not assign queues.
-
-    Args:
-        member: Member whose loops, progress and counts are reported.
-        settings: Settings of the member, which are also reported.
     """
 
     def __init__(
@@ -117,7 +112,7 @@ class BrokerCallbacks:
         await self._direct.close()
 
     def running(self, *, is_with_stacks: bool = False) -> RunningState:
-        """Return the current state of the member."""
+        """Return the state of the member: settings, subscriptions, queues, rates and, if wanted, stacks of all threads."""
         part = self._member.heartbeat_part()
         queues = {queue: self._state(loop) for queue, loop in self._member.loops.items()}
         assigned = self.assigned
@@ -132,7 +127,6 @@ class BrokerCallbacks:
         )
 
     def _properties(self, consume_type: str) -> dict[str, str]:
-        """Return all settings by name, plus those that consoles look up by RocketMQ's names."""
         settings = {
             each.name: str(getattr(self._settings, each.name))
             for each in fields(self._settings)

@@ -1,8 +1,4 @@
-"""Counts of a consumer's work by topic, and rates computed from them.
-
-Counting takes a few additions per pull and per listener call. Rates are computed on request (GET_CONSUMER_RUNNING_INFO,
-`rates()`) from samples of the last minute.
-"""
+"""Counts of a consumer's work by topic, and rates computed from them on request, from samples of the last minute."""
 
 from collections import deque
 from dataclasses import dataclass, fields, replace

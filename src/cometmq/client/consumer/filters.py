@@ -68,7 +68,7 @@ class Sql:
     expression: str
 
     def __post_init__(self) -> None:
-        """Parse the expression, so that an invalid one fails here and not at a broker."""
+        """Raise ExpressionError here for an invalid expression, and not at a broker."""
         sql92_filter(self.expression)
 
     def __str__(self) -> str:
@@ -85,8 +85,7 @@ ALL = Tag()
 def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subscription:
     """Return the subscription for a topic and its filter, in the form that brokers receive.
 
-    Raises:
-        SubscriptionError: The filter is neither a `Tag` nor an `Sql`.
+    Raises SubscriptionError if the filter is neither a `Tag` nor an `Sql`.
     """
     if isinstance(expression, Sql):
         return Subscription(topic, expression.expression, SQL92, version=version)
@@ -99,11 +98,7 @@ def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subs
 
 
 def each_of(subscriptions: Subscriptions | None) -> Iterable[tuple[str, Filter]]:
-    """Return topics with their filters.
-
-    Raises:
-        SubscriptionError: `subscriptions` is a single text, whose letters would be read as topics.
-    """
+    """Return topics with their filters; raise SubscriptionError for a single text instead of a list."""
     if isinstance(subscriptions, str):
         raise SubscriptionError(
             f"subscriptions is the text {in_quotes(subscriptions, 80)}; write [{in_quotes(subscriptions, 80)}], or a "

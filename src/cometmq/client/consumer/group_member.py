@@ -323,7 +323,6 @@ class GroupMember:
                 self._take(queue)
 
     async def _granted(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Return those of the new queues that could be locked; the others are tried again soon."""
         if self.admission is None or not queues:
             return queues
         granted = await self.admission.take(queues)
@@ -331,7 +330,6 @@ class GroupMember:
         return [queue for queue in queues if queue in granted]
 
     async def _settled(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Return the queues on which no listener is running; the others are given up later."""
         if self.admission is None or not queues:
             return queues
         at_rest = await self.admission.settle(queues)

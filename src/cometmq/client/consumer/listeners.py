@@ -71,13 +71,8 @@ class RetryLater(Exception):
     """Raised by a listener to retry its message after a chosen delay.
 
     The delay is exact if the queue is consumed in order or popped. Otherwise it is rounded up to one of the broker's
-    delay levels (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), at most the longest level. The retry counts like any other.
-
-    Args:
-        delay: Time until the retry.
-
-    Raises:
-        SettingsError: The delay is not a timedelta, or is negative.
+    delay levels (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), at most the longest level. The retry counts like any
+    other. A delay that is negative or no timedelta raises SettingsError.
     """
 
     def __init__(self, delay: timedelta) -> None:
@@ -156,9 +151,8 @@ class ListenerCall(NamedTuple):
     async def run_on_loop(self, messages: list[StoredMessage]) -> ListenerVerdict:
         """Call a listener of either kind on the loop; exceptions become part of the verdict.
 
-        Raises:
-            CancelledError: The worker itself was cancelled.
-            KeyboardInterrupt: The user interrupted the program while its main thread was in the listener.
+        Raises CancelledError if the worker is cancelled, and KeyboardInterrupt if the user interrupts the listener in
+        the main thread.
         """
         try:
             if self.is_async:
@@ -176,8 +170,7 @@ def _run_in_own_context(
 ) -> Generator[Any, Any, Any]:
     """Await the result of a function, running each of its steps in one copy of the caller's context.
 
-    Variables that a listener sets for one message are not visible for the next. A task per call would cost
-    an iteration of the loop.
+    A task per call would do the same, but cost an iteration of the loop.
     """
     context = copy_context()
     steps = context.run(function, *args).__await__()
@@ -238,16 +231,10 @@ def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> Li
 def listener_call(
     listener: Listener | None, batch_listener: BatchListener | None, batch_count: int | None
 ) -> ListenerCall:
-    """Return the call for the one listener of a consumer.
+    """Return the `ListenerCall` of a consumer: its function of one message, or of at most `batch_count` (None: 32).
 
-    Args:
-        listener: Function of one message.
-        batch_listener: Function of a list of messages.
-        batch_count: Maximum number of messages in a list; None: 32.
-
-    Raises:
-        SettingsError: None or both are given, it is not a function, or `batch_count` is given without a
-            `batch_listener`.
+    Raises SettingsError if none or both are given, it is not a function, or `batch_count` comes without a
+    `batch_listener`.
     """
     if (listener is None) == (batch_listener is None):
         both = "none is" if listener is None else "both are"
@@ -294,7 +281,7 @@ def is_consuming(answer: object) -> bool:
 
 
 def verdict_of(answer: object) -> ListenerVerdict:
-    """Convert a listener's result to a verdict."""
+    """Convert a listener's result to a verdict; an invalid result becomes a fault, which stops the consumer."""
     if answer is None or answer is True:
         return CONSUMED
     if answer is False:

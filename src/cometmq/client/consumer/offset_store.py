@@ -1,7 +1,6 @@
 """A member's committed offsets: kept in memory and written every 5 s and at the end.
 
-In a clustering group they are stored at the brokers; a broadcasting member stores them in its own file, offsets.json,
-in the format of the Java client. An offset is that of the next message to consume.
+An offset is that of the next message to consume.
 """
 
 import os
@@ -32,7 +31,7 @@ class OffsetStore(Protocol):
 
 
 class ClusterOffsets:
-    """The offsets of a clustering group, stored at the brokers; raises the errors of `OffsetApi`."""
+    """The offsets of a clustering group, stored at the brokers; methods raise the errors of `OffsetApi`."""
 
     def __init__(self, offsets: OffsetApi, group: str, *, is_written: bool = True) -> None:
         """Read and write the offsets of a group; without `is_written` only the user commits."""
@@ -54,28 +53,20 @@ class ClusterOffsets:
 
 
 class LocalOffsets:
-    """The offsets of a broadcasting member, stored in a file that is replaced as a whole."""
+    """The offsets of a broadcasting member, in a file (offsets.json of the Java client) that is replaced as a whole."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._stored: dict[MessageQueue, int] | None = None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return the offset that the file contains for a queue, or None.
-
-        Raises:
-            CodecError: Neither the file nor its .bak can be read.
-        """
+        """Return the offset that the file has for a queue, or None; raise CodecError if it and its .bak are unreadable."""
         return self._load().get(queue)
 
     async def write(
         self, changed: dict[MessageQueue, int], *, is_answered: bool = True
     ) -> None:
-        """Replace the file; the previous one becomes .bak.
-
-        Raises:
-            OSError: The file cannot be written.
-        """
+        """Replace the file, of which the previous one becomes .bak; raise OSError if it cannot be written."""
         del is_answered  # The file is always written when this returns.
         stored = self._load()
         stored.update(changed)
@@ -131,18 +122,14 @@ class QueuePlace:
 
 
 class ConsumedProgress:
-    """The consumed offsets of a member, including those not stored yet.
-
-    Args:
-        store: Where the offsets are stored.
-    """
+    """The consumed offsets of a member, including those not stored yet."""
 
     def __init__(self, store: OffsetStore) -> None:
         self._store = store
         self._places: dict[MessageQueue, QueuePlace] = {}
 
     def place(self, queue: MessageQueue) -> QueuePlace:
-        """Return the place in a queue, valid until `forget`; for callers that update it with every message."""
+        """Return the `QueuePlace` of a queue, valid until `forget`; for callers that update it with every message."""
         place = self._places.get(queue)
         if place is None:
             place = self._places[queue] = QueuePlace()
@@ -170,14 +157,9 @@ class ConsumedProgress:
     async def store(
         self, queues: Iterable[MessageQueue] | None = None, *, is_answered: bool = False
     ) -> None:
-        """Store the offsets that changed.
+        """Store the offsets that changed, of these queues or of all; after CometError or OSError the next call tries again.
 
-        Args:
-            queues: Only the offsets of these queues; None: of all.
-            is_answered: Wait until they are stored; needed if no later pull or round would repeat them.
-
-        Raises:
-            CometError, OSError: Not all offsets could be stored; the next call tries again.
+        With `is_answered`, wait until they are stored, which is needed if no later call would repeat them.
         """
         chosen = None if queues is None else set(queues)
         changed = {

@@ -22,14 +22,11 @@ _SHARING = "getting queues"
 
 
 class Rebalance:
-    """Computes the assigned queues of one member.
+    """Computes the assigned queues of one member, by its allocation strategy or from the brokers' answers.
 
     Attributes:
         is_complete: Whether the last `work_out` succeeded for every topic.
         assigned: Queries brokers for the assignment; None: members compute it.
-
-    Args:
-        settings: Allocation strategy, and whether every member consumes every queue.
     """
 
     def __init__(

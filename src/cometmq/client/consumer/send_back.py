@@ -30,11 +30,7 @@ RETRIES_DEFAULT = 16
 
 
 class SendBack:
-    """Returns messages of one group to their brokers for redelivery.
-
-    Args:
-        retries_max: Retries before a message becomes a dead letter; -1: 16.
-    """
+    """Returns messages of one group to brokers for redelivery; after `retries_max` (-1: 16) they become dead letters."""
 
     def __init__(self, instance: ClientInstance, group: str, retries_max: int) -> None:
         self._instance = instance
@@ -82,8 +78,7 @@ class SendBack:
     ) -> None:
         """Ask a broker to put the message at this physical offset into the retry topic.
 
-        Raises:
-            BrokerRefused, BrokerNotFound, NetError, CodecError: The broker did not do so.
+        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker did not do so.
         """
         header = SendBackRequest(
             commitlog_offset,

@@ -51,11 +51,10 @@ class StartOffset:
         self._timestamp_ms = settings.consume_timestamp_ms or clock.now_ms() - _BEFORE_START_MS
 
     async def find(self, queue: MessageQueue) -> int:
-        """Return the first offset to pull.
+        """Return the first offset to pull from a queue.
 
-        Raises:
-            BrokerRefused, BrokerNotFound, TopicNotFound, NetError, CodecError: The broker could not be queried; try
-                again instead of guessing, because a wrong offset may skip messages.
+        Raises BrokerRefused, BrokerNotFound, TopicNotFound, NetError or CodecError if the broker could not be queried;
+        try again instead of guessing, because a wrong offset may skip messages.
         """
         stored = await self._progress.read(queue)
         if stored is not None and stored >= 0:

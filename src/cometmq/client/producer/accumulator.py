@@ -23,11 +23,7 @@ _ITEM_SIZE = 128  # Approximate size of a message in a batch in addition to its 
 
 
 class Accumulator:
-    """The batches of one producer that are being filled.
-
-    Args:
-        settings: Maximum delay and size of a batch.
-    """
+    """The batches of one producer that are being filled, up to the delay and size in its settings."""
 
     def __init__(
         self, encoder: SendEncoder, sender: EncodedSender, settings: ProducerSettings

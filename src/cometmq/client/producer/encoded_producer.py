@@ -93,7 +93,6 @@ class AsyncEncodedProducer(AsyncGroupClient):
     # --- life cycle
 
     async def _open(self) -> None:
-        """Join the group; with `judge`, send a heartbeat to all brokers immediately."""
         if self._member is not None:
             self._at_close(partial(self._instance.leave, self._member))
         if self._answers is not None:
@@ -199,9 +198,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
     async def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
         """Return for each half message whether its committed message, which consumers see, exists.
 
-        Raises:
-            ClientClosed: The producer is not running.
-            CometError: A broker cannot be queried.
+        Raises ClientClosed if the producer is not running, and CometError if a broker cannot be queried.
         """
         self._running()
 

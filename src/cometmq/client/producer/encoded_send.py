@@ -81,15 +81,10 @@ _encoded_send = tuple.__new__
 
 
 class SendEncoder:
-    """Encodes the messages of one producer.
+    """Encodes the messages of one producer: checks, ids, compression, properties and header text.
 
     Attributes:
         plain_size_max: Bodies up to this size are neither too long nor compressed, bytes.
-
-    Args:
-        settings: Limits for compression and body size.
-        clock: Provides the time at which a message is born.
-        ids: Generates the message ids.
     """
 
     def __init__(
@@ -127,7 +122,7 @@ class SendEncoder:
         more: str = "",
         made: tuple[int, str] | None = None,
     ) -> EncodedSend:
-        """Encode one message.
+        """Encode one message; raise MessageError if the body is too long, or users may not send to the topic.
 
         Args:
             message: Message to send.
@@ -135,10 +130,8 @@ class SendEncoder:
             code: SEND_MESSAGE_V2, or a request with the same header.
             sys_flag: Bits of `model.flags`.
             more: Further header fields (`codec.send_text.middle_text`).
-            made: Birth time (ms since 1970) and id of a message that was already sent together with others (`pipelined_head`).
-
-        Raises:
-            MessageError: The body is too long, or users may not send to the topic.
+            made: Birth time (ms since 1970) and id of a message that was already sent together with others
+                (`pipelined_head`).
         """
         try:
             body, topic = message.body, message.topic
@@ -165,8 +158,7 @@ class SendEncoder:
     def topic_front(self, topic: str) -> tuple[str, bytes]:
         """Return a topic with its namespace, and the beginning of the header of a send to it.
 
-        Raises:
-            MessageError: Users may not send to the topic.
+        Raises MessageError if users may not send to the topic.
         """
         full, front = self._fronts.get((topic, _SEND)) or self._front(topic, _SEND)
         return full, front.encode()
@@ -210,8 +202,7 @@ class SendEncoder:
     ) -> EncodedSend:
         """Encode a copy of a stored message for another topic, with its id, tag, keys, user properties and `more`.
 
-        Raises:
-            MessageError: The body is too long, a property cannot be encoded, or users may not send to the topic.
+        Raises MessageError if the body is too long, a property cannot be encoded, or users may not send to the topic.
         """
         fronts = self._fronts.get((topic, _SEND))
         if fronts is None:
@@ -234,10 +225,8 @@ class SendEncoder:
         """Encode messages of one topic as one request (DefaultMQProducer.batch of 5.3.3).
 
         Consumers in every language see the batch's id as the id of each message, because the broker appends the
-        properties of the batch to those of the message.
-
-        Raises:
-            MessageError: No messages, several topics, different `wait_store_ok`, a delay, or too long together.
+        properties of the batch to those of the message. Raises MessageError for no messages, several topics, different
+        `wait_store_ok`, a delay, or if they are too long together.
         """
         if not messages:
             raise MessageError("a batch needs at least one message")
@@ -275,8 +264,7 @@ class SendEncoder:
     def pack_encoded(self, topic: str, batch_body: bytes, properties: str) -> EncodedSend:
         """Encode a request for a batch body that is already encoded (`codec.batch.encode_batch`).
 
-        Raises:
-            MessageError: The batch is empty or too long.
+        Raises MessageError if the batch is empty or too long.
         """
         if not batch_body:
             raise MessageError("a batch needs at least one message")

@@ -1,7 +1,4 @@
-"""Temporary avoidance of brokers that answered slowly or not at all.
-
-Follows MQFaultStrategy of RocketMQ 5.3.3: each class of latencies has a time of avoidance. Only used with `latency_fault`.
-"""
+"""Temporary avoidance of slow or silent brokers, with `latency_fault` (MQFaultStrategy of RocketMQ 5.3.3)."""
 
 from bisect import bisect_right
 

@@ -92,7 +92,6 @@ class AsyncProducer(AsyncGroupClient):
     # --- life cycle
 
     async def _open(self) -> None:
-        """Join the group; connect to brokers at the first send, or immediately with a `transaction_listener`."""
         self._at_close(lambda: self._instance.leave(self._membership))
         self._at_close(self._transactions.close)
         self._at_close(self._requests.close)
@@ -170,7 +169,6 @@ class AsyncProducer(AsyncGroupClient):
         selector: Selector | None,
         timeout_ms: int | None,
     ) -> asyncio.Future[SendResult]:
-        """Start a send; errors that are known before the start are raised."""
         sends = self._sends
         is_simple = queue is None and selector is None and timeout_ms is None
         if sends is not None and is_simple and sends.cannot_fail(message):
@@ -199,9 +197,9 @@ class AsyncProducer(AsyncGroupClient):
 
         Args:
             messages: Any number of messages.
-            queue: As in `send`.
-            selector: As in `send`.
-            timeout_ms: Timeout of each send, ms.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            selector: Chooses the queue of each message, in a single attempt.
+            timeout_ms: Timeout of each send, ms; None: as in the settings.
             window: Maximum number of sends in flight.
 
         Raises:
@@ -225,8 +223,8 @@ class AsyncProducer(AsyncGroupClient):
 
         Args:
             messages: Messages with together at most `body_size_max` bytes.
-            queue: As in `send`.
-            timeout_ms: As in `send`.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
             MessageError: No messages, several topics, different `wait_store_ok`, a delay, or too long together.
@@ -258,7 +256,7 @@ class AsyncProducer(AsyncGroupClient):
             queue: Queue to send to; None: the next one.
             batch_body: Result of `codec.batch.encode_batch`.
             properties: Properties of the batch itself, name\x01value\x02; empty: an id and WAIT=true.
-            timeout_ms: As in `send`.
+            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
             MessageError: The batch is empty or too long.
@@ -280,8 +278,7 @@ class AsyncProducer(AsyncGroupClient):
     ) -> None:
         """Send a message without acknowledgement: fast, but the message may be lost unnoticed.
 
-        Raises:
-            ClientClosed, MessageError, TopicNotFound, NetError: The message could not be written to a connection.
+        Raises ClientClosed, MessageError, TopicNotFound or NetError if it could not be written to a connection.
         """
         sender, wrong = self._running(), None
 
@@ -314,8 +311,8 @@ class AsyncProducer(AsyncGroupClient):
 
         Args:
             message: The request.
-            queue: As in `send`.
-            selector: As in `send`.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            selector: Chooses the queue, in a single attempt.
             timeout_ms: Timeout for the send and the reply together, ms; None: as in the settings.
 
         Raises:
@@ -349,7 +346,7 @@ class AsyncProducer(AsyncGroupClient):
             request: The request, as a listener received it.
             body: Body of the reply.
             properties: User properties of the reply.
-            timeout_ms: As in `send`.
+            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
             MessageError: The message does not request a reply.
@@ -384,9 +381,9 @@ class AsyncProducer(AsyncGroupClient):
 
         Args:
             message: Message that consumers receive after the commit.
-            queue: As in `send`.
-            selector: As in `send`.
-            timeout_ms: Timeout of the half message, as in `send`.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            selector: Chooses the queue, in a single attempt.
+            timeout_ms: Timeout of the half message with all attempts, ms; None: as in the settings.
 
         Raises:
             ClientClosed: Raised by this call.
@@ -406,11 +403,11 @@ class AsyncProducer(AsyncGroupClient):
         Args:
             message: Message that consumers receive after the commit.
             argument: Passed to `execute`.
-            timeout_ms: Timeout of the half message, as in `send`.
+            timeout_ms: Timeout of the half message with all attempts, ms; None: as in the settings.
 
         Raises:
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged;
-                the listener was not called.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged; the
+                listener was not called.
             ClientClosed: The producer is not running.
         """
         self._transactions.check_listener()

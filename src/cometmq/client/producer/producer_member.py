@@ -1,7 +1,4 @@
-"""The membership of a producer in its group, with the handlers for requests of brokers.
-
-The parts of a producer that answer such requests (request-reply, transactions) register in `takers`.
-"""
+"""The membership of a producer in its group, with the handlers for requests of brokers."""
 
 from collections.abc import Callable
 
@@ -14,11 +11,7 @@ Taker = Callable[[Command, Channel], bool]
 
 
 class ProducerMember:
-    """The membership of a producer in its group.
-
-    Attributes:
-        takers: Handlers for requests of brokers, by request code.
-    """
+    """The membership of a producer in its group; `takers` has the handlers of brokers' requests by request code."""
 
     def __init__(self, group: str) -> None:
         self.group = group

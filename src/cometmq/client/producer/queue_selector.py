@@ -61,10 +61,7 @@ def nearby_room(
 ) -> Selector:
     """Return a selector that prefers queues of brokers in the producer's own room and falls back to all queues.
 
-    Args:
-        room_of_broker: Returns the room of the broker with this name.
-        own_room: Room of this producer.
-        within: Chooses among the preferred queues; None: round robin.
+    `room_of_broker` returns the room of a broker by its name; `within` chooses among the queues, None: round robin.
     """
     choose = within or round_robin()
 
@@ -76,7 +73,7 @@ def nearby_room(
 
 
 def at_broker(broker_name: str) -> Pick:
-    """Return a picker for replies: the first queue of one broker, or the first of all if the broker has none."""
+    """Return a function that picks a queue for a reply: the first one of a broker, or of all if the broker has none."""
 
     def pick(queues: Sequence[MessageQueue]) -> MessageQueue:
         return next((queue for queue in queues if queue.broker_name == broker_name), queues[0])
@@ -85,7 +82,7 @@ def at_broker(broker_name: str) -> Pick:
 
 
 def only(queue: MessageQueue | None) -> Pick | None:
-    """Return a picker that always chooses this queue; None (round robin) without a queue."""
+    """Return a function that always picks this queue; None (round robin) without a queue."""
     return None if queue is None else lambda _queues: queue
 
 
@@ -95,10 +92,9 @@ def pick_of(
     selector: Selector | None,
     namespace: Namespace = NO_NAMESPACE,
 ) -> Pick | None:
-    """Return the picker for a message from its given queue or selector; None for round robin.
+    """Return the function that picks the queue of a message, from its queue or selector; None for round robin.
 
-    Raises:
-        MessageError: The queue belongs to another topic.
+    Raises MessageError if the queue belongs to another topic.
     """
     if queue is not None:
         if queue.topic != message.topic and queue.topic != namespace.wrap(message.topic):
@@ -113,11 +109,9 @@ def pick_of(
 
 
 class RoundRobin:
-    """Uses the queues of each topic in turn; a retry goes to another broker.
+    """Uses the queues of each topic in turn, from a random one on; a retry goes to another broker.
 
-    Args:
-        chance: Chooses the first queue at random, so that many producers do not all start with the same one.
-        is_available: Returns whether a broker may be used now (`FaultTable`); None: all may.
+    `is_available` returns whether a broker may be used now (`FaultTable`); None: all may.
     """
 
     def __init__(
@@ -139,12 +133,9 @@ class RoundRobin:
     def choose(
         self, topic: str, queues: Sequence[MessageQueue], failed: Sequence[str] = ()
     ) -> MessageQueue:
-        """Return the next queue of `topic`.
+        """Return the next queue of `topic`, if possible not on a broker where an attempt of this send failed.
 
-        Args:
-            topic: The topic.
-            queues: Its queues, at least one.
-            failed: Brokers of failed attempts, the latest last; all are avoided if possible, otherwise only the latest.
+        `failed` are these brokers, the latest last; if every broker has failed, only the latest is avoided.
         """
         count = len(queues)
         index = self.next_index(topic, count)

@@ -141,11 +141,7 @@ class OpenRequest:
 def make_reply(
     request: StoredMessage, body: bytes, properties: Mapping[str, str]
 ) -> tuple[Message, dict[str, str]]:
-    """Make the message that replies to a request, and its system properties.
-
-    Raises:
-        MessageError: The message does not request a reply.
-    """
+    """Make the message that replies to a request, and its system properties; raise MessageError if it wants no reply."""
     asked = request.properties
     cluster = asked.get(keys_of.CLUSTER)
     if not cluster or keys_of.REPLY_TO_CLIENT not in asked:
@@ -162,11 +158,7 @@ def make_reply(
 def read_reply(
     header: PushReply, properties: dict[str, str], body: bytes, *, arrived_ms: int
 ) -> StoredMessage:
-    """Decode the reply in PUSH_REPLY_MESSAGE_TO_CLIENT.
-
-    Raises:
-        CodecError: The body is malformed.
-    """
+    """Decode the reply in PUSH_REPLY_MESSAGE_TO_CLIENT; raise CodecError if the body is malformed."""
     properties = {**properties, keys_of.REPLY_ARRIVE_TIME: str(arrived_ms)}
     if header.sys_flag:
         body = decompress(body, header.sys_flag, limit=_BODY_SIZE_MAX)

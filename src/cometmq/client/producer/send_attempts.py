@@ -58,7 +58,7 @@ _result = tuple.__new__
 def header_pieces(
     encoded: EncodedSend, queue: MessageQueue, command_flag: int = 0
 ) -> SendPieces:
-    """Return the pieces of the request's header for one queue."""
+    """Return the text pieces of a send request's header for one queue."""
     _, front, middle, _, _ = encoded
     return front, queue.queue_id, middle, back_text(queue.broker_name, command_flag)
 
@@ -72,7 +72,8 @@ class PendingSend:
         result: Future for the caller.
         began: Start of the current attempt, monotonic seconds.
         deadline: Deadline of all attempts together, monotonic seconds.
-        queue: Queue of an attempt that is already sent, whose `answered` or `failed` will be called; None: not sent yet.
+        queue: Queue of an attempt that is already sent, whose `answered` or `failed` will be called; None: not sent
+            yet.
     """
 
     __slots__ = (
@@ -307,11 +308,7 @@ class PendingSend:
 def read_answer(
     answer: RawCommand, status: SendStatus, message_id: str, queue: MessageQueue
 ) -> SendResult:
-    """Make the result of a send from the broker's answer.
-
-    Raises:
-        CodecError: The answer has no queue or offset.
-    """
+    """Make the result of a send from the broker's answer; raise CodecError if the answer has no queue or offset."""
     fields = answer[6]
     try:
         queue_id = int(fields["queueId"])

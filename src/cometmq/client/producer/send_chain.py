@@ -18,11 +18,7 @@ from cometmq.model.message import Message
 def make_interceptors(
     instance: ClientInstance, group: str, settings: ClientSettings
 ) -> list[Interceptor]:
-    """Make the interceptors that the settings enable.
-
-    Raises:
-        SettingsError: OpenTelemetry is enabled but not installed.
-    """
+    """Make the interceptors that the settings enable; raise SettingsError if OpenTelemetry is wanted but not installed."""
     interceptors: list[Interceptor] = []
     if settings.telemetry:
         from cometmq.client.tracing.telemetry import Telemetry
@@ -34,15 +30,7 @@ def make_interceptors(
 
 
 class SendChain:
-    """The optional steps of one producer's sends.
-
-    Attributes:
-        interceptors: Called for each send and for the ends of transactions.
-
-    Args:
-        interceptors: Called for each send.
-        accumulator: Makes batches; None: no batching.
-    """
+    """The optional steps of a producer's sends: `interceptors`, called for each send, and batches of the `accumulator`."""
 
     def __init__(
         self,
@@ -59,7 +47,7 @@ class SendChain:
     def send(
         self, message: Message, pick: Pick | None, timeout_ms: int | None
     ) -> asyncio.Future[SendResult]:
-        """Send a message; raises and fails like `AsyncProducer.send`."""
+        """Send a message through the interceptors, in a batch if possible; raise and fail like `AsyncProducer.send`."""
 
         def start(messages: Messages) -> asyncio.Future[SendResult]:
             accumulator, [each] = self._accumulator, messages

@@ -24,16 +24,13 @@ from cometmq.model.text import in_quotes
 
 
 class EncodedSender:
-    """Sends the encoded messages of one producer.
+    """Sends the encoded messages of one producer, within its limits on sends in flight.
 
     Attributes:
         faults: Brokers to avoid; None without `latency_fault`.
         turn: Round robin over the queues of each topic.
         returns: Waits for brokers that are unreachable.
         is_closed: Whether no further attempt may start.
-
-    Args:
-        settings: Attempts, times and limits.
     """
 
     def __init__(self, instance: ClientInstance, settings: ProducerSettings) -> None:
@@ -113,9 +110,8 @@ class EncodedSender:
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return the queues that a message of this topic may be sent to.
 
-        Raises:
-            TopicNotFound: There is no route, and no default topic to derive one from.
-            NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        Raises TopicNotFound without a route or default topic, and NetError, BrokerRefused or CodecError if no
+        nameserver can be queried.
         """
         known = await self.instance.known_to_send(
             topic, default_queues=self.settings.default_topic_queues
@@ -154,7 +150,7 @@ class EncodedSender:
         pick: Pick | None,
         failed: Sequence[str] = (),
     ) -> MessageQueue:
-        """Choose the queue of the next attempt; `failed` lists the brokers of failed attempts."""
+        """Choose the queue of the next attempt, avoiding the brokers in `failed`; raise SendFailed if none is writable."""
         if not queues:
             raise SendFailed(
                 f"topic {in_quotes(topic)} has no writable queue: its brokers have withdrawn the write permission or "

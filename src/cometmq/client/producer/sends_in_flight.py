@@ -21,8 +21,7 @@ async def send_all(
 ) -> list[SendResult]:
     """Send messages with at most `window` in flight and return the results in their order.
 
-    Raises:
-        SendFailed: Raised after all sends have completed, if some failed; gives their number and the first reason.
+    Raises SendFailed, after all sends have completed, if some failed; it gives their number and the first reason.
     """
     sends = SendsInFlight(window)
     try:
@@ -38,11 +37,7 @@ async def send_all(
 
 
 class SendsInFlight:
-    """A sequence of sends with a limit on those in flight.
-
-    Args:
-        window: Maximum number of sends in flight.
-    """
+    """A sequence of sends with a limit (`window`) on those in flight."""
 
     def __init__(self, window: int) -> None:
         self._sends: list[asyncio.Future[SendResult]] = []
@@ -78,11 +73,7 @@ class SendsInFlight:
             await self._room.wait()
 
     def results(self) -> list[SendResult]:
-        """Return the results in the order of the sends.
-
-        Raises:
-            SendFailed: Some sends failed; gives their number and the first reason.
-        """
+        """Return the results in the order of the sends; raise SendFailed, with number and first reason, if some failed."""
         failures = [error for send in self._sends if (error := send.exception()) is not None]
         if failures:
             raise SendFailed(

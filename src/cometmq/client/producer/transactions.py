@@ -85,12 +85,7 @@ class TransactionListener(Protocol):
 
 
 class TransactionResult(NamedTuple):
-    """The result of `send_in_transaction`.
-
-    Attributes:
-        send: Result of the half message.
-        state: Outcome that the listener returned.
-    """
+    """The result of `send_in_transaction`: that of the half message (`send`), and the outcome from the listener."""
 
     send: SendResult
     state: TransactionState
@@ -98,11 +93,9 @@ class TransactionResult(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """A transaction that this process began.
+    """A transaction that this process began; `state` is None while undecided, `broker_name` has the valid half message.
 
     Attributes:
-        broker_name: Broker with the valid half message.
-        state: Outcome; None while undecided.
         is_confirmed: Whether the broker has acknowledged the outcome.
     """
 
@@ -150,11 +143,7 @@ class ProducerTransactions:
         return self._listener is not None
 
     def check_listener(self) -> TransactionListener:
-        """Return the listener that answers checks.
-
-        Raises:
-            MessageError: The producer has no listener.
-        """
+        """Return the listener that answers checks; raise MessageError if the producer has none."""
         if self._listener is None:
             raise MessageError(
                 "this producer has no transaction_listener; pass one, or use transaction()"
@@ -174,7 +163,8 @@ class ProducerTransactions:
 
         Raises:
             MessageError: The message has a delay level, which transactions do not support.
-            SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged, or was rolled back.
+            SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged, or was rolled
+                back.
         """
         if message.delay_level:
             raise MessageError(
@@ -207,8 +197,7 @@ class ProducerTransactions:
     ) -> None:
         """Report the outcome of a transaction to its broker; an unreachable broker will check it later.
 
-        Raises:
-            BrokerRefused: The transaction has ended otherwise, or the broker has lost it.
+        Raises BrokerRefused if the transaction has ended otherwise, or the broker has lost it.
         """
         known = self._known.get(half.message_id)
         if known is not None:
@@ -232,10 +221,9 @@ class ProducerTransactions:
     async def execute(
         self, half: SendResult, message: Message, argument: Any
     ) -> TransactionState:
-        """Run the listener's work and report the outcome to the broker.
+        """Run the listener's work, report the outcome to the broker and return it.
 
-        Raises:
-            BrokerRefused: As in `end`.
+        Raises BrokerRefused if the transaction has ended otherwise, or the broker has lost it.
         """
         try:
             state = await _run(self.check_listener().execute, message, argument)
@@ -369,11 +357,7 @@ class AsyncTransaction:
 
     @property
     def half(self) -> SendResult:
-        """The result of the half message; its `message_id` identifies the transaction.
-
-        Raises:
-            MessageError: The half message was not sent yet.
-        """
+        """The result of the half message, whose `message_id` identifies the transaction; MessageError before the start."""
         if self._half is None:
             raise MessageError("the transaction has not begun; use it inside `async with`")
         return self._half
@@ -390,8 +374,7 @@ class AsyncTransaction:
     def rollback(self) -> asyncio.Future[None]:
         """Roll back, so that no consumer receives the message; an exception in the block also rolls back.
 
-        Raises:
-            MessageError, BrokerRefused: As in `commit`.
+        Raises MessageError and BrokerRefused as `commit` does.
         """
         return self._finish(TransactionState.ROLLBACK)
 
@@ -445,11 +428,7 @@ def _end_of_check(
 
 
 async def _run(function: Callable[..., Any], *args: Any) -> TransactionState:
-    """Call a listener's method, in a thread if it is not a coroutine function.
-
-    Raises:
-        TypeError: The method did not return a `TransactionState`.
-    """
+    """Call a listener's method, in a thread if it is a `def`; raise TypeError if it returns no `TransactionState`."""
     if inspect.iscoroutinefunction(function):
         state = await function(*args)
     else:

@@ -193,7 +193,7 @@ class PendingSends(PipelinedSends):
         self._began = began
 
     def settled(self, results: list[Settled], size: int, /) -> None:
-        """See `PipelinedSendsWaiter`; a send that its caller cancelled is counted as completed, too."""
+        """Set the results of acknowledged sends; a send that its caller cancelled is counted as completed, too."""
         for result, done in results:
             if not result.done():
                 result.set_result(done)

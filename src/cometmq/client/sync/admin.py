@@ -40,16 +40,12 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def route(self, topic: str) -> TopicRoute:
-        """Return the route of a topic: its brokers and queues.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-        """
+        """Return the route of a topic: its brokers and queues; raise TopicNotFound if the nameserver has none."""
         result: TopicRoute = self._portal.call(self._client.route, topic)
         return result
 
     def replicas(self) -> list[Replica]:
-        """Return each member of each broker group, masters first, with its replication status; queries all concurrently.
+        """Return each member of each broker group, masters first, with its replication status.
 
         A second broker that claims the id of a member is included, with an `owner`.
         """
@@ -66,32 +62,23 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._portal.call(self._client.change_settings, broker_name, values)
 
     def drain(self, broker_name: str) -> int:
-        """Stop sends to a broker by removing write permission from its routes; its messages can still be consumed.
+        """Stop sends to a broker by removing write permission from its routes; return the number of changed topics.
 
-        This lasts until `undrain`, until the nameservers restart, or until the broker registers changed topics.
-
-        Returns:
-            The number of changed topics.
-
-        Raises:
-            BrokerNotFound: No such master is registered.
+        Its messages can still be consumed. This lasts until `undrain`, until the nameservers restart, or until the
+        broker registers changed topics. Raises BrokerNotFound if no such master is registered.
         """
         result: int = self._portal.call(self._client.drain, broker_name)
         return result
 
     def undrain(self, broker_name: str) -> int:
-        """Allow sends to a drained broker again, and return the number of its topics.
-
-        Raises:
-            BrokerNotFound: No such master is registered.
-        """
+        """Allow sends to a drained broker again; return the number of its topics, or raise BrokerNotFound."""
         result: int = self._portal.call(self._client.undrain, broker_name)
         return result
 
     def promotion(
         self, broker_name: str, broker_id: int | None = None, *, role: str | None = None
     ) -> Promotion:
-        """Return what making a slave the master means, and what is lost by it; nothing is changed.
+        """Return what promoting a slave to master would do and what would be lost by it, without doing it.
 
         Args:
             broker_name: The broker group.
@@ -114,12 +101,12 @@ class Admin(BlockingClient[AsyncAdmin]):
         role: str | None = None,
         force: bool = False,
     ) -> Promotion:
-        """Make a running slave the master; a master that answers hands over everything, and becomes a slave.
+        """Make a running slave the master; a present master that answers hands over everything and becomes a slave.
 
         Args:
             broker_name: The broker group.
             broker_id: Id of the slave; None: the one with the largest offset.
-            role: As for `promotion`.
+            role: SYNC_MASTER or ASYNC_MASTER; None: as for `promotion`.
             force: Do it also if there are obstacles (`Promotion.obstacles`).
 
         Raises:
@@ -140,7 +127,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         Args:
             broker_name: The broker group.
             address: Address of a master that has lost its name to another one; None: the registered master.
-            successor: Id of a slave that must have everything first; None: it waits for nobody.
+            successor: Id of a slave that must have everything first; None: the master waits for no slave.
 
         Raises:
             BrokerNotFound: No such master is registered.
@@ -166,7 +153,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> dict[str, TopicConfig]:
-        """Create a topic, or change the given settings of an existing one and keep its others at each broker.
+        """Create a topic, or change the given settings of an existing one; return the resulting settings by broker name.
 
         Args:
             topic: Name of the topic.
@@ -175,9 +162,6 @@ class Admin(BlockingClient[AsyncAdmin]):
             perm: Bits of `model.flags.PERM_*`; None: read and write for a new topic.
             cluster: Cluster to create it in; None: on every master.
             attributes: Attributes such as `message.type` (5.x), added to the existing ones.
-
-        Returns:
-            The resulting settings, by broker name.
 
         Raises:
             RequestError: The name is invalid.
@@ -195,14 +179,10 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def change_topic(self, topic: str, changes: Mapping[str, Any]) -> dict[str, TopicConfig]:
-        """Change fields of `TopicConfig`, except attributes, at each master that has a topic, and keep the others.
+        """Change fields of `TopicConfig`, except attributes, at each master that has a topic.
 
-        Returns:
-            The resulting settings, by broker name.
-
-        Raises:
-            BrokerNotFound: No broker is registered.
-            TopicNotFound: No broker has the topic.
+        Returns the resulting settings by broker name. Raises BrokerNotFound if no broker is registered, and
+        TopicNotFound if none has the topic.
         """
         result: dict[str, TopicConfig] = self._portal.call(
             self._client.change_topic, topic, changes
@@ -212,26 +192,17 @@ class Admin(BlockingClient[AsyncAdmin]):
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic and all its messages, at the brokers and then at every nameserver.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         self._portal.call(self._client.delete_topic, topic, cluster=cluster)
 
     def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
-        """Return a topic's settings, by broker name.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-        """
+        """Return a topic's settings, by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
         result: dict[str, TopicConfig] = self._portal.call(self._client.topic_configs, topic)
         return result
 
     def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
-        """Return the smallest and the next offset of each queue of a topic.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-        """
+        """Return the smallest and the next offset of each queue of a topic; raise TopicNotFound if it has no route."""
         result: dict[MessageQueue, QueueRange] = self._portal.call(
             self._client.topic_offsets, topic
         )
@@ -271,8 +242,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def message_by_id(self, topic: str, message_id: str) -> StoredMessage | None:
         """Return the message with an id that its producer assigned, the newest one if there are several, or None.
 
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+        Raises TopicNotFound if the nameserver has no route of the topic.
         """
         result: StoredMessage | None = self._portal.call(
             self._client.message_by_id, topic, message_id
@@ -282,8 +252,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def view_message(self, offset_message_id: str) -> StoredMessage:
         """Return the message at the place that an offset message id contains: a broker and a physical offset.
 
-        Raises:
-            BrokerRefused: There is no message at this place.
+        Raises BrokerRefused if there is no message at this place.
         """
         result: StoredMessage = self._portal.call(self._client.view_message, offset_message_id)
         return result
@@ -291,21 +260,14 @@ class Admin(BlockingClient[AsyncAdmin]):
     def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:
         """Create a consumer group, or change its settings.
 
-        Raises:
-            RequestError: The name is invalid.
-            BrokerNotFound: No broker is registered.
+        Raises RequestError if the name is invalid, and BrokerNotFound if no broker is registered.
         """
         self._portal.call(self._client.create_group, group, cluster=cluster)
 
     def change_group(self, group: str, changes: Mapping[str, Any]) -> dict[str, GroupConfig]:
-        """Change fields of `GroupConfig` at each master that has a group, and keep the others.
+        """Change fields of `GroupConfig` at each master that has a group; return the resulting settings by broker name.
 
-        Returns:
-            The resulting settings, by broker name.
-
-        Raises:
-            BrokerNotFound: No broker is registered.
-            GroupNotFound: No broker has the group.
+        Raises BrokerNotFound if no broker is registered, and GroupNotFound if none has the group.
         """
         result: dict[str, GroupConfig] = self._portal.call(
             self._client.change_group, group, changes
@@ -317,8 +279,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     ) -> None:
         """Delete a consumer group and, unless `delete_offsets` is False, its offsets.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         self._portal.call(
             self._client.delete_group, group, delete_offsets=delete_offsets, cluster=cluster
@@ -327,8 +288,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
         """Return all consumer groups of the namespace by name; if brokers differ, with the settings of the last one.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         result: dict[str, GroupConfig] = self._portal.call(self._client.groups, cluster=cluster)
         return result
@@ -365,10 +325,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return the committed offset of a group in each queue of a topic; None if there is none.
+        """Return the committed offset of a group in each queue of a topic; None for a queue without one.
 
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+        Raises TopicNotFound if the nameserver has no route of the topic.
         """
         result: dict[MessageQueue, int | None] = self._portal.call(
             self._client.group_offsets, group, topic
@@ -380,8 +339,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     ) -> dict[MessageQueue, QueueProgress]:
         """Return the offsets, lag and times of a group for each queue of a topic, or of all topics that it consumes.
 
-        Raises:
-            BrokerNotFound: A broker that may have more queues has left; `Inspector.group` returns what is known.
+        Raises BrokerNotFound if a broker that may have more queues has left; `Inspector.group` then returns what is
+        known.
         """
         result: dict[MessageQueue, QueueProgress] = self._portal.call(
             self._client.group_progress, group, topic
@@ -405,15 +364,13 @@ class Admin(BlockingClient[AsyncAdmin]):
     def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Move a group to a time in all queues of a topic; connected members continue there.
+        """Move a group to a time in all queues of a topic, where members continue; return the new offset by queue.
 
         Args:
             group: The consumer group, which the brokers must know.
             topic: Topic of the queues.
-            timestamp_ms: Go on at the first message stored at or after this time, ms since 1970; 0: the first; None: the end.
-
-        Returns:
-            The offset at which the group continues, by queue.
+            timestamp_ms: Go on at the first message stored at or after this time, ms since 1970; 0: the first; None:
+                the end.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
@@ -428,8 +385,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def offsets_at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
         """Return the offsets to which `reset_offsets` would move a group, by queue, without moving it.
 
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+        Raises TopicNotFound if the nameserver has no route of the topic.
         """
         result: dict[MessageQueue, int] = self._portal.call(
             self._client.offsets_at, topic, timestamp_ms
@@ -437,15 +393,12 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def set_offsets(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move a group to given offsets; connected members continue there.
-
-        Args:
-            group: The consumer group.
-            offsets: Next offset to consume, by queue.
+        """Move a group to given offsets (the next to consume, by queue); connected members continue there.
 
         Raises:
             TopicNotFound: The nameserver has no route of a topic.
-            RequestError: A queue or offset does not exist, or a broker cannot move its members; that broker moved nothing.
+            RequestError: A queue or offset does not exist, or a broker cannot move its members; that broker moved
+                nothing.
         """
         self._portal.call(self._client.set_offsets, group, offsets)
 
@@ -466,8 +419,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
         """Return the members of a consumer group that are connected to each broker, by broker name.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         result: dict[str, ConsumerConnections] = self._portal.call(
             self._client.consumer_connections, group
@@ -477,8 +429,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
         """Return the members of a producer group that are connected to each broker, by broker name.
 
-        Raises:
-            BrokerNotFound: No broker is registered.
+        Raises BrokerNotFound if no broker is registered.
         """
         result: dict[str, tuple[ClientConnection, ...]] = self._portal.call(
             self._client.producer_connections, group

@@ -127,9 +127,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
     def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
         """Return for each half message whether its committed message, which consumers see, exists.
 
-        Raises:
-            ClientClosed: The producer is not running.
-            CometError: A broker cannot be queried.
+        Raises ClientClosed if the producer is not running, and CometError if a broker cannot be queried.
         """
         result: list[bool] = self._portal.call(self._client.committed, half_messages)
         return result

@@ -40,20 +40,12 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
-        """Return the runtime values of a broker, under RocketMQ's names.
-
-        Raises:
-            BrokerNotFound: The broker is not registered.
-        """
+        """Return the runtime values of a broker, under RocketMQ's names; raise BrokerNotFound if it is not registered."""
         result: dict[str, str] = self._portal.call(self._client.runtime, broker_name, broker_id)
         return result
 
     def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
-        """Return the settings that are in effect at a broker.
-
-        Raises:
-            BrokerNotFound: The broker is not registered.
-        """
+        """Return the settings that are in effect at a broker; raise BrokerNotFound if it is not registered."""
         result: SettingsReport = self._portal.call(
             self._client.settings, broker_name, broker_id
         )
@@ -62,15 +54,13 @@ class Inspector(BlockingClient[AsyncInspector]):
     def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
         """Return sums of a RocketMQ statistic (such as `TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
 
-        Raises:
-            BrokerNotFound: The broker is not registered.
-            BrokerRefused: The broker has no such statistic.
+        Raises BrokerNotFound if the broker is not registered, and BrokerRefused if it has no such statistic.
         """
         result: StatsWindows = self._portal.call(self._client.stats, broker_name, name, key)
         return result
 
     def missing(self) -> list[AbsentBroker]:
-        """Return the brokers that left their nameserver and have not come back; RocketMQ's nameserver does not report them."""
+        """Return the brokers that left their nameserver and have not come back; empty for RocketMQ's nameserver."""
         result: list[AbsentBroker] = self._portal.call(self._client.missing)
         return result
 
@@ -81,10 +71,10 @@ class Inspector(BlockingClient[AsyncInspector]):
 
         Args:
             topic: Name of the topic.
-            missing: The result of `missing`, if it is used for many topics; None: it is queried.
+            missing: The result of the method `missing`, if it is used for many topics; None: it is queried.
 
         Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+            TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
         """
         result: TopicState = self._portal.call(self._client.topic_bounds, topic, missing)
         return result
@@ -98,20 +88,16 @@ class Inspector(BlockingClient[AsyncInspector]):
 
         Args:
             topic: Name of the topic.
-            missing: The result of `missing`, if it is used for many topics; None: it is queried.
+            missing: The result of the method `missing`, if it is used for many topics; None: it is queried.
 
         Raises:
-            TopicNotFound: The nameserver has no route of the topic.
+            TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
         """
         result: TopicState = self._portal.call(self._client.topic_stats, topic, missing)
         return result
 
     def groups_of_topic(self, topic: str) -> list[str]:
-        """Return the consumer groups of a topic, sorted.
-
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-        """
+        """Return the consumer groups of a topic, sorted; raise TopicNotFound if the nameserver has no route of it."""
         result: list[str] = self._portal.call(self._client.groups_of_topic, topic)
         return result
 
@@ -121,24 +107,14 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def group(self, group: str) -> GroupState:
-        """Return one consumer group, with its members and its lag by queue.
-
-        Raises:
-            GroupNotFound: No broker knows the group.
-        """
+        """Return one consumer group, with its members and its lag by queue; raise GroupNotFound if no broker knows it."""
         result: GroupState = self._portal.call(self._client.group, group)
         return result
 
     def running(self, group: str, client_id: str, *, stacks: bool = False) -> RunningState:
-        """Return the state that a member of a group reports, through any master that knows the member.
+        """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
-        Args:
-            group: The consumer group.
-            client_id: Client id of the member.
-            stacks: Whether to include the stacks of its threads.
-
-        Raises:
-            BrokerRefused: No broker knows the member, or the member does not answer.
+        Any master that knows the member is asked. Raises BrokerRefused if none does, or the member does not answer.
         """
         result: RunningState = self._portal.call(
             self._client.running, group, client_id, stacks=stacks
@@ -148,8 +124,7 @@ class Inspector(BlockingClient[AsyncInspector]):
     def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
         """Find all problems of the cluster, the worst first, with advice; takes 2 s longer if a queue has no reader.
 
-        Args:
-            lag_max: Largest acceptable lag of a group, messages.
+        `lag_max` is the largest acceptable lag of a group, in messages.
         """
         result: list[Symptom] = self._portal.call(self._client.examine, lag_max=lag_max)
         return result
@@ -160,11 +135,12 @@ class Inspector(BlockingClient[AsyncInspector]):
         Args:
             message_id: Id that the producer assigned, or the offset message id.
             group: The consumer group.
-            topic: Topic of the message; None: the topics that the group's members subscribe to.
+            topic: Topic of the message; None: search the topics that the group consumes, then all others (up to 500).
 
         Raises:
-            MessageError: No topic is given, and no member is connected whose topics could be searched.
-            TopicNotFound: The nameserver has no route of the topic.
+            MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.
+            TopicNotFound: The topic of the message has no route any more.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         result: Explanation = self._portal.call(
             self._client.explain, message_id, group, topic=topic
@@ -194,18 +170,15 @@ class Inspector(BlockingClient[AsyncInspector]):
     def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters of a group back to their original topics, each once.
+        """Send dead letters of a group back to their original topics, each once; return "" or the reason of failure for each.
 
         Args:
             group: The consumer group.
             letters: Dead letters, as read from the group's dead-letter topic.
             again: Also send those that were replayed before.
 
-        Returns:
-            For each dead letter an empty text if it was sent, otherwise the reason why it was not.
-
         Raises:
-            RequestError: The name of the group is too long for a ledger.
+            RequestError: The name of the group is too long for the topic of the ledger.
         """
         result: list[str] = self._portal.call(self._client.replay, group, letters, again=again)
         return result
@@ -213,7 +186,6 @@ class Inspector(BlockingClient[AsyncInspector]):
     def resume_transaction(self, offset_message_id: str) -> None:
         """Have a half message checked again that was discarded after too many checks.
 
-        Args:
-            offset_message_id: Offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
+        `offset_message_id` is its offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
         """
         self._portal.call(self._client.resume_transaction, offset_message_id)

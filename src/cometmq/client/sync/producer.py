@@ -115,9 +115,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Args:
             messages: Any number of messages.
-            queue: As in `send`.
-            selector: As in `send`.
-            timeout_ms: Timeout of each send, ms.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            selector: Chooses the queue of each message, in a single attempt.
+            timeout_ms: Timeout of each send, ms; None: as in the settings.
             window: Maximum number of sends in flight.
 
         Raises:
@@ -145,8 +145,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Args:
             messages: Messages with together at most `body_size_max` bytes.
-            queue: As in `send`.
-            timeout_ms: As in `send`.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
             MessageError: No messages, several topics, different `wait_store_ok`, a delay, or too long together.
@@ -190,7 +190,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             queue: Queue to send to; None: the next one.
             batch_body: Result of `codec.batch.encode_batch`.
             properties: Properties of the batch itself, name\x01value\x02; empty: an id and WAIT=true.
-            timeout_ms: As in `send`.
+            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
             MessageError: The batch is empty or too long.
@@ -239,8 +239,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     ) -> None:
         """Send a message without acknowledgement: fast, but the message may be lost unnoticed.
 
-        Raises:
-            ClientClosed, MessageError, TopicNotFound, NetError: The message could not be written to a connection.
+        Raises ClientClosed, MessageError, TopicNotFound or NetError if it could not be written to a connection.
         """
         self._portal.call(self._client.send_oneway, message, queue=queue, selector=selector)
 
@@ -256,8 +255,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Args:
             message: The request.
-            queue: As in `send`.
-            selector: As in `send`.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            selector: Chooses the queue, in a single attempt.
             timeout_ms: Timeout for the send and the reply together, ms; None: as in the settings.
 
         Raises:
@@ -283,7 +282,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             request: The request, as a listener received it.
             body: Body of the reply.
             properties: User properties of the reply.
-            timeout_ms: As in `send`.
+            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
             MessageError: The message does not request a reply.
@@ -325,9 +324,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Args:
             message: Message that consumers receive after the commit.
-            queue: As in `send`.
-            selector: As in `send`.
-            timeout_ms: Timeout of the half message, as in `send`.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            selector: Chooses the queue, in a single attempt.
+            timeout_ms: Timeout of the half message with all attempts, ms; None: as in the settings.
 
         Raises:
             ClientClosed: Raised by this call.
@@ -348,11 +347,11 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         Args:
             message: Message that consumers receive after the commit.
             argument: Passed to `execute`.
-            timeout_ms: Timeout of the half message, as in `send`.
+            timeout_ms: Timeout of the half message with all attempts, ms; None: as in the settings.
 
         Raises:
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged;
-                the listener was not called.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged; the
+                listener was not called.
             ClientClosed: The producer is not running.
         """
         result: TransactionResult = self._portal.call(

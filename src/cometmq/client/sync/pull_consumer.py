@@ -19,8 +19,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group, which `committed` and `commit` refer to.
-        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
-            `["orders"]`; add more with `subscribe`.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times and sizes.
 
     Raises:
@@ -46,9 +45,8 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     def queues(self, topic: str) -> list[MessageQueue]:
         """Return the readable queues of a topic, sorted.
 
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
+        Raises TopicNotFound if it has no route, and ClientClosed, NetError or BrokerRefused if no nameserver can be
+        queried.
         """
         result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
         return result
@@ -98,7 +96,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     ) -> RawPull:
         """Pull undecoded records from an offset, for callers that decode them; for ranges use `QueueReader`.
 
-        The broker compares only the hashes of tags; compare the tags yourself.
+        The broker compares only the hashes of tags; compare the tags yourself. Raises the errors of `fetch`.
 
         Args:
             queue: Queue to read.
@@ -107,9 +105,6 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
             max_bytes: Maximum size in bytes; None: the broker's limit.
             wait_ms: How long the broker may wait for a message if there is none, ms.
             expression: Filter, `Tag(...)` or `Sql(...)`.
-
-        Raises:
-            CometError: Any of the errors of `fetch`.
         """
         result: RawPull = self._portal.call(
             self._client.fetch_raw,
@@ -123,14 +118,10 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to a topic; its queues are shared with the group's other members.
-
-        Args:
-            topic: A new topic, or a subscribed one whose filter is to be changed.
-            expression: Filter, `Tag(...)` or `Sql(...)`.
+        """Subscribe to a topic, whose queues are shared with the group's other members, or change its filter.
 
         Raises:
-            SubscriptionError: The expression is neither.
+            SubscriptionError: The filter (`expression`) is neither a `Tag` nor an `Sql`.
             ClientError: Queues were already assigned with `assign`.
         """
         self._portal.call(self._client.subscribe, topic, expression)
@@ -138,26 +129,22 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     def unsubscribe(self, topic: str) -> None:
         """End the subscription to a topic; its queues are reassigned to the other members of the group.
 
-        Raises:
-            SubscriptionError: The topic is not subscribed.
+        Raises SubscriptionError if the topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Receive the messages of exactly these queues, regardless of other consumers.
 
-        Raises:
-            ClientError: Topics were already subscribed.
-            ClientClosed: The consumer is not running.
+        Raises ClientError if topics were already subscribed, and ClientClosed if the consumer is not running.
         """
         self._portal.call(self._client.assign, queues)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continue receiving a queue at another offset.
 
-        Raises:
-            ClientError: The queue is not assigned to this consumer.
-            ClientClosed: The consumer is not running.
+        Raises ClientError if the queue is not assigned to this consumer, and ClientClosed if the consumer is not
+        running.
         """
         self._portal.call(self._client.seek, queue, offset)
 
@@ -167,16 +154,13 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
-        """Return the next messages of the subscribed topics or assigned queues.
+        """Return the next messages of the subscribed topics or assigned queues; raise ClientClosed if not running.
 
         The messages returned by the previous call count as consumed from now on and will be committed (`auto_commit`).
 
         Args:
             max_count: Maximum number of messages.
             wait_ms: How long to wait for the first message, ms; an empty list is returned if none arrives.
-
-        Raises:
-            ClientClosed: The consumer is not running.
         """
         result: list[StoredMessage] = self._portal.call(
             self._client.receive, max_count, wait_ms=wait_ms
@@ -188,10 +172,10 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return self._portal.iterate(self._client.__aiter__)
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """Return the offset of the first message in a queue.
+        """Return the offset of the first message in a queue; 0 if it never had any.
 
-        Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
+        Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
+        not be queried.
         """
         result: int = self._portal.call(self._client.min_offset, queue)
         return result
@@ -199,8 +183,8 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset that the next message of a queue will get.
 
-        Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
+        Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
+        not be queried.
         """
         result: int = self._portal.call(self._client.max_offset, queue)
         return result
@@ -208,7 +192,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     def offset_by_time(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """Return the offset of the first message stored at or after a time.
+        """Return the offset of the first message in a queue stored at or after a time, or the end of the queue.
 
         Args:
             queue: Queue to search.
@@ -216,7 +200,8 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
             upper: Return instead the offset of the last message stored at or before the time (brokers of 5.x).
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be
+                queried.
         """
         result: int = self._portal.call(
             self._client.offset_by_time, queue, timestamp_ms, upper=upper
@@ -224,18 +209,17 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """Return the committed offset of this group, which is the next one to consume; None if there is none.
+        """Return the committed offset of this group in a queue, which is the next to consume; None if there is none.
 
-        Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
+        Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
+        not be queried.
         """
         result: int | None = self._portal.call(self._client.committed, queue)
         return result
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Commit the next offset that this group will consume.
+        """Commit the next offset that this group will consume in a queue.
 
-        Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: It may not be stored.
+        After ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError it may not be stored.
         """
         self._portal.call(self._client.commit, queue, offset)

@@ -19,9 +19,9 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         group: Its consumer group; all members must have the same subscriptions.
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
             False or an exception: retry later.
-        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a queue; one result for all.
-        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
-            `["orders"]`; add more with `subscribe`.
+        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a queue; one result
+            for all.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times, sizes, start of a new group, broadcasting.
 
     Raises:
@@ -54,22 +54,15 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer starts immediately.
 
-        Args:
-            topic: The topic.
-            expression: Filter, `Tag(...)` or `Sql(...)`.
-
-        Raises:
-            SubscriptionError: The expression is neither.
+        Raises SubscriptionError if the filter (`expression`) is neither a `Tag` nor an `Sql`.
         """
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """End the subscription to a topic; its queues are reassigned to the other members of the group.
 
-        Of the pulled messages, only those whose listener call has started are still processed.
-
-        Raises:
-            SubscriptionError: The topic is not subscribed.
+        Of the pulled messages, only those whose listener call has started are still processed. Raises SubscriptionError
+        if the topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 
@@ -77,7 +70,8 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         """Wait until this consumer is closed, or until SIGTERM or SIGINT (Ctrl-C).
 
         Signals are only handled in the main thread of a program that does not handle them itself. Leave the `with`
-        block afterwards: running listeners finish, and offsets are committed. A second signal ends the program immediately.
+        block afterwards: running listeners finish, and offsets are committed. A second signal ends the program
+        immediately.
 
         Raises:
             ListenerError: The listener returned an invalid result; nothing more is consumed.
@@ -96,9 +90,8 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
     def set_concurrency(self, concurrency: int) -> None:
         """Set the maximum number of concurrent listener calls; running calls are not interrupted.
 
-        Raises:
-            ClientClosed: The consumer is not running.
-            SettingsError: The number is out of range, or the listener is orderly.
+        Raises ClientClosed if the consumer is not running, and SettingsError if the number is out of range or the
+        listener is orderly.
         """
         self._portal.call(self._client.set_concurrency, concurrency)
 

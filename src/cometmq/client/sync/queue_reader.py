@@ -43,22 +43,23 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def topics(self) -> list[str]:
         """Return the names of all topics of the namespace, including system topics.
 
-        Raises:
-            ClientClosed, NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
         """
         result: list[str] = self._portal.call(self._client.topics)
         return result
 
     def brokers(self) -> list[str]:
-        """Return the names of the registered brokers, sorted; raises the errors of `topics`."""
+        """Return the names of the registered brokers, sorted.
+
+        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
+        """
         result: list[str] = self._portal.call(self._client.brokers)
         return result
 
     def missing_brokers(self) -> list[MissingBroker]:
         """Return the brokers that a CometMQ nameserver remembers but that are offline; empty with RocketMQ's nameserver.
 
-        Raises:
-            ClientClosed, NetError, CodecError: The nameservers cannot be queried.
+        Raises ClientClosed, NetError or CodecError if the nameservers cannot be queried.
         """
         result: list[MissingBroker] = self._portal.call(self._client.missing_brokers)
         return result
@@ -66,8 +67,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def queues(self, topics: Iterable[str]) -> dict[str, TopicQueues | TopicNotFound]:
         """Return the current queues of each topic, or TopicNotFound for a topic without a route.
 
-        Raises:
-            ClientClosed, NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
         """
         result: dict[str, TopicQueues | TopicNotFound] = self._portal.call(
             self._client.queues, topics
@@ -111,11 +111,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         return result
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit offsets of the group in all queues whose brokers can be reached.
-
-        Raises:
-            CometError: The error of the first broker that did not store its offsets.
-        """
+        """Commit offsets of the group in all queues whose brokers can be reached; then raise the first CometError."""
         self._portal.call(self._client.commit, offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool = False) -> IndexedMessages | None:
@@ -188,11 +184,8 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     ) -> list[RawPull | CometError | None]:
         """Return the first answer of `read` for each range, or its error; all ranges are read concurrently.
 
-        Args:
-            ranges: Queue, start and end of each; the result for an empty range is None.
-            max_count: As in `read`.
-            expression: As in `read`.
-            read_from: As in `read`.
+        `ranges` has queue, start and end of each range; the result for an empty one is None. The other arguments are as
+        in `read`.
         """
         result: list[RawPull | CometError | None] = self._portal.call(
             self._client.read_first,

@@ -10,9 +10,9 @@ from cometmq.client.sync.client import BlockingGroupClient
 
 
 class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
-    """Claims on dead letters: taken before the dead letters are sent and ended afterwards.
+    """Claims of a run on dead letters, taken before it sends them and ended afterwards, so that no two runs send the same.
 
-    The start finds or creates the ledger. After the close, claims are no longer renewed.
+    The command line and the dashboard use the same ledger. Claims are renewed until `end` or the close.
 
     Args:
         nameservers: "ip:port;ip:port" of the cluster with the dead letters; None: NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -35,7 +35,7 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
     def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
         """Claim the dead letters that this run must send, and return those that no other run has sent.
 
-        Waits while another run holds one of them. Claims are renewed until `end`.
+        Waits while another run holds one of them.
 
         Args:
             run: Id of the run: unique, and the same when the same dead letters are claimed again.

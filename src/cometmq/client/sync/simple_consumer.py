@@ -12,13 +12,12 @@ from cometmq.model.message import StoredMessage
 class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
     """A consumer that receives messages on demand and acknowledges each of them (pop).
 
-    Messages that are not acknowledged when it is closed are redelivered after their invisible time.
+    A message that is not acknowledged within its invisible time is redelivered to any member of the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group.
-        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
-            `["orders"]`; add more with `subscribe`.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times and the start of a new group.
 
     Raises:
@@ -44,20 +43,14 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Subscribe to a topic, or change the filter of a subscribed topic.
 
-        Args:
-            topic: The topic.
-            expression: Filter, `Tag(...)` or `Sql(...)`.
-
-        Raises:
-            SubscriptionError: The expression is neither.
+        Raises SubscriptionError if the filter (`expression`) is neither a `Tag` nor an `Sql`.
         """
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
         """End the subscription to a topic; messages received from it can still be acknowledged.
 
-        Raises:
-            SubscriptionError: The topic is not subscribed.
+        Raises SubscriptionError if the topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 
@@ -86,10 +79,7 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         return result
 
     def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
-        """Acknowledge messages, so that they are not redelivered.
-
-        Args:
-            messages: A message, or several messages, which take one request per broker.
+        """Acknowledge a message or several, so that they are not redelivered; several take one request per broker.
 
         Raises:
             ClientError: A broker refused, or a message was not received with this consumer.

@@ -1,7 +1,7 @@
 """Exports the number and bytes of messages cached by push consumers, as OpenTelemetry gauges.
 
-Names and labels are those of RocketMQ's own clients (rocketmq-clients, GaugeEnum and MetricLabels). The program's provider
-reads the values in its own thread when it exports; nothing is counted in between.
+Names and labels are those of RocketMQ's own clients (rocketmq-clients, GaugeEnum and MetricLabels). The program's
+provider reads the values in its own thread when it exports.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,11 +21,7 @@ _NAMES = {
 
 
 class CacheGauge:
-    """The gauge values of one push consumer, exported until `close`.
-
-    Args:
-        cached: Returns the cached messages; called in any thread.
-    """
+    """The gauge values of one push consumer, read in any thread with `cached` and exported until `close`."""
 
     def __init__(self, instance: ClientInstance, group: str, cached: Cached) -> None:
         self._labels = {"client_id": instance.client_id, "consumer_group": group}

@@ -1,7 +1,4 @@
-"""Interceptors of sends and listener calls, for message traces and OpenTelemetry if settings enable them.
-
-Without interceptors, sends and listener calls do not run any of this code.
-"""
+"""Interceptors of sends and listener calls, for message traces and OpenTelemetry if settings enable them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -50,11 +47,7 @@ class Interceptor(Protocol):
     """An observer of sends, ends of transactions and listener calls."""
 
     def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
-        """Observe a send of one message or of a batch.
-
-        Returns:
-            The messages to send instead, and a function to call at the end of the send.
-        """
+        """Observe a send of a message or a batch; return the messages to send instead, and a function to call afterwards."""
         ...
 
     def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
@@ -76,11 +69,7 @@ def watched(
     start: Start,
     kind: TracedMessage = TracedMessage.NORMAL,
 ) -> asyncio.Future[SendResult]:
-    """Start a send of one message or of a batch, and report its start and end to the interceptors.
-
-    Raises:
-        BaseException: Any error of `start`, which is also reported.
-    """
+    """Start a send of one message or of a batch, and report its start and end, or its error, to the interceptors."""
     if not interceptors:
         return start(messages)
     ends: list[SendEnded] = []

@@ -44,13 +44,10 @@ _STATES = {"COMMIT": "COMMIT_MESSAGE", "ROLLBACK": "ROLLBACK_MESSAGE", "UNKNOWN"
 
 
 class Tracer:
-    """The message traces of one producer or consumer.
+    """The message traces of one producer or consumer, sent to `topic`.
 
     Attributes:
         dropped: Number of records that were lost, because the queue was full or they could not be sent.
-
-    Args:
-        topic: Topic for the traces.
     """
 
     def __init__(self, instance: ClientInstance, group: str, topic: str) -> None:
@@ -139,7 +136,7 @@ class Tracer:
         return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Record the start of a listener call; return a function to call at its end, which records that too. Any thread."""
+        """Record the start of a listener call; return a function that records its end, too. Both may run in any thread."""
         clock = self._instance.clock
         began_ms, request_id = clock.now_ms(), self._ids.next_id()
         traced = [each for each in messages if each.properties.get(keys_of.TRACE_ON) != "false"]

@@ -21,12 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class HeldQueues:
-    """The queue locks of one member of a group.
-
-    Args:
-        settings: Interval of renewals and duration of locks.
-        lost: Called with queues that another client has locked.
-    """
+    """The queue locks of one member of a group; calls `lost` with queues that another client has locked."""
 
     def __init__(
         self,
@@ -67,12 +62,12 @@ class HeldQueues:
         return granted
 
     async def renew(self) -> None:
-        """Renew all locks; a queue whose lock is refused is lost."""
+        """Renew all locks; a queue whose lock is refused is given up."""
         refused, _granted = await self._ask(self._until)
         self._give_up(refused)
 
     async def retake(self, queue: MessageQueue) -> None:
-        """Request an expired lock again; if it is refused, the queue is lost."""
+        """Request an expired lock again; if it is refused, the queue is given up."""
         refused, _granted = await self._ask([queue])
         self._give_up(refused)
 

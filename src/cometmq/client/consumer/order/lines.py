@@ -44,7 +44,6 @@ class _Line:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no further call may start."""
         return self.lines.is_stopped
 
 
@@ -59,7 +58,7 @@ class _QueueLines:
 
 
 class Lines:
-    """The ordered listener calls (lines) of one consumer.
+    """The ordered listener calls of one consumer: one line for each queue or order key, with one call at a time.
 
     Args:
         settings: Concurrency, pauses and retries.
@@ -118,7 +117,7 @@ class Lines:
         line.arrived.set()
 
     async def settle(self, queue: MessageQueue, *, seconds: float) -> bool:
-        """Stop the lines of a queue; return whether the running calls ended within `seconds`."""
+        """Start no further listener call for a queue; return whether the running calls ended within `seconds`."""
         lines = self._lines.get(queue)
         if lines is None:
             return True
@@ -135,11 +134,11 @@ class Lines:
         return True
 
     def forget(self, queue: MessageQueue) -> None:
-        """Forget a queue that another client has locked; its stopped lines end."""
+        """Forget a queue that is given up, after its listener calls have ended."""
         self._lines.pop(queue, None)
 
     def halt(self) -> None:
-        """Start no further call in any line."""
+        """Start no further listener call for any queue."""
         for lines in self._lines.values():
             lines.is_stopped = True
             for line in lines.by_key.values():
@@ -217,7 +216,6 @@ class Lines:
             await self._pause(line, pause_ms / 1000)
 
     def _commit(self, line: _Line) -> None:
-        """Mark all consumed messages of a line as committable."""
         for job in line.uncommitted:
             job.loop.finish(job.process_queue, [each.queue_offset for each in job.messages])
         line.uncommitted.clear()

@@ -1,8 +1,7 @@
 """Pops one queue, or any queue of a broker, while the broker assigns it to this member.
 
-Workers use it like a `PullLoop`. Consumed messages are acknowledged many at a time. Refused ones are hidden for longer
-each time and finally become dead letters. Follows DefaultMQPushConsumerImpl.popMessage and
-ConsumeMessagePopConcurrentlyService of RocketMQ 5.3.3.
+Consumed messages are acknowledged many at a time. Refused ones are hidden for longer each time and finally become dead
+letters. Follows DefaultMQPushConsumerImpl.popMessage and ConsumeMessagePopConcurrentlyService of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -44,10 +43,8 @@ class PopContext:
     """Dependencies that all pop loops of a member share.
 
     Attributes:
-        popper: Pops and acknowledges messages.
         back: Sends messages to the dead letters.
         gate: Set while the member may pop.
-        outages: Logs failing pops.
         tasks: Runs acknowledgements.
         deliver: Called with popped messages and their loop.
         subscription_of: Returns the current subscription to a topic.
@@ -66,12 +63,13 @@ class PopContext:
 
 
 class PopLoop:
-    """Pops one queue.
+    """Pops one queue repeatedly and delivers the messages to a worker, until the queue is assigned to another member.
 
     Attributes:
         queue: The queue; id -1 means any queue of its broker.
         process_queue: Required by jobs as in a pull loop; not used, because pop has no offset to commit.
-        is_dropped: Whether popping has ended; popped messages still belong to this member until their invisible time ends.
+        is_dropped: Whether popping has ended; popped messages still belong to this member until their invisible time
+            ends.
         popped_ms: Time of the last pop request, ms since 1970.
     """
 
@@ -110,7 +108,7 @@ class PopLoop:
         return not (self._is_running or self._open)
 
     async def run(self) -> None:
-        """Pop until dropped or cancelled."""
+        """Pop the queue until it is assigned to another member, or the task is cancelled."""
         try:
             await self._pop_on()
         finally:
@@ -214,7 +212,6 @@ class PopLoop:
         self._is_acknowledging = False
 
     async def _refuse(self, message: StoredMessage, verdict: ListenerVerdict) -> None:
-        """Hide a refused message until its retry, or make it a dead letter."""
         settings = self._popping.settings
         retries_max = RETRIES_DEFAULT if settings.retries_max < 0 else settings.retries_max
         try:

@@ -67,7 +67,7 @@ class _Introduced:
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """See `api.asking.BrokerAsker`."""
+        """Send a request to a broker and return its answer, as `api.asking.BrokerAsker` specifies."""
         channel = await self._instance.channels.get(address)
         timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
         answer = await channel.call(command, timeout_ms=timeout_ms)
@@ -101,8 +101,7 @@ class Popper:
     async def pop(self, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
         """Pop messages from a broker; return an empty list if none arrive in time.
 
-        Raises:
-            BrokerRefused, BrokerNotFound, NetError, CodecError: The broker could not be queried.
+        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker could not be queried.
         """
         wanted = ask.subscription
         header = PopRequest(
@@ -124,8 +123,7 @@ class Popper:
     async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
         """Return whether a broker has messages to pop, waiting at most `wait_ms` ms for them.
 
-        Raises:
-            BrokerRefused, BrokerNotFound, NetError: The broker could not be queried.
+        Raises BrokerRefused, BrokerNotFound or NetError if the broker could not be queried.
         """
         header = NotificationRequest(
             self._group, topic, ANY_QUEUE, wait_ms, self._instance.clock.now_ms()
@@ -133,11 +131,10 @@ class Popper:
         return await self._api.notified(self._instance.address(broker_name), header)
 
     async def ack(self, messages: Sequence[StoredMessage]) -> None:
-        """Acknowledge messages of one broker.
+        """Acknowledge popped messages of one broker.
 
-        Raises:
-            BrokerRefused, BrokerNotFound, NetError: The broker did not confirm.
-            ClientError: A message was not popped.
+        Raises BrokerRefused, BrokerNotFound or NetError if the broker did not confirm, and ClientError for a message
+        that was not popped.
         """
         receipts = [receipt_of(message) for message in messages]
         name = receipts[0].broker_name
@@ -155,11 +152,10 @@ class Popper:
     async def change_invisibility(
         self, message: StoredMessage, invisible_ms: int
     ) -> StoredMessage:
-        """Hide a message for `invisible_ms` from now and return the message with its new receipt handle.
+        """Hide a popped message for `invisible_ms` from now, and return the message with its new receipt handle.
 
-        Raises:
-            BrokerRefused, BrokerNotFound, NetError, CodecError: The broker did not confirm.
-            ClientError: The message was not popped.
+        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker did not confirm, and ClientError if
+        it was not popped.
         """
         receipt = receipt_of(message)
         topic = self._real_topic(message, receipt)
@@ -178,7 +174,6 @@ class Popper:
         return replace(message, properties={**message.properties, POP_CK: str(changed)})
 
     def _real_topic(self, message: StoredMessage, receipt: Receipt) -> str:
-        """Return the topic in which a message is stored; for a retry that is the pop retry topic."""
         return real_topic(self.namespace.wrap(message.topic), self._group, receipt.kind)
 
     # --- messages and receipt handles
@@ -275,11 +270,7 @@ def _is_handle_of(broker_name: str, text: str) -> bool:
 
 
 def receipt_of(message: StoredMessage) -> Receipt:
-    """Return the receipt handle of a message.
-
-    Raises:
-        ClientError: The message was not popped.
-    """
+    """Return the receipt handle of a message; raise ClientError if the message was not popped."""
     text = message.properties.get(POP_CK)
     if text is None:
         raise ClientError(

@@ -1,15 +1,12 @@
 """The asyncio simple consumer: receives messages and acknowledges each, without queue assignment or rebalance (pop).
 
-    async with AsyncSimpleConsumer(
-        "127.0.0.1:9876", group="billing", subscriptions=["orders"]
-    ) as consumer:
+    async with AsyncSimpleConsumer("127.0.0.1:9876", group="billing", subscriptions=["orders"]) as consumer:
         while True:
             for message in await consumer.receive(16, invisible_ms=30_000):
                 ...
                 await consumer.ack(message)
 
-A message that is not acknowledged within its invisible time is redelivered to any member of the group. Requires
-brokers of 5.x. `cometmq.client.SimpleConsumer` is the same for threads.
+Requires brokers of 5.x. `cometmq.client.SimpleConsumer` is the same for threads.
 """
 
 import asyncio
@@ -46,13 +43,12 @@ _Place = tuple[str, str]  # Topic, broker.
 class AsyncSimpleConsumer(AsyncGroupClient):
     """A consumer that receives messages on demand and acknowledges each of them (pop).
 
-    Messages that are not acknowledged when it is closed are redelivered after their invisible time.
+    A message that is not acknowledged within its invisible time is redelivered to any member of the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group.
-        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
-            `["orders"]`; add more with `subscribe`.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times and the start of a new group.
         instance: Shares the connections of another client, whose owner closes them.
 
@@ -95,12 +91,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Subscribe to a topic, or change the filter of a subscribed topic.
 
-        Args:
-            topic: The topic.
-            expression: Filter, `Tag(...)` or `Sql(...)`.
-
-        Raises:
-            SubscriptionError: The expression is neither.
+        Raises SubscriptionError if the filter (`expression`) is neither a `Tag` nor an `Sql`.
         """
         topic, version = self._namespace.wrap(topic), self._instance.clock.now_ms()
         self._subscriptions[topic] = subscription_of(topic, expression, version=version)
@@ -108,8 +99,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     def unsubscribe(self, topic: str) -> None:
         """End the subscription to a topic; messages received from it can still be acknowledged.
 
-        Raises:
-            SubscriptionError: The topic is not subscribed.
+        Raises SubscriptionError if the topic is not subscribed.
         """
         if self._subscriptions.pop(self._namespace.wrap(topic), None) is None:
             raise SubscriptionError(f"{self._named} is not subscribed to {as_given(topic, 80)}")
@@ -117,7 +107,6 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     # --- life cycle
 
     async def _open(self) -> None:
-        """Join the group; messages are requested only by `receive`."""
         self._at_close(lambda: self._instance.leave(self._member))
         self._at_close(self._notices.clear)
         self._at_close(self._tasks.close)
@@ -164,10 +153,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
                 await self._wait_for_any(places, deadline)
 
     async def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
-        """Acknowledge messages, so that they are not redelivered.
-
-        Args:
-            messages: A message, or several messages, which take one request per broker.
+        """Acknowledge a message or several, so that they are not redelivered; several take one request per broker.
 
         Raises:
             ClientError: A broker refused, or a message was not received with this consumer.

@@ -1,7 +1,7 @@
 """Choice of the member of a broker group (master or slave) to read a range of messages from.
 
-A slave may lag behind its master, may have started later, or may not permit reads. Messages that a slave returns are
-used; messages that it lacks are requested from the master before they are considered deleted.
+Messages that a slave returns are used; messages that it lacks are requested from the master before they are considered
+deleted.
 """
 
 import logging
@@ -24,7 +24,7 @@ Ask = Callable[[int, int], AsyncGenerator[RawPull, None]]
 
 
 class ReadFrom(StrEnum):
-    """The member of a broker group to read from.
+    """The member of a broker group to read from: the master, a slave, or the one that the broker suggests.
 
     Only the master decides that there are no messages, because a slave may lag behind it or have started later.
     """

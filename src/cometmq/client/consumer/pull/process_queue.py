@@ -36,7 +36,6 @@ class _PulledRun:
 
     @property
     def smallest(self) -> int:
-        """The smallest unconsumed offset."""
         return self.first if self.open is None else next(iter(self.open))
 
 
@@ -44,10 +43,10 @@ _first = attrgetter("first")
 
 
 class ProcessQueue:
-    """Offsets and sizes of the cached messages of a queue.
+    """Offsets and sizes of the pulled messages of a queue that are not consumed yet.
 
     Attributes:
-        count: Number of cached messages.
+        count: Number of these messages.
         size: Total size of their bodies, bytes.
         next_offset: Offset to commit: all messages before it are consumed. None until the first message.
     """
@@ -76,7 +75,6 @@ class ProcessQueue:
         self.size += sum(sizes)
 
     def _unknown(self, offsets: list[int], sizes: list[int]) -> tuple[list[int], list[int]]:
-        """Return the messages that are not cached, without duplicates, in ascending order."""
         new = dict(zip(offsets, sizes, strict=True))
         for run in self._runs:
             for offset in run.opened().keys() & new.keys():
@@ -121,17 +119,17 @@ class ProcessQueue:
 
     @property
     def cached(self) -> tuple[int, int]:
-        """The number of cached messages and the bytes of their bodies."""
+        """The number of pulled, unconsumed messages and the bytes of their bodies."""
         return self.count, self.size
 
     @property
     def smallest(self) -> int | None:
-        """The smallest cached offset; None if nothing is cached."""
+        """The smallest offset of the pulled, unconsumed messages; None without any."""
         return self._runs[0].smallest if self._runs else None
 
     @property
     def span(self) -> int:
-        """Largest offset of the newest pull minus the smallest cached one; 0 if nothing is cached."""
+        """Largest offset of the newest pull minus the smallest unconsumed one; 0 without unconsumed messages."""
         smallest = self.smallest
         return 0 if smallest is None else self._runs[-1].last - smallest
 

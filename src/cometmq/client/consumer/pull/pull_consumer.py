@@ -43,8 +43,7 @@ class AsyncPullConsumer(AsyncGroupClient):
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group, which `committed` and `commit` refer to.
-        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
-            `["orders"]`; add more with `subscribe`.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times and sizes.
         instance: Shares the connections of another client, whose owner closes them.
 
@@ -85,7 +84,6 @@ class AsyncPullConsumer(AsyncGroupClient):
     # --- life cycle
 
     async def _open(self) -> None:
-        """Join the group; without subscriptions, connect only at the first call."""
         self._at_close(self._member.leave)
         self._at_close(self._member.stop_pulling)
         self._at_close(self._tasks.close)
@@ -109,9 +107,8 @@ class AsyncPullConsumer(AsyncGroupClient):
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the readable queues of a topic, sorted.
 
-        Raises:
-            TopicNotFound: The nameserver has no route of the topic.
-            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
+        Raises TopicNotFound if it has no route, and ClientClosed, NetError or BrokerRefused if no nameserver can be
+        queried.
         """
         self._check_running()
         known = await self._instance.known(self._namespace.wrap(topic))
@@ -170,7 +167,7 @@ class AsyncPullConsumer(AsyncGroupClient):
     ) -> RawPull:
         """Pull undecoded records from an offset, for callers that decode them; for ranges use `AsyncQueueReader`.
 
-        The broker compares only the hashes of tags; compare the tags yourself.
+        The broker compares only the hashes of tags; compare the tags yourself. Raises the errors of `fetch`.
 
         Args:
             queue: Queue to read.
@@ -179,9 +176,6 @@ class AsyncPullConsumer(AsyncGroupClient):
             max_bytes: Maximum size in bytes; None: the broker's limit.
             wait_ms: How long the broker may wait for a message if there is none, ms.
             expression: Filter, `Tag(...)` or `Sql(...)`.
-
-        Raises:
-            CometError: Any of the errors of `fetch`.
         """
         self._check_running()
         queue = self._namespace.wrap_queue(queue)
@@ -193,14 +187,10 @@ class AsyncPullConsumer(AsyncGroupClient):
     # --- by subscription or assignment
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to a topic; its queues are shared with the group's other members.
-
-        Args:
-            topic: A new topic, or a subscribed one whose filter is to be changed.
-            expression: Filter, `Tag(...)` or `Sql(...)`.
+        """Subscribe to a topic, whose queues are shared with the group's other members, or change its filter.
 
         Raises:
-            SubscriptionError: The expression is neither.
+            SubscriptionError: The filter (`expression`) is neither a `Tag` nor an `Sql`.
             ClientError: Queues were already assigned with `assign`.
         """
         if self._member.is_assigned:
@@ -214,8 +204,7 @@ class AsyncPullConsumer(AsyncGroupClient):
     def unsubscribe(self, topic: str) -> None:
         """End the subscription to a topic; its queues are reassigned to the other members of the group.
 
-        Raises:
-            SubscriptionError: The topic is not subscribed.
+        Raises SubscriptionError if the topic is not subscribed.
         """
         full = self._namespace.wrap(topic)
         if full not in self._member.topics():
@@ -225,9 +214,7 @@ class AsyncPullConsumer(AsyncGroupClient):
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Receive the messages of exactly these queues, regardless of other consumers.
 
-        Raises:
-            ClientError: Topics were already subscribed.
-            ClientClosed: The consumer is not running.
+        Raises ClientError if topics were already subscribed, and ClientClosed if the consumer is not running.
         """
         self._check_running()
         if self._member.topics():
@@ -239,9 +226,8 @@ class AsyncPullConsumer(AsyncGroupClient):
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continue receiving a queue at another offset.
 
-        Raises:
-            ClientError: The queue is not assigned to this consumer.
-            ClientClosed: The consumer is not running.
+        Raises ClientError if the queue is not assigned to this consumer, and ClientClosed if the consumer is not
+        running.
         """
         self._check_running()
         loop = self._member.loops.get(self._namespace.wrap_queue(queue))
@@ -258,16 +244,13 @@ class AsyncPullConsumer(AsyncGroupClient):
         return sorted(map(self._namespace.unwrap_queue, self._member.loops))
 
     async def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
-        """Return the next messages of the subscribed topics or assigned queues.
+        """Return the next messages of the subscribed topics or assigned queues; raise ClientClosed if not running.
 
         The messages returned by the previous call count as consumed from now on and will be committed (`auto_commit`).
 
         Args:
             max_count: Maximum number of messages.
             wait_ms: How long to wait for the first message, ms; an empty list is returned if none arrives.
-
-        Raises:
-            ClientClosed: The consumer is not running.
         """
         self._check_running()
         self._inbox.finish()
@@ -286,10 +269,10 @@ class AsyncPullConsumer(AsyncGroupClient):
     # --- offsets
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """Return the offset of the first message in a queue.
+        """Return the offset of the first message in a queue; 0 if it never had any.
 
-        Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
+        Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
+        not be queried.
         """
         self._check_running()
         return await self._offsets.min_offset(self._namespace.wrap_queue(queue))
@@ -297,8 +280,8 @@ class AsyncPullConsumer(AsyncGroupClient):
     async def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset that the next message of a queue will get.
 
-        Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
+        Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
+        not be queried.
         """
         self._check_running()
         return await self._offsets.max_offset(self._namespace.wrap_queue(queue))
@@ -306,7 +289,7 @@ class AsyncPullConsumer(AsyncGroupClient):
     async def offset_by_time(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """Return the offset of the first message stored at or after a time.
+        """Return the offset of the first message in a queue stored at or after a time, or the end of the queue.
 
         Args:
             queue: Queue to search.
@@ -314,26 +297,26 @@ class AsyncPullConsumer(AsyncGroupClient):
             upper: Return instead the offset of the last message stored at or before the time (brokers of 5.x).
 
         Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
+            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be
+                queried.
         """
         self._check_running()
         full = self._namespace.wrap_queue(queue)
         return await self._offsets.offset_by_time(full, timestamp_ms, upper=upper)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Return the committed offset of this group, which is the next one to consume; None if there is none.
+        """Return the committed offset of this group in a queue, which is the next to consume; None if there is none.
 
-        Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: The broker could not be queried.
+        Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
+        not be queried.
         """
         self._check_running()
         return await self._offsets.committed(self._group, self._namespace.wrap_queue(queue))
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Commit the next offset that this group will consume.
+        """Commit the next offset that this group will consume in a queue.
 
-        Raises:
-            ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError, CodecError: It may not be stored.
+        After ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError it may not be stored.
         """
         self._check_running()
         await self._offsets.commit(self._group, self._namespace.wrap_queue(queue), offset)

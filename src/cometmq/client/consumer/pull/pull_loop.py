@@ -1,8 +1,8 @@
 """Pulls one queue while it is assigned to this member, with long polling, flow control and retries.
 
-The broker holds a pull that finds no message for up to 15 s and answers when a message arrives, so an idle queue costs
-nothing. If an answer shows that more messages exist, the next pull is sent before the messages of that answer are
-processed, so that broker and client work in parallel. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
+A broker holds a pull that finds no message for up to 15 s and answers when a message arrives. If an answer shows that
+more messages exist, the next pull is sent before the messages of that answer are processed, so that broker and client
+work in parallel. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
 """
 
 import asyncio
@@ -60,7 +60,6 @@ class PullContext:
     Attributes:
         progress: Consumed offsets of the group.
         gate: Set while the member may pull.
-        outages: Logs failing pulls.
         start: Finds the first offset of a queue, from the committed one or by the group's rule.
         deliver: Called with matching messages and their loop.
         discard: Called with a record that cannot be decoded.
@@ -79,13 +78,9 @@ class PullContext:
 
 
 class _AskedPull(NamedTuple):
-    """A pull in progress.
+    """A pull in progress: its first offset, the time of the request (monotonic seconds), and the future of the answer.
 
-    Attributes:
-        process_queue: The loop's process queue at the time of the request; after a seek it differs, and the answer is ignored.
-        offset: First offset.
-        at: Time of the request, monotonic seconds.
-        answer: Future of the answer.
+    `process_queue` is the loop's at the time of the request; after a seek it differs, and the answer is ignored.
     """
 
     process_queue: ProcessQueue
@@ -95,16 +90,14 @@ class _AskedPull(NamedTuple):
 
 
 class PullLoop:
-    """Pulls one queue.
+    """Pulls one queue repeatedly and delivers the messages to the consumer, until another member has the queue.
 
     Attributes:
-        process_queue: Pulled, unconsumed messages; replaced at each seek, so that older messages do not change the position.
+        process_queue: Pulled, unconsumed messages; replaced at each seek, so that older messages do not change the
+            position.
         is_dropped: Whether the queue was revoked; late results are then ignored.
         pulled_ms: Time of the last pull, ms since 1970; 0: none.
         consumed_ms: Time at which a message was last consumed, ms since 1970.
-
-    Args:
-        reading: Dependencies that all loops of a member share.
     """
 
     def __init__(
@@ -139,7 +132,7 @@ class PullLoop:
         self._ahead: _AskedPull | None = None
 
     async def run(self) -> None:
-        """Pull until cancelled."""
+        """Pull the queue until the task is cancelled; failures are logged and retried."""
         try:
             while True:
                 await self._pull_patiently()
@@ -148,7 +141,6 @@ class PullLoop:
             self._reading.outages.forget(_PULLING, self.queue)
 
     async def _pull_patiently(self) -> None:
-        """Pull until an error occurs, then wait as long as the error requires."""
         try:
             while True:
                 await self._pull_next()
@@ -222,7 +214,6 @@ class PullLoop:
 
     @property
     def _told_offset(self) -> int | None:
-        """Return the offset that a pull commits, or None."""
         return self._place.offset if self._is_told else None
 
     async def _ask(self, offset: int) -> _AskedPull:
@@ -323,7 +314,6 @@ class PullLoop:
         return start if start <= pull.max_offset else pull.next_offset
 
     async def _unpack(self, pull: RawPull) -> tuple[Batch, list[Record], int]:
-        """Return the messages of an answer, its unreadable records, and the offset to continue at."""
         unreadable: list[Record] = []
 
         def note(record: Record, error: CodecError) -> None:
@@ -395,7 +385,6 @@ def _offsets(came: Sequence[StoredMessage | Record]) -> list[int]:
 
 
 def _check_offsets(offsets: list[int], first: int, after: int) -> None:
-    """Check that every message is in the range that was requested."""
     if offsets and not first <= min(offsets) <= max(offsets) < after:
         wrong = next(each for each in offsets if not first <= each < after)
         raise CodecError(

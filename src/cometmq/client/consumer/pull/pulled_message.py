@@ -1,8 +1,8 @@
 """A pulled message that decodes most of its record only when an attribute is accessed.
 
-A listener accesses few attributes of a message, and pulls return thousands of messages. A message is therefore created
-with only its body, queue and offset. Its properties are decoded on first access, and all other attributes together. It
-is then an ordinary `StoredMessage`. The record was validated when it arrived.
+Pulls return thousands of messages, of which a listener accesses few attributes. A message is therefore created with
+only its body, queue and offset. Its properties are decoded on first access, and all other attributes together. It is
+then an ordinary `StoredMessage`. The record was validated when it arrived.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,6 @@ class PulledMessage(StoredMessage):
         return hash(_read(self))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Return the data for copying or pickling, after decoding everything."""
         return _read(self).__reduce_ex__(protocol)
 
 
@@ -54,7 +53,6 @@ def _properties(message: StoredMessage) -> Mapping[str, str]:
 
 
 def _message_id(message: StoredMessage) -> str:
-    """Return the id of a message, which is usually one of its properties."""
     return _properties(message).get(keys_of.UNIQ_KEY) or _read(message).message_id
 
 

@@ -1,7 +1,4 @@
-"""Pull requests: parameters, choice of the broker, and decoding of the answer.
-
-Used by the pull consumer, which sends its filter with each request, and by the push consumer with long polling.
-"""
+"""Pull requests: parameters, choice of the broker, and decoding of the answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -53,7 +50,7 @@ class PullTerms:
 
     @property
     def timeout_ms(self) -> int:
-        """The timeout for the answer, ms."""
+        """The time to wait for the answer, ms: 15 s longer than the broker may hold the pull, or 10 s if it may not."""
         return self.wait_ms + SUSPEND_MARGIN_MS if self.wait_ms else PULL_TIMEOUT_MS
 
 
@@ -67,10 +64,9 @@ class Puller:
         self._suggested: dict[MessageQueue, int] = {}
 
     async def channel(self, queue: MessageQueue, broker_id: int | None = None) -> Channel:
-        """Return the connection for pulling a queue, to a certain member or the suggested one.
+        """Return the connection for pulling a queue, to a certain member of the broker group or the suggested one.
 
-        Raises:
-            BrokerNotFound, TopicNotFound, NetError: No connection is possible.
+        Raises BrokerNotFound, TopicNotFound or NetError if no connection is possible.
         """
         instance = self._instance
         if instance.routes.get(queue.topic) is None:
@@ -92,7 +88,7 @@ class Puller:
         return None if address is None else instance.channels.peek(address)
 
     def header(self, queue: MessageQueue, offset: int, ask: PullTerms) -> PullRequest:
-        """Make the header of a pull request."""
+        """Make the header of a pull request from an offset of a queue."""
         sys_flag = PULL_SUBSCRIPTION
         if ask.wait_ms:
             sys_flag |= PULL_SUSPEND
@@ -119,8 +115,7 @@ class Puller:
     ) -> asyncio.Future[Command]:
         """Send a pull and return the future of its answer, to be decoded with `read`.
 
-        Raises:
-            BrokerNotFound, TopicNotFound, NetError: No broker could be reached.
+        Raises BrokerNotFound, TopicNotFound or NetError if no broker could be reached.
         """
         channel = await self.channel(queue, ask.broker_id)
         command = pull_command(self.header(queue, offset, ask))
@@ -138,9 +133,8 @@ class Puller:
     def read(self, queue: MessageQueue, answer: Command) -> RawPull:
         """Decode a broker's answer to a pull.
 
-        Raises:
-            BrokerRefused: The answer is an error.
-            CodecError: The answer lacks offsets, or its next offset is impossible.
+        Raises BrokerRefused if the answer is an error, and CodecError if it lacks offsets or its next offset is
+        impossible.
         """
         status = PULL_STATUSES.get(answer.code)
         fields = answer.fields
@@ -196,7 +190,7 @@ class _PullCall:
         self._came = came
 
     def answered(self, answer: RawCommand, /) -> None:
-        """See `net.waiters.Waiter`."""
+        """Decode the answer, call `came` with it and complete the future."""
         if self._future.done():
             return
         try:
@@ -208,7 +202,7 @@ class _PullCall:
             self._future.set_result(pull)
 
     def failed(self, error: BaseException, _opaque: int, /) -> None:
-        """See `net.waiters.Waiter`."""
+        """Complete the future with the error, because no answer will come."""
         if not self._future.done():
             self._future.set_exception(error)
 
@@ -216,9 +210,7 @@ class _PullCall:
 class RepeatedPull:
     """Sends pulls of one queue that differ only in their offsets; the common header text is encoded once.
 
-    Args:
-        ask: Parameters; `commit_offset` is given with each pull.
-        came: Called with each result immediately, before the task that awaits it continues.
+    `came` is called with each result immediately, before the task that awaits the result continues.
     """
 
     def __init__(
@@ -234,14 +226,9 @@ class RepeatedPull:
         self._texts: dict[bool, PullText] = {}
 
     async def start(self, offset: int, commit_offset: int | None) -> asyncio.Future[RawPull]:
-        """Send a pull, waiting for a connection if necessary.
+        """Send a pull from an offset, waiting for a connection if necessary; `commit_offset` is as in `PullTerms`.
 
-        Args:
-            offset: First offset.
-            commit_offset: As in `PullTerms`.
-
-        Raises:
-            BrokerNotFound, TopicNotFound, NetError: No broker could be reached.
+        Raises BrokerNotFound, TopicNotFound or NetError if no broker could be reached.
         """
         channel = await self._puller.channel(self._queue)
         return self._send(channel, offset, commit_offset)
@@ -249,7 +236,7 @@ class RepeatedPull:
     def start_now(
         self, offset: int, commit_offset: int | None
     ) -> asyncio.Future[RawPull] | None:
-        """Send a pull like `start` if a connection is established; return None otherwise."""
+        """Send a pull from an offset if a connection is established; return None otherwise."""
         channel = self._puller.open_channel(self._queue)
         if channel is None or channel.is_closed:
             return None

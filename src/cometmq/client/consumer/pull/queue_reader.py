@@ -86,8 +86,7 @@ class AsyncQueueReader(AsyncGroupClient):
     async def topics(self) -> list[str]:
         """Return the names of all topics of the namespace, including system topics.
 
-        Raises:
-            ClientClosed, NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
         """
         self._check_running()
         known = await self._instance.nameserver_api.topics()
@@ -95,15 +94,17 @@ class AsyncQueueReader(AsyncGroupClient):
         return [name for name, topic in short if self._namespace.wrap(name) == topic]
 
     async def brokers(self) -> list[str]:
-        """Return the names of the registered brokers, sorted; raises the errors of `topics`."""
+        """Return the names of the registered brokers, sorted.
+
+        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
+        """
         self._check_running()
         return sorted((await self._instance.nameserver_api.cluster()).brokers)
 
     async def missing_brokers(self) -> list[MissingBroker]:
         """Return the brokers that a CometMQ nameserver remembers but that are offline; empty with RocketMQ's nameserver.
 
-        Raises:
-            ClientClosed, NetError, CodecError: The nameservers cannot be queried.
+        Raises ClientClosed, NetError or CodecError if the nameservers cannot be queried.
         """
         self._check_running()
         try:
@@ -114,7 +115,6 @@ class AsyncQueueReader(AsyncGroupClient):
         return [replace(broker, queues=self._short(broker.queues)) for broker in missing]
 
     def _short(self, topics: Mapping[str, int]) -> dict[str, int]:
-        """Return the entries for topics of the namespace, under their short names."""
         short = ((self._namespace.unwrap(topic), topic) for topic in topics)
         return {
             name: topics[topic] for name, topic in short if self._namespace.wrap(name) == topic
@@ -123,8 +123,7 @@ class AsyncQueueReader(AsyncGroupClient):
     async def queues(self, topics: Iterable[str]) -> dict[str, TopicQueues | TopicNotFound]:
         """Return the current queues of each topic, or TopicNotFound for a topic without a route.
 
-        Raises:
-            ClientClosed, NetError, BrokerRefused, CodecError: The nameservers cannot be queried.
+        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
         """
         self._check_running()
         names = list(topics)
@@ -177,11 +176,7 @@ class AsyncQueueReader(AsyncGroupClient):
         return _renamed(await self._offsets.committed_offsets(self._group, full), full)
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit offsets of the group in all queues whose brokers can be reached.
-
-        Raises:
-            CometError: The error of the first broker that did not store its offsets.
-        """
+        """Commit offsets of the group in all queues whose brokers can be reached; then raise the first CometError."""
         full = self._by_full(offsets)
         await self._offsets.commit_all(
             self._group, {name: offsets[queue] for name, queue in full.items()}
@@ -291,11 +286,8 @@ class AsyncQueueReader(AsyncGroupClient):
     ) -> list[RawPull | CometError | None]:
         """Return the first answer of `read` for each range, or its error; all ranges are read concurrently.
 
-        Args:
-            ranges: Queue, start and end of each; the result for an empty range is None.
-            max_count: As in `read`.
-            expression: As in `read`.
-            read_from: As in `read`.
+        `ranges` has queue, start and end of each range; the result for an empty one is None. The other arguments are as
+        in `read`.
         """
 
         async def first(asked: tuple[MessageQueue, int, int]) -> RawPull | None:

@@ -20,13 +20,9 @@ _Pull = tuple[int, int, asyncio.Future[Command]]
 
 
 class RangeReader:
-    """Reads one range of one queue.
+    """Reads the messages of one queue from the offset `start` to before `end`, with at most `depth` pulls in flight.
 
-    Args:
-        start: First queue offset.
-        end: Queue offset after the last message.
-        ask: Parameters of the pulls; `max_count` is the initial number of messages per pull.
-        depth: Maximum number of pulls in flight.
+    `ask` are the parameters of the pulls; its `max_count` is the initial number of messages per pull.
     """
 
     def __init__(
@@ -52,12 +48,10 @@ class RangeReader:
         self._under_way: deque[_Pull] = deque()
 
     async def read(self) -> AsyncGenerator[RawPull, None]:
-        """Yield the answers in order, until `end`, the queue's end, or a deleted offset.
+        """Yield the answers in order, until `end`, the queue's end, or a deleted offset; raise as `Puller.pull` does.
 
-        If the range starts before the queue's first message, one answer OFFSET_ILLEGAL has the `next_offset` to go on at.
-
-        Raises:
-            BrokerRefused, BrokerNotFound, TopicNotFound, NetError, CodecError: As in `Puller.pull`.
+        If the range starts before the queue's first message, one answer OFFSET_ILLEGAL has the `next_offset` to go on
+        at.
         """
         try:
             while await self._fill():
@@ -82,7 +76,6 @@ class RangeReader:
         return first, behind, await self._puller.start(self._queue, first, ask)
 
     async def _go_on(self, first: int, behind: int, pull: RawPull) -> bool:
-        """Request again what an answer lacks; return whether more answers follow."""
         self._known_end = pull.max_offset
         if pull.next_offset <= first or pull.status is PullStatus.NO_NEW_MESSAGE:
             return False

@@ -28,23 +28,14 @@ _PART_SIZE = 256 << 10
 
 
 class PulledMessages(NamedTuple):
-    """The messages of one answer.
-
-    Attributes:
-        messages: The messages in order.
-        rest: Queue offset of the first record that is left out; None: none is.
-    """
+    """The messages of one answer to a pull, in order; `rest` is the queue offset of the first one left out, or None."""
 
     messages: list[StoredMessage]
     rest: int | None
 
 
 class UnpackedRoom:
-    """A limit on the total size of the decompressed bodies of one answer.
-
-    Args:
-        size: Maximum total size, bytes.
-    """
+    """A limit on the total size in bytes of the decompressed bodies of one answer."""
 
     def __init__(self, size: int) -> None:
         self._left = size
@@ -86,13 +77,10 @@ class RecordUnpacker:
     on_unreadable: Callable[[Record, CodecError], None] | None = None
 
     async def read(self, body: bytes) -> PulledMessages:
-        """Convert the records of an answer to messages, at most as many as requested.
+        """Convert the records of an answer to messages, at most as many as requested; raise CodecError if malformed.
 
-        Large bodies are decompressed in a thread. Bodies beyond the limit are left for the next
-        answer: a few hundred bytes may decompress to gigabytes.
-
-        Raises:
-            CodecError: The body is not a sequence of complete records, or a record is malformed.
+        Large bodies are decompressed in a thread. Bodies beyond the limit are left for the next answer: a few hundred
+        bytes may decompress to gigabytes.
         """
         messages: list[StoredMessage] = []
         position = self._go_on(body, 0, messages, UnpackedRoom(GROWTH_AT_ONCE))
@@ -153,18 +141,10 @@ def unpack(
     body_size_max: int,
     namespace: Namespace = NO_NAMESPACE,
 ) -> StoredMessage:
-    """Convert a record to a message.
+    """Convert a pulled record to a message; raise CodecError if the body or the properties are malformed.
 
-    A message in the group's retry topic gets its original topic, as in RocketMQ's clients.
-
-    Args:
-        record: The pulled record.
-        queue: Queue that it was pulled from.
-        body_size_max: Maximum length of the body after decompression, bytes.
-        namespace: Namespace to remove from the topic.
-
-    Raises:
-        CodecError: The body or the properties are malformed.
+    A message in the group's retry topic gets its original topic, as in RocketMQ's clients. `body_size_max` limits the
+    body after decompression, in bytes; `namespace` is removed from the topic.
     """
     properties = decode_properties(record.property_block)
     first_topic = properties.get(keys_of.RETRY_TOPIC)

@@ -1,7 +1,4 @@
-"""Concurrent calls of a listener: in threads for a `def` listener, otherwise on the event loop.
-
-For the meaning of a listener's results see `cometmq.client.consumer.listeners`.
-"""
+"""Concurrent calls of a listener: in threads for a `def` listener, otherwise on the event loop."""
 
 import asyncio
 import logging
@@ -139,7 +136,7 @@ class TaskWorkers:
             self._jobs.get_nowait()
 
     async def close(self, timeout_ms: int) -> None:
-        """Close the workers, as in `Workers.close`."""
+        """Start no further job, wait at most `timeout_ms` ms for the running ones, and cancel the rest."""
         self.forget()
         for _ in self._workers:
             self._jobs.put_nowait(None)
@@ -209,7 +206,6 @@ class ThreadWorkers:
             self._loop.call_soon(self._call_for_turn)
 
     def _call_for_turn(self) -> None:
-        """Wake a thread for the jobs that this iteration of the loop has added."""
         self._is_calling = False
         if len(self._jobs) > 1 and not self._is_looking:
             self._look_soon()
@@ -320,7 +316,7 @@ class ThreadWorkers:
         self._jobs.clear()
 
     async def close(self, timeout_ms: int) -> None:
-        """Close the workers, as in `Workers.close`."""
+        """Start no further job, and wait at most `timeout_ms` ms for the running ones; then continue without them."""
         self.forget()
         self._end(self._alive - len(self._ends))
         try:

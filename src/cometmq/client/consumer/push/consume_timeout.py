@@ -21,11 +21,7 @@ GiveBack = Callable[[StoredMessage], Awaitable[bool]]
 
 
 class ConsumeTimeout:
-    """The running listener calls.
-
-    Attributes:
-        look_every_ms: Interval at which `look` must be called, ms.
-    """
+    """The running listener calls of a consumer; `look`, called every `look_every_ms` ms, sends back late messages."""
 
     def __init__(self, timeout_ms: int, clock: Clock, give_back: GiveBack) -> None:
         self.look_every_ms = max(timeout_ms // _LOOKS, 1)

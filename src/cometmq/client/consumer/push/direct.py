@@ -1,7 +1,6 @@
 """Direct consumption: runs a listener on one message for a console (CONSUME_MESSAGE_DIRECTLY 309).
 
-Nothing is committed or sent back; only the result is reported. Follows
-ConsumeMessageConcurrentlyService.consumeMessageDirectly of RocketMQ 5.3.3.
+Follows ConsumeMessageConcurrentlyService.consumeMessageDirectly of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ from cometmq.model.message import StoredMessage
 async def consume_directly(
     call: ListenerCall, message: StoredMessage, *, clock: Clock
 ) -> DirectOutcome:
-    """Run the listener on one message and return the outcome; an exception is reported as text."""
+    """Run the listener on one message and return the outcome, without committing; an exception is reported as text."""
     began = clock.monotonic()
     if call.is_async:
         verdict = await call.run_on_loop([message])

@@ -116,11 +116,7 @@ class InProcesses:
             return said
 
     def _renew(self, broken: ProcessPoolExecutor) -> None:
-        """Replace a broken pool, retrying until it works: messages consumed meanwhile could only fail.
-
-        Raises:
-            ClientClosed: The listener was closed meanwhile.
-        """
+        """Replace a broken pool, retrying until it works: messages consumed meanwhile could only fail."""
         with self._lock:
             pause = _PAUSE_SECONDS
             while self._pool is broken:
@@ -158,12 +154,7 @@ class InProcesses:
 
 
 def _run(listener: Callable[[Any], Said], given: Any) -> Said:
-    """Call the listener in its process; an exception that cannot be pickled is replaced by its text.
-
-    Raises:
-        BaseException: Any exception of the listener.
-        RuntimeError: The listener raised an exception that cannot be pickled.
-    """
+    """Call the listener in its process; replace an exception that cannot be pickled by a RuntimeError with its text."""
     try:
         answer = contextvars.copy_context().run(listener, given)
     except BaseException as error:

@@ -80,9 +80,9 @@ class AsyncPushConsumer(AsyncGroupClient):
         group: Its consumer group; all members must have the same subscriptions.
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
             False or an exception: retry later.
-        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a queue; one result for all.
-        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or a list of topics without filters,
-            `["orders"]`; add more with `subscribe`.
+        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a queue; one result
+            for all.
+        subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times, sizes, start of a new group, broadcasting.
         instance: Shares the connections of another client, whose owner closes them.
 
@@ -135,12 +135,7 @@ class AsyncPushConsumer(AsyncGroupClient):
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
         """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer starts immediately.
 
-        Args:
-            topic: The topic.
-            expression: Filter, `Tag(...)` or `Sql(...)`.
-
-        Raises:
-            SubscriptionError: The expression is neither.
+        Raises SubscriptionError if the filter (`expression`) is neither a `Tag` nor an `Sql`.
         """
         self._member.subscribe(subscription_of(self._namespace.wrap(topic), expression))
         self._subscribed[topic] = expression
@@ -148,10 +143,8 @@ class AsyncPushConsumer(AsyncGroupClient):
     def unsubscribe(self, topic: str) -> None:
         """End the subscription to a topic; its queues are reassigned to the other members of the group.
 
-        Of the pulled messages, only those whose listener call has started are still processed.
-
-        Raises:
-            SubscriptionError: The topic is not subscribed.
+        Of the pulled messages, only those whose listener call has started are still processed. Raises SubscriptionError
+        if the topic is not subscribed.
         """
         if topic not in self._subscribed:
             raise SubscriptionError(f"{self._named} is not subscribed to {as_given(topic, 80)}")
@@ -161,11 +154,6 @@ class AsyncPushConsumer(AsyncGroupClient):
     # --- life cycle
 
     async def _open(self) -> None:
-        """Join the group and start consuming.
-
-        Raises:
-            SubscriptionError: No topic is subscribed.
-        """
         if not self._subscribed:
             raise SubscriptionError(f"{self._named} has no topic; call subscribe(topic) first")
         settings = self._settings
@@ -227,7 +215,8 @@ class AsyncPushConsumer(AsyncGroupClient):
         """Wait until this consumer is closed, or until SIGTERM or SIGINT (Ctrl-C).
 
         Signals are only handled in the main thread of a program that does not handle them itself. Leave the `with`
-        block afterwards: running listeners finish, and offsets are committed. A second signal ends the program immediately.
+        block afterwards: running listeners finish, and offsets are committed. A second signal ends the program
+        immediately.
 
         Raises:
             ListenerError: The listener returned an invalid result; nothing more is consumed.
@@ -253,9 +242,8 @@ class AsyncPushConsumer(AsyncGroupClient):
     def set_concurrency(self, concurrency: int) -> None:
         """Set the maximum number of concurrent listener calls; running calls are not interrupted.
 
-        Raises:
-            ClientClosed: The consumer is not running.
-            SettingsError: The number is out of range, or the listener is orderly.
+        Raises ClientClosed if the consumer is not running, and SettingsError if the number is out of range or the
+        listener is orderly.
         """
         self._check_running()
         if not isinstance(self._workers, TaskWorkers | ThreadWorkers):
@@ -298,7 +286,6 @@ class AsyncPushConsumer(AsyncGroupClient):
             self._workers.submit(PopJob(loop, messages[start : start + step]))
 
     def _begin(self, job: AnyJob) -> None:
-        """Record the start of a listener call; runs in any thread."""
         if isinstance(job, ListenerJob):  # Popped messages are redelivered by their broker.
             self._consume_timeout.begin(job)
 
@@ -329,7 +316,6 @@ class AsyncPushConsumer(AsyncGroupClient):
                 self._tasks.spawn(self._give_back(job, message, level), "send back")
 
     def _halt(self, fault: ListenerError) -> None:
-        """Stop consuming, because the listener returned an invalid result."""
         if self._fault is None:
             self._fault = fault
             self._member.pause()
