@@ -90,7 +90,7 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
     """Return the current rows of a Delta table, read without a jar.
 
     Args:
-        spark: Any session.
+        spark: Spark session, also one of Spark Connect.
         place: Folder or URI of the table.
 
     Raises:
@@ -179,13 +179,13 @@ class DeltaTable:
         return query_id(self._checkpoint)  # Spark writes the id when the query starts.
 
     def has(self, number: int) -> bool:
-        """Return whether the micro-batch is committed."""
+        """Return whether a micro-batch of this query is already committed to the table."""
         self.lake.update_incremental()
         last = self.lake.transaction_version(self._query)
         return last is not None and number <= last
 
     def stage(self, rows: DataFrame, number: int) -> None:
-        """Write the rows of a micro-batch as files that readers do not see before `commit`."""
+        """Write a micro-batch's rows as files that readers do not see before `commit`; none if it is committed."""
         if self.has(number):
             # Run the query anyway, for observers that count its rows.
             rows.write.format("noop").mode("overwrite").save()
@@ -199,7 +199,7 @@ class DeltaTable:
         writer.parquet(f"{self.place}/{self._folder(number)}")
 
     def commit(self, number: int) -> None:
-        """Make the staged rows visible to readers, unless an earlier run has done so."""
+        """Make the staged rows of a micro-batch visible to readers, unless an earlier run has done so."""
         if self.has(number):
             return
         files, root = open_place(self.place)
@@ -231,7 +231,7 @@ class DeltaTable:
         )
 
     def merge(self, rows: DataFrame, keys: Sequence[str], number: int) -> None:
-        """Update the rows with the same keys and insert the others, unless an earlier run has done so.
+        """Update the table's rows with the same keys and insert the others, unless an earlier run has done so.
 
         Raises:
             SettingsError: A key is not a column or is null, or two rows have the same keys.
@@ -314,11 +314,7 @@ def _schema_of(table: deltalake.DeltaTable) -> t.StructType:
 
 
 def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
-    """Check that the rows of the table are exactly those of its files.
-
-    Raises:
-        SettingsError: The table has a feature that changes the meaning of its files.
-    """
+    """Raise SettingsError if the table has a feature with which its rows differ from the rows in its files."""
     foreign = {*(table.protocol().reader_features or ())} - _FEATURES
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         foreign.add("columnMapping")
@@ -326,11 +322,7 @@ def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
 
 
 def _check_unruled(place: str, table: deltalake.DeltaTable) -> None:
-    """Check that the table has no rules for its rows, since files that Spark writes are not checked against them.
-
-    Raises:
-        SettingsError: It has constraints, generated columns, or columns that must not be null.
-    """
+    """Raise SettingsError for constraints, generated or NOT NULL columns, which Spark's files are not checked for."""
     rules = [each for each in table.metadata().configuration if "constraints." in each]
     columns = [
         each.name for each in table.schema().fields if each.metadata or not each.nullable
@@ -347,11 +339,7 @@ def _check_none(place: str, foreign: list[str]) -> None:
 
 
 def _check_own(spark: SparkSession, checkpoint: str) -> None:
-    """Check that the checkpoint is that of the running query: batches of another query would count as already written.
-
-    Raises:
-        SettingsError: The checkpoint belongs to another query.
-    """
+    """Raise SettingsError if the checkpoint belongs to another query, whose batches would count as already written."""
     if is_connect(spark):
         return  # With Spark Connect the function cannot find out which query runs it.
     running, own = spark.sparkContext.getLocalProperty(_QUERY_ID), query_id(checkpoint)
@@ -363,11 +351,7 @@ def _check_own(spark: SparkSession, checkpoint: str) -> None:
 
 
 def _check_partitions(schema: t.StructType, columns: Sequence[str]) -> None:
-    """Check that the columns can be partitions.
-
-    Raises:
-        SettingsError: A column is missing or of a type that not all readers parse alike, or no other column is left.
-    """
+    """Raise SettingsError if a partition column is missing or of an unsuitable type, or if no other column is left."""
     for each in columns:
         if each not in schema.names:
             raise SettingsError(
@@ -383,11 +367,7 @@ def _check_partitions(schema: t.StructType, columns: Sequence[str]) -> None:
 
 
 def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
-    """Check that no two rows have the same keys.
-
-    Raises:
-        SettingsError: Two rows have the same keys, or a key is null.
-    """
+    """Raise SettingsError if a key is null or two rows have the same keys."""
     for each in keys:
         if rows[each].null_count:
             raise SettingsError(
@@ -404,11 +384,7 @@ def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
 
 
 def _check_place(place: str) -> None:
-    """Check that the folder holds a Delta table, or nothing that a reader of a table would see.
-
-    Raises:
-        SettingsError: It holds something else.
-    """
+    """Raise SettingsError if the folder has files that a reader of a table would see, but no Delta table."""
     files, root = open_place(place)
     names = [
         each.base_name
@@ -420,11 +396,7 @@ def _check_place(place: str) -> None:
 
 
 def _check_type(column: str, kind: t.DataType) -> None:
-    """Check that Delta, Spark and delta-rs all support a column's type.
-
-    Raises:
-        SettingsError: One of them does not.
-    """
+    """Raise SettingsError unless Delta, Spark and delta-rs all support the type of a column."""
     if isinstance(kind, t.StructType):
         for each in kind.fields:
             _check_type(f"{column}.{each.name}", each.dataType)

@@ -14,7 +14,7 @@ _BOUND_LETTERS = 32
 
 
 def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
-    """Return the statistics by which Delta readers skip a file: number of rows, and smallest, largest and nulls per column.
+    """Return the statistics by which Delta readers skip a file: row count, and minimum, maximum and nulls per column.
 
     Only values that JSON represents exactly and all readers order alike are used as bounds.
     """
@@ -49,7 +49,7 @@ def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
 
 
 def _bound(value: object, *, is_up: bool) -> int | str | None:
-    """Convert a bound to its form in Delta's log, or return None if it has none; times are in ms, rounded up with `is_up`."""
+    """Convert a bound to its form in Delta's log, or None if it has none; times are in ms, rounded up with `is_up`."""
     match value:
         case int() if not isinstance(value, bool):
             return value

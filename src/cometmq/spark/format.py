@@ -28,25 +28,17 @@ class RocketMQSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name used in `format(...)` and `USING ...`."""
+        """Return "rocketmq", the name for `format(...)` and `USING ...`."""
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Return the columns of a read for which the user gave no schema.
-
-        Raises:
-            SettingsError: The option `columns` names an unknown column.
-        """
+        """Return the columns of a read if the user gave no schema; raise SettingsError if an option is invalid."""
         columns, properties_format = read_columns(self.options)
         schema = message_schema(columns, properties_format=properties_format)
         return with_table_options(schema, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Create the reader of a batch query.
-
-        Raises:
-            SettingsError: An option or column is invalid.
-        """
+        """Create the reader of a batch query; raise SettingsError if an option or column is invalid."""
         from cometmq.spark.source.batch import batch_reader
 
         check_read_schema(schema)
@@ -54,11 +46,7 @@ class RocketMQSource(DataSource):
         return batch_reader(SourceSettings.parse(options, is_stream=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Create the reader of a streaming query.
-
-        Raises:
-            SettingsError: An option or column is invalid.
-        """
+        """Create the reader of a streaming query; raise SettingsError if an option or column is invalid."""
         from cometmq.spark.source.stream import RocketMQStreamReader
 
         check_read_schema(schema)
@@ -66,11 +54,7 @@ class RocketMQSource(DataSource):
         return RocketMQStreamReader(SourceSettings.parse(options, is_stream=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
-        """Create the writer that sends the rows of a batch query.
-
-        Raises:
-            SettingsError: An option, a column or the save mode is invalid.
-        """
+        """Create the writer of a batch query; raise SettingsError if an option, column or save mode is invalid."""
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use .mode("append")')
         from cometmq.spark.sink.columns import SinkColumns
@@ -85,11 +69,7 @@ class RocketMQSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamArrowWriter:
-        """Create the writer that sends the micro-batches of a streaming query.
-
-        Raises:
-            SettingsError: An option, a column or the output mode is invalid.
-        """
+        """Create the writer of a stream; raise SettingsError if an option, column or output mode is invalid."""
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use outputMode("append")')
         from cometmq.spark.sink.columns import SinkColumns

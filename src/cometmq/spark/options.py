@@ -26,7 +26,7 @@ TABLE_PREFIX = "option."
 
 @dataclass(frozen=True)
 class Option:
-    """Definition of one option.
+    """Definition of one option of a source or sink.
 
     Attributes:
         name: Name as documented; Spark ignores its case.
@@ -106,7 +106,7 @@ def whole(least: int = 0, most: int = 2**63 - 1) -> Callable[[str], int]:
 
 
 def truth(text: str) -> bool:
-    """Parse `true` or `false`, ignoring case."""
+    """Parse `true` or `false`, ignoring case; raise ValueError for any other text."""
     if text.strip().lower() not in ("true", "false"):
         raise ValueError(f"{in_quotes(text)} is neither true nor false")
     return text.strip().lower() == "true"
@@ -156,7 +156,7 @@ def moment_fault(ms: int) -> str | None:
 
 
 def moment(text: str) -> int:
-    """Parse a time in ms since 1970."""
+    """Parse a time in ms since 1970; raise ValueError if the text is not a time, or not plausible in this unit."""
     try:
         ms = whole()(text)
     except ValueError:
@@ -222,12 +222,12 @@ def name_servers(text: str) -> tuple[str, ...]:
 
 
 def text(given: str) -> str:
-    """Accept any text."""
+    """Return any text unchanged: the parser of options that accept everything."""
     return given
 
 
 def group(given: str) -> str:
-    """Parse the name of a consumer or producer group."""
+    """Return the name of a consumer or producer group; raise ValueError if it is not allowed."""
     fault = group_fault(given)
     if fault is not None:
         raise ValueError(fault)
@@ -245,11 +245,7 @@ NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"  # RocketMQ's clients and tools use the s
 
 
 def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the nameservers from the option `nameServer`, or else from the environment variable.
-
-    Raises:
-        SettingsError: Neither is set, or the variable is invalid.
-    """
+    """Return the nameservers of the option, or else of NAMESRV_ADDR; raise SettingsError if none is set or valid."""
     given: tuple[str, ...] | None = value[NAME_SERVER.name]
     if given is not None:
         return given
@@ -300,11 +296,7 @@ PASSED_ON = (
 
 
 def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
-    """Return the credentials that sign the requests of a read or write, or None for unsigned requests.
-
-    Raises:
-        SettingsError: Only one of access key and secret key is given.
-    """
+    """Return the credentials that sign requests, or None without keys; raise SettingsError if only one key is given."""
     access_key, secret_key = value["rocketmq.accessKey"], value["rocketmq.secretKey"]
     if not access_key and not secret_key:
         return None
@@ -316,11 +308,7 @@ def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
 
 
 def tls_of(value: Mapping[str, Any]) -> TlsSettings | None:
-    """Return the TLS settings of a read or write, or None for no TLS.
-
-    Raises:
-        SettingsError: A certificate or key file is named, but TLS is not enabled.
-    """
+    """Return the TLS settings, or None without TLS; raise SettingsError if a TLS file is named without enabling TLS."""
     files = [value[f"rocketmq.tls.{name}"] for name in ("caFile", "certFile", "keyFile")]
     if value["rocketmq.tls.enable"]:
         return TlsSettings(*files)
@@ -332,11 +320,7 @@ def tls_of(value: Mapping[str, Any]) -> TlsSettings | None:
 
 
 def require(value: Mapping[str, Any], name: str, example: str) -> None:
-    """Check that the option `name` is given; `example` is a value for the error message.
-
-    Raises:
-        SettingsError: The option is not given.
-    """
+    """Raise SettingsError if the option `name` is not given; the message shows `example` as a value."""
     if value[name] is None:
         raise SettingsError(
             f'option {in_quotes(name)} is required, e.g. .option("{name}", "{example}")'

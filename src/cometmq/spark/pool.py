@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Pooled(Protocol):
-    """Client that a pool can hold."""
+    """Client that a pool can hold; `close` is called when it is idle or the pool is full."""
 
     @property
     def is_busy(self) -> bool:
@@ -32,7 +32,7 @@ C = TypeVar("C", bound=Pooled)
 
 @dataclass(frozen=True)
 class PoolLimits:
-    """Limits of a pool.
+    """Limits of a pool of clients.
 
     Attributes:
         idle_ms: A client that was not requested for this long is closed.
@@ -44,11 +44,7 @@ class PoolLimits:
 
 
 class Pool:
-    """Thread-safe pool of clients by key.
-
-    Args:
-        clock: Returns monotonic seconds.
-    """
+    """Thread-safe pool of clients by key; `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -73,7 +69,7 @@ class Pool:
         return found
 
     def _taken_out(self, limits: PoolLimits) -> list[Pooled]:
-        """Remove and return idle clients and the oldest ones beyond the capacity, but no busy one nor the one just requested."""
+        """Remove and return idle clients and the oldest beyond the capacity, but no busy or just requested one."""
         idle_since = self._clock() - limits.idle_ms / 1000
         mine = [each for each in self._clients if each[0] == os.getpid()][:-1]
         too_many = len(mine) + 1 - limits.capacity

@@ -28,10 +28,10 @@ Kept = TypeVar("Kept", bound=Conditions)
 
 
 def is_asked() -> bool:
-    """Return whether the calling process is Spark's filter push-down step.
+    """Return whether this process is Spark's filter push-down step, which creates a reader only to push filters to it.
 
-    While push-down is off, Spark rejects every reader that has `pushFilters`. Such a reader must therefore be
-    created only in the push-down step.
+    While push-down is off, Spark rejects every reader that has `pushFilters`. Such a reader must therefore be created
+    only in the push-down step.
     """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  The only way to identify the caller.
     while frame is not None:
@@ -44,7 +44,7 @@ def is_asked() -> bool:
 
 
 def conditions_of(filters: Iterable[Filter], known: Kept) -> Kept:
-    """Return the conditions `known`, narrowed by the filters of a query; filters that cannot be converted are left out."""
+    """Return the conditions `known`, narrowed by a query's filters; filters that cannot be converted are left out."""
     return reduce(_and, filters, known)
 
 

@@ -50,11 +50,7 @@ def message_schema(
 
 
 def column_name(name: str) -> str:
-    """Return a column's name in its official spelling, ignoring case.
-
-    Raises:
-        SettingsError: There is no such column.
-    """
+    """Return a column's name in its official spelling, ignoring case; raise SettingsError if it is unknown."""
     lowered = {known.lower(): known for known in COLUMNS}
     known = lowered.get(name.strip().lower())
     if known is None:
@@ -63,11 +59,7 @@ def column_name(name: str) -> str:
 
 
 def check_read_schema(schema: StructType) -> None:
-    """Check that a user's schema has only columns of a message, with the right types.
-
-    Raises:
-        SettingsError: A column is unknown or has another type; the message names the right type.
-    """
+    """Raise SettingsError if a user's schema has an unknown column or a wrong type; the message names the right one."""
     for field in schema.fields:
         if field.name not in COLUMNS:
             raise SettingsError(
@@ -85,23 +77,12 @@ def check_read_schema(schema: StructType) -> None:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark requires for batches of `schema`.
-
-    Computed by Spark's own function, because Spark compares nullability and field metadata for equality.
-    """
+    """Return the Arrow schema of batches of `schema`, with the nullability and metadata that Spark compares."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def check_names(schema: StructType, taken: Mapping[str, str]) -> None:
-    """Check that column names are distinct and not reserved, ignoring case as Spark does.
-
-    Args:
-        schema: Schema that the user wrote.
-        taken: Reserved names, each with a description of its use.
-
-    Raises:
-        SettingsError: Two columns have the same name, or a name is reserved.
-    """
+    """Raise SettingsError if column names are equal, ignoring case, or reserved (`taken`: each with its use)."""
     ours = {name.lower(): why for name, why in taken.items()}
     seen = set[str]()
     for each in schema.fields:
@@ -134,11 +115,7 @@ def quoted(name: str) -> str:
 
 
 def check_gains(present: StructType, wanted: StructType) -> None:
-    """Check that a schema only adds columns to a table, so that old and new files stay compatible.
-
-    Raises:
-        SettingsError: A column of the table is missing in the schema, or has another type.
-    """
+    """Raise SettingsError unless a schema has all columns of a table with their types; further columns are allowed."""
     types = {each.name: each.dataType for each in wanted.fields}
     for each in present.fields:
         now = types.get(each.name)

@@ -131,7 +131,7 @@ def _python_options(master: str, folder: Path) -> dict[str, str]:
 
 
 def _quiet_start(folder: Path) -> str:
-    """Write the logging configuration and return the JVM option for it: Spark logs before a session's settings apply."""
+    """Write the logging configuration; return its JVM option, because Spark logs before a session's settings apply."""
     settings = folder / "log4j2.properties"
     settings.write_text(_LOGGING)
     return f"-Dlog4j2.configurationFile={settings.as_uri()}"

@@ -1,9 +1,8 @@
 """Options of an SQL table: `CREATE TABLE … USING rocketmq OPTIONS (…)`.
 
-Spark 4.3 passes a catalog table's options to a Python source only once, when it requests the schema of
-the new table. A read of the table passes the table's schema, but only the options of the
-statement. The options are therefore stored in the metadata of the schema's first column, which the
-catalog keeps (docs/design/0025-spark-packaging-and-cluster.md).
+Spark 4.3 passes a catalog table's options to a Python source only once, when it requests the schema of the new table. A
+read of the table passes the table's schema, but only the options of the statement. The options are therefore stored in
+the metadata of the schema's first column, which the catalog keeps (docs/design/0025-spark-packaging-and-cluster.md).
 
 Writes do not use this. A writer receives the schema of the query, and for
 `INSERT INTO copy SELECT * FROM orders` its metadata is that of `orders`.
@@ -45,13 +44,13 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
 def table_options(
     schema: StructType, options: Mapping[str, str], required: Option
 ) -> dict[str, str]:
-    """Return the options of a read: those of the table, overridden by those of the statement.
+    """Return the options of a read: the table's options, overridden by the options of the statement.
 
     Args:
         schema: Schema of the read; that of a table contains the table's options.
         options: Options of the statement.
-        required: Option without which nothing can be read. A statement that gives it reads no table, even
-            with a table's schema.
+        required: Option without which nothing can be read. A statement that has it reads no table, even with a table's
+            schema.
     """
     given = {name.lower(): text for name, text in options.items()}
     names = {name.lower() for name in (required.name, *required.aliases)}

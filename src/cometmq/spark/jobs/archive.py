@@ -38,17 +38,7 @@ Splits = list[Task]
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveOptions(JobOptions, ClusterOptions):
-    """Options of the job `archive`, which writes a store's log or topics to Parquet files.
-
-    Attributes:
-        store: Directory of the store; a broker may be using it.
-        to: Folder or URI of the archive.
-        topic: Topics of a cluster, or with `store` the topics to archive; then no watermark is advanced.
-        raw: Whether to keep each record's bytes, from which `restore` recreates the store.
-        until: Archive only messages stored before this time.
-        follow: Whether to repeat until interrupted.
-        every: Pause between two rounds with `follow`.
-    """
+    """Options of the job `archive`, which writes a store's log or topics to Parquet files."""
 
     store: str = option("The store directory; a broker may have it open.", "")
     to: str = option("Folder or URI of the archive.")
@@ -66,14 +56,7 @@ class ArchiveOptions(JobOptions, ClusterOptions):
 class RestoreOptions(JobOptions):
     """Options of the job `restore`, which recreates a store from an archive.
 
-    Attributes:
-        archive: Folder or URI of an archive made with --raw.
-        to: Directory to create; it must not exist, or be empty.
-        start: Physical offset in the first log file to restore; -1 for the oldest.
-        end: Physical offset after the last byte to restore, which determines the last log file; -1 for the newest.
-        queue_file_size: Bytes of a queue file (mappedFileSizeConsumeQueue); 0 for the original size.
-        index_slots: Slots of an index file (maxHashSlotNum); 0 for the original number.
-        index_entries: Entries of an index file (maxIndexNum); 0 for the original number.
+    `start` and `end` are physical offsets, `end` the one after the last byte; log files are restored as a whole.
     """
 
     archive: str = option("Folder or URI of an archive made with --raw.")
@@ -86,11 +69,12 @@ class RestoreOptions(JobOptions):
 
 
 def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
-    """Write a store's log or topics as Parquet files, by topic and day; what is archived is left out.
+    """Write a store's log or topics as Parquet files, by topic and day; messages archived earlier are left out.
 
-    Each archive gets the whole log, independent of other archives. A broker with `archiveGuard=true` deletes only files that an
-    archive has; an archive of topics does not count. A killed run is resumed. Findings are: bytes of the log that are not a record,
-    records that contradict themselves, and parts of the log that were deleted before they were archived.
+    Each archive gets the whole log, independent of other archives. A broker with `archiveGuard=true` deletes only files
+    that an archive has; an archive of topics does not count. A killed run is resumed. Findings are: bytes of the log
+    that are not a record, records that contradict themselves, and parts of the log that were deleted before they were
+    archived.
 
     Raises:
         SettingsError: Neither store nor topics are given, or the archive is of another kind.
@@ -118,23 +102,14 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
 
 
 class _Rounds(NamedTuple):
-    """Steps of an archive job, one round at a time.
-
-    Attributes:
-        plan: Returns the report of a dry run of the next round.
-        run: Runs a round; returns findings about damage and lost messages.
-    """
+    """Steps of an archive job: `plan` reports a dry run of the next round, `run` runs it and returns its findings."""
 
     plan: Callable[[], Report]
     run: Callable[[SparkSession, Run], list[str]]
 
 
 def _rounds(options: ArchiveOptions) -> _Rounds:
-    """Return the steps for the requested source.
-
-    Raises:
-        SettingsError: Neither store nor topics are given, or raw records of topics.
-    """
+    """Return the steps for a store or topics; raise SettingsError if neither is given, or for raw records of topics."""
     if options.store:
         folder = StoreFolder(same_place(options.store))
         return _Rounds(
@@ -190,7 +165,7 @@ def _archive_new(
 def _splits(
     folder: StoreFolder, run: Run, options: ArchiveOptions, rules: kernel.ArchiveRules
 ) -> list[Split]:
-    """Return the splits of this round; those of a killed round if they are not archived yet."""
+    """Return the parts of the log for this round; a killed round's parts if they are not archived yet."""
     manifest = run.manifest
     splits = kernel.plan_archive(folder, _wanted(options), rules)
     kept = kernel.resumed(folder, manifest.ahead.get("splits", ()), splits)
@@ -215,10 +190,10 @@ def _wanted(options: ArchiveOptions) -> LogRange:
 
 
 def restore(spark: SparkSession, options: RestoreOptions) -> Report:
-    """Make a store's directory again out of an archive with raw records, bit by bit.
+    """Recreate a store's directory, bit for bit, from an archive with raw records.
 
-    The directory gets its name only when it is complete. Files have their original sizes; those
-    of queue and index files can be changed. Records missing in the archive are findings.
+    The directory gets its name only when it is complete. Files have their original sizes; the sizes of queue and index
+    files can be changed. Records missing in the archive are findings.
 
     Raises:
         SettingsError: The archive has no raw records, or the directory is not empty.

@@ -1,8 +1,7 @@
 """Avro bodies, decoded by fastavro: one record without a file header, as producers put it into a message.
 
-Types are those of Spark's `from_avro` (SchemaConverters of Spark 4.1): an enum becomes a string, a union with
-null a nullable column, int with long a long, float with double a double. Other unions and
-recursive records are not supported.
+Types are those of Spark's `from_avro` (SchemaConverters of Spark 4.1): an enum becomes a string, a union with null a
+nullable column, int with long a long, float with double a double. Other unions and recursive records are not supported.
 """
 
 import json
@@ -65,7 +64,7 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class AvroBodies:
-    """Body form of one Avro schema, kept as JSON text."""
+    """Decoder of Avro bodies with one schema, kept as JSON text, and the columns that it becomes."""
 
     schema: str
     columns: StructType
@@ -73,11 +72,7 @@ class AvroBodies:
 
     @classmethod
     def of(cls, text: str) -> "AvroBodies":
-        """Derive the columns from a schema's JSON.
-
-        Raises:
-            SettingsError: The schema is invalid or cannot be expressed as columns.
-        """
+        """Derive the columns from a schema's JSON; raise SettingsError if it is invalid or no columns express it."""
         try:
             schema = _without_unknown(json.loads(text))
             whole = expand_schema(schema)

@@ -19,7 +19,7 @@ _REASON_MAX = 200  # characters
 
 
 class BodyMismatch(ValueError):
-    """Raised for a body that does not fit the form; the text is the reason shown to the user."""
+    """Raised for a body that does not fit its format and columns; the text is the reason shown to the user."""
 
 
 class BodyForm(Protocol):
@@ -41,7 +41,7 @@ class BodyForm(Protocol):
 
 
 def value_and_reason(form: BodyForm, body: Column) -> Column:
-    """Return a struct of `value`, with the form's columns, and `reason`; one of the two is null."""
+    """Return a column that decodes bodies: a struct of `value` (the form's columns) and `reason`, one of them null."""
     kind = StructType([StructField("value", form.columns), StructField("reason", StringType())])
 
     def read_all(bodies: pa.Array) -> pa.Array:
@@ -54,7 +54,7 @@ def value_and_reason(form: BodyForm, body: Column) -> Column:
 
 
 def read_bodies(form: BodyForm, bodies: pa.Array) -> pa.Array:
-    """Decode each body to a struct of value and reason."""
+    """Decode each body to a struct of value and reason; a body that cannot be decoded has a reason but no value."""
     read, values, reasons = form.reader(), [], []
     for body in bodies.to_pylist():
         value, reason = None, None

@@ -30,7 +30,7 @@ _MODULES = {
 
 
 def all_jobs() -> list[Job[Any]]:
-    """Return all jobs."""
+    """Return all jobs of `cometmq pipeline`, in the order of its help."""
     return [job for word in _MODULES for job in _of(word)]
 
 

@@ -42,13 +42,7 @@ _OURS = {
 
 @dataclass(frozen=True, kw_only=True)
 class CdcOptions(FromOptions, TargetOptions):
-    """Options of the job `cdc`, which turns change messages (Debezium) into a table of the current rows.
-
-    Attributes:
-        schema: Columns of a row: "id BIGINT, name STRING", or a file with such a text.
-        key: Columns that identify a row, separated by commas.
-        ts: Field with the time of a change, or the path to it with dots; empty for the store time.
-    """
+    """Options of the job `cdc`, which turns change messages (Debezium) into a table of the current rows."""
 
     schema: str = option("Columns of a row, such as 'id BIGINT, name STRING', or a file.")
     key: str = option("The primary key columns, separated by commas.")
@@ -73,7 +67,7 @@ class _Newest(Protocol):
 
 
 def run(spark: SparkSession, options: CdcOptions) -> Report:
-    """Make a table of how things are out of change messages (Debezium's JSON).
+    """Turn change messages (Debezium's JSON) into a table of the current rows.
 
     Changes that do not fit are written to `_bad` with the reason.
 
@@ -120,11 +114,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
 
 
 def _check_made_alike(options: CdcOptions) -> None:
-    """Check that the existing table was made with the same key and time.
-
-    Raises:
-        SettingsError: It was made with others.
-    """
+    """Raise SettingsError if the existing table has rows that were made with another key or time field."""
     for other in JobFolder(options.to).all("cdc"):
         has_rows = other.counts.get("rows", 0) > other.counts.get("bad", 0)
         for name in ("key", "ts"):
@@ -154,18 +144,14 @@ def _table(
 
 
 class ChangeDecoder:
-    """Decoder of change messages.
-
-    Raises:
-        SettingsError: A column has a type that JSON values cannot have.
-    """
+    """Decoder of change messages; raises SettingsError if a column has a type that JSON values cannot have."""
 
     def __init__(self, options: CdcOptions, row: StructType, keys: Sequence[str]) -> None:
         self._row = row
         self._form = ChangeBodies(row, tuple(keys), options.ts)
 
     def read(self, batch: DataFrame) -> DataFrame:
-        """Return the messages with their changes, or the reason why they do not fit."""
+        """Return the messages with their decoded changes, or with the reason why they cannot be decoded."""
         read = batch.withColumn(_READ, value_and_reason(self._form, f.col("body")))
         found = f.col(_READ)
         return read.select(

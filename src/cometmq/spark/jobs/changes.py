@@ -28,7 +28,7 @@ _DELETES = ("d", "delete", "remove")
 
 @dataclass(frozen=True)
 class ChangeBodies:
-    """Body form of change messages.
+    """Decoder of bodies that are change messages in Debezium's format.
 
     Args:
         row: Columns of a row.
@@ -45,12 +45,11 @@ class ChangeBodies:
     name: str = "cdc"
 
     def __post_init__(self) -> None:
-        """Check the columns."""
         check_columns(self.row)
 
     @property
     def columns(self) -> t.StructType:
-        """Single column: the changes of a body."""
+        """Column of a decoded body: an array of changes, each with a row, its time and whether it is deleted."""
         change = t.StructType().add(ROW, carried(self.row)).add(TIME, t.LongType())
         return t.StructType().add(CHANGES, t.ArrayType(change.add(IS_GONE, t.BooleanType())))
 

@@ -10,11 +10,7 @@ from cometmq.offline.place import open_place
 
 
 def query_id(place: str) -> str:
-    """Return the id that Spark gave a query at its first start, the same in all its runs.
-
-    Raises:
-        SettingsError: There is no query's checkpoint.
-    """
+    """Return the id that Spark gave a query at its first start; raise SettingsError if `place` is no checkpoint."""
     files, root = open_place(place)
     try:
         with files.open_input_stream(f"{root}/metadata") as stream:
@@ -27,7 +23,7 @@ def query_id(place: str) -> str:
 
 
 def checkpointed(place: str) -> dict[str, Any]:
-    """Return the offsets that a stream of topics has read, from its checkpoint: `{topic: {broker: {queue: offset}}}`."""
+    """Return the offsets that a stream of topics has read, by its checkpoint: `{topic: {broker: {queue: offset}}}`."""
     files, root = open_place(place)
     folder = f"{root}/commits"
     if files.get_file_info(folder).type != fs.FileType.Directory:

@@ -22,22 +22,17 @@ _KEYS = ("topic", "keys")
 
 @dataclass(frozen=True, kw_only=True)
 class CompactOptions(FromOptions, FlowOptions):
-    """Options of the job `compact`, which keeps the last messages of each key as a table.
-
-    Attributes:
-        to: Folder or URI of the table.
-        keep_last: Number of messages to keep per key.
-    """
+    """Options of the job `compact`, which keeps the last messages of each key as a table."""
 
     to: str = option("Folder or URI of the table.")
     keep_last: int = option("Number of messages to keep for each key.", 1)
 
 
 def run(spark: SparkSession, options: CompactOptions) -> Report:
-    """Keep the last message of each key as a table; one with an empty body deletes its key.
+    """Keep the last message of each key in a table; a message with an empty body deletes its key.
 
-    With `keep_last` the last few messages after the last empty body are kept. All messages of a key
-    must be in one queue, as for RocketMQ's compaction topics. Messages without a key are ignored.
+    With `keep_last` the last few messages after the last empty body are kept. All messages of a key must be in one
+    queue, as for RocketMQ's compaction topics. Messages without a key are ignored.
 
     Raises:
         SettingsError: `keep_last` is less than 1.

@@ -15,7 +15,7 @@ SHOWN_MAX = 1000
 
 
 class TaskRunner:
-    """Runner of parts of copies as Spark tasks; finished parts are recorded in the run's manifest."""
+    """Runner of the parts of two copies as Spark tasks; finished parts are recorded in the run's manifest."""
 
     def __init__(self, spark: SparkSession, run: Run, reading: CopyReading) -> None:
         self._spark = spark
@@ -27,7 +27,7 @@ class TaskRunner:
         return run_tasks(self._spark, self._run, parts, work, size_of=self._reading.size_of)
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Record the differing blocks, and discard results that a killed run has for other blocks."""
+        """Record the differing blocks of queue offsets, and discard a killed run's results about other blocks."""
         manifest, listed = self._run.manifest, [list(block) for block in blocks]
         if manifest.ahead.get("blocks") != listed:
             manifest.ranges = [
@@ -37,7 +37,7 @@ class TaskRunner:
 
 
 def compare(spark: SparkSession, run: Run, reading: CopyReading) -> Report:
-    """Compare both copies on all cores, and report the messages that one lacks or that differ."""
+    """Compare two copies of messages on all cores, and report the messages that one lacks or that differ."""
     found = copy_compare.compare(reading, TaskRunner(spark, run, reading))
     counts = {
         "messages of A": found.rows[0],

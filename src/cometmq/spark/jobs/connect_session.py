@@ -1,8 +1,7 @@
 """Detection of Spark Connect sessions, and the error of jobs that cannot run in one.
 
-With Spark Connect the session is in this process and the driver in the server. There are no RDDs and
-no status tracker, and functions of micro-batches run in a process of the server: the job does not see their
-changes to a manifest.
+With Spark Connect the session is in this process and the driver in the server. There are no RDDs and no status tracker,
+and functions of micro-batches run in a process of the server: the job does not see their changes to a manifest.
 """
 
 from pyspark.sql import SparkSession
@@ -17,11 +16,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def check_has_driver(spark: SparkSession, options: JobOptions, job: str) -> None:
-    """Check that this process would write the micro-batches of a job; a dry run has none.
-
-    Raises:
-        SettingsError: The session is one of Spark Connect.
-    """
+    """Raise SettingsError if the session is one of Spark Connect, unless it is a dry run, which writes nothing."""
     if is_connect(spark) and not options.dry_run:
         raise SettingsError(
             f"{job} cannot run over Spark Connect, because the job could not observe the micro-batches that the "

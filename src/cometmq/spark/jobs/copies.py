@@ -28,13 +28,7 @@ _SCHEMA = arrow_schema(message_schema(COMPARED))
 
 @dataclass(frozen=True)
 class TopicCopy:
-    """Topics of a live cluster as a copy.
-
-    Attributes:
-        name: Topics, separated by commas.
-        nameserver: Nameservers of the cluster.
-        broker: Broker whose queues are read; empty for all.
-    """
+    """Topics (`name`, separated by commas) of a live cluster, of all brokers or one, as a copy to compare."""
 
     name: str
     nameserver: str
@@ -71,7 +65,7 @@ class TopicCopy:
         return int(part.rows)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Return the messages of a range of a queue."""
+        """Return the messages of a range of a queue, with the columns that are compared."""
         settings = self._settings()
         return RangePuller(source_cluster(settings), settings, _SCHEMA).batches([part])
 
@@ -80,7 +74,7 @@ class TopicCopy:
         return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Return whether a range overlaps one of the blocks."""
+        """Return whether a range overlaps one of the blocks, which are stretches of a queue's offsets."""
         first, last = part.start // BLOCK_OFFSETS, (part.end - 1) // BLOCK_OFFSETS
         return any(
             (topic, number) == (part.queue.topic, part.queue.queue_id)
@@ -89,7 +83,7 @@ class TopicCopy:
         )
 
     def coverage(self) -> Coverage:
-        """Return the first offset of each queue as its coverage."""
+        """Return the first offset of each queue, from which on the copy should hold all messages."""
         firsts = {
             (each.queue.topic, each.queue.broker_name, each.queue.queue_id): each.start
             for each in self._ranges()
@@ -106,7 +100,7 @@ class TopicCopy:
 
 
 def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> MessageCopy:
-    """Return the copy at a place: an archive or a store if it is a folder, or else topics.
+    """Return the copy to compare at a place: an archive or a store if it is a folder, or else topics of a cluster.
 
     Args:
         place: A folder, a URI, or topics separated by commas.
@@ -123,7 +117,7 @@ def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> Message
 
 
 def pieces_of(whole: PlannedRange) -> Iterator[PlannedRange]:
-    """Split a range into pieces that end at multiples of `PART_ROWS`."""
+    """Split a range of a queue into pieces that end at multiples of `PART_ROWS` (100,000) offsets."""
     start = whole.start
     while start < whole.end:
         end = min(whole.end, (start // PART_ROWS + 1) * PART_ROWS)
@@ -132,5 +126,5 @@ def pieces_of(whole: PlannedRange) -> Iterator[PlannedRange]:
 
 
 def range_name(part: PlannedRange) -> str:
-    """Return a range of a queue as text."""
+    """Return the name of a range: its queue, and its offsets as "start-end"."""
     return f"{part.queue} {part.start}-{part.end}"

@@ -23,15 +23,7 @@ BodyFormat = Literal["json", "csv", "avro", "protobuf"]
 
 @dataclass(frozen=True, kw_only=True)
 class BodyOptions(JobOptions):
-    """Options for the content of bodies.
-
-    Attributes:
-        format: Format of the bodies.
-        schema: Columns like "id BIGINT, name STRING", or a file with such a text, a Spark schema
-            as JSON, an Avro schema, or a Protobuf descriptor set.
-        message: Name of the Protobuf message.
-        separator: Separator of CSV values.
-    """
+    """Options of jobs that decode message bodies; `schema` may also be a Spark schema as JSON."""
 
     format: BodyFormat = option("Format of the bodies.", "json")
     schema: str = option(
@@ -45,7 +37,7 @@ class BodyOptions(JobOptions):
 
 @dataclass(frozen=True)
 class DecodedBody:
-    """Form of bodies, with the columns that the user wants."""
+    """Decoder of bodies, with the columns that the user wants."""
 
     form: BodyForm
     schema: StructType
@@ -57,11 +49,7 @@ class DecodedBody:
 
 
 def decoded(options: BodyOptions) -> DecodedBody:
-    """Choose the form of bodies from the options.
-
-    Raises:
-        SettingsError: The schema is invalid, or has columns that the format does not support.
-    """
+    """Choose the decoder of bodies by the options; raise SettingsError for a schema invalid or unfit for the format."""
     form: BodyForm
     if options.format in ("avro", "protobuf"):
         form = _binary_form(options)
@@ -73,7 +61,7 @@ def decoded(options: BodyOptions) -> DecodedBody:
 
 
 def typed(value: Column, schema: StructType) -> list[Column]:
-    """Return the columns of a schema from a struct in which times and variants are still text."""
+    """Return a schema's columns from a decoded struct, in which times and variants are still text."""
     columns = []
     for each in without_rules(schema).fields:
         column = value[each.name]
@@ -86,11 +74,7 @@ def typed(value: Column, schema: StructType) -> list[Column]:
 
 
 def schema_of(given: str) -> StructType:
-    """Parse a schema from text, or from a file.
-
-    Raises:
-        SettingsError: It is invalid.
-    """
+    """Parse a schema from DDL or JSON text, or a file with such a text; raise SettingsError if it is invalid."""
     text = _content(given)
     columns: DataType
     try:
@@ -109,11 +93,7 @@ def schema_of(given: str) -> StructType:
 
 
 def _content(given: str) -> str:
-    """Return the text of a file, or the argument itself if it names no file.
-
-    Raises:
-        SettingsError: The file is not text.
-    """
+    """Return the text of a file, or `given` itself if it names no file; raise SettingsError for a binary file."""
     path = Path(given)
     if len(given) >= 255 or not path.is_file():
         return given

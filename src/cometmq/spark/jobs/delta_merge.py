@@ -26,14 +26,7 @@ _NO_MERGE = set("[]^|\\")  # delta-rs (1.6.6) uses the path as a host name.
 
 
 class DeltaMerge:
-    """Delta table of the newest row of each key.
-
-    Args:
-        run: Run that merges its micro-batches.
-        place: Folder or URI of the table.
-        schema: Columns of its rows.
-        keys: Columns that form the key.
-        order: Columns that order the rows of a key; the greatest wins.
+    """Delta table of the newest row of each key: the row with the greatest values in the columns `order`.
 
     Raises:
         SettingsError: The place holds something else, or a table with other columns.
@@ -62,19 +55,11 @@ class DeltaMerge:
 
     @property
     def current(self) -> str:
-        """Folder of the table."""
+        """Place of the Delta table: a folder or URI."""
         return self._rows.place
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Merge the changes of a micro-batch.
-
-        Args:
-            changes: Rows with a column `is_gone` that is true for a deleted key.
-            number: Number of the micro-batch; repeating one changes nothing.
-
-        Returns:
-            Difference to add to the run's count of "keys".
-        """
+        """Merge a micro-batch's changes, `_is_gone` for deleted keys, once; return by how much "keys" changes."""
         # One change can delete a key and set the same key; then setting it wins.
         order = f.struct(*self._order, ~f.col(GONE))
         newest = self._without_late(newest_by_key(changes, self._keys, order))

@@ -29,16 +29,7 @@ CLAIMED_MAX = 50_000
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayDeadOptions(ClusterOptions, FlowOptions):
-    """Options of the job `dlq replay`, which sends dead letters of a group back to their topics.
-
-    Attributes:
-        group: Consumer group.
-        where: SQL condition for the dead letters to send.
-        since: Only dead letters stored at or after this time.
-        until: Only dead letters stored before this time.
-        to_topic: Topic to send to; empty for the original topic of each.
-        state: Folder for manifest and checkpoint.
-    """
+    """Options of the job `dlq replay`, which sends dead letters of a group back to their topics."""
 
     group: str = option("The consumer group.", is_argument=True)
     where: str = option(
@@ -58,7 +49,8 @@ class ReplayDeadOptions(ClusterOptions, FlowOptions):
 def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
     """Send dead letters of a group back to the topics where they came from.
 
-    A dead letter is sent at most once, also by runs with other conditions and by `cometmq dlq replay`: they share a ledger in the cluster.
+    A dead letter is sent at most once, also by runs with other conditions and by `cometmq dlq replay`: they share a
+    ledger in the cluster.
     """
     check_has_driver(spark, options, "dlq replay")
     messages = _messages(options)
@@ -113,7 +105,7 @@ def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> Da
 
 
 def origin() -> Column:
-    """Return the original topic of a dead letter, like `cometmq.client.dead_letter_origin`."""
+    """Return a column with the original topic of a dead letter, like `cometmq.client.dead_letter_origin`."""
     named = (
         f.col("properties")[key] for key in (keys_of.DLQ_ORIGIN_TOPIC, keys_of.RETRY_TOPIC)
     )
@@ -136,11 +128,7 @@ def _users_topics(nameserver: str) -> list[str]:
 
 
 def _messages(options: ReplayDeadOptions) -> FromOptions:
-    """Return options that select the dead letters of the group.
-
-    Raises:
-        GroupNotFound: The group has no dead letters.
-    """
+    """Return options that select the dead letters of the group; raise GroupNotFound if it has none."""
     topic = dead_letter_topic(options.group)
     with Admin(options.nameserver) as admin:
         if topic not in admin.topics():

@@ -7,13 +7,13 @@ from typing import Any
 def option(
     text: str, default: Any = MISSING, *, is_what: bool = True, is_argument: bool = False
 ) -> Any:
-    """Return a field of a job's options.
+    """Return a dataclass field for a job's option, which is required if it has no default.
 
     Args:
         text: Help text.
-        default: Default value; without one the option is required.
-        is_what: Whether it determines what is done, so that another value is another run with its own manifest;
-            False if it only determines how.
+        default: Default value.
+        is_what: Whether it determines what is done, so that another value is another run with its own manifest; False
+            if it only determines how.
         is_argument: Whether it is a positional argument on the command line.
     """
     metadata = {"help": text, "is_what": is_what, "is_argument": is_argument}

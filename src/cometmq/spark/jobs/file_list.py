@@ -24,11 +24,7 @@ _LISTED = re.compile(r".*/((?:cometmq_)?version=[0-9a-f-]+[^/]*)/")
 
 
 def list_only(place: str, folder: str | None) -> None:
-    """Limit `spark.read` of a table's directory to the files of one folder in it.
-
-    Args:
-        place: Directory or URI of the table.
-        folder: Name of the folder in it; None for none, then `spark.read` reports that nothing is there.
+    """Limit `spark.read` of a table to the files of one of its folders, or with None to no file at all.
 
     Raises:
         OSError: The list cannot be written.
@@ -49,11 +45,7 @@ def list_only(place: str, folder: str | None) -> None:
 
 
 def listed_folder(place: str) -> str | None:
-    """Return the folder to which `list_only` has limited `spark.read` of a table; None without a file list, or if it is empty.
-
-    Args:
-        place: Directory or URI of the table; it may have been moved since the list was written.
-    """
+    """Return the folder to which `list_only` has limited a table, even if moved since; None without a file list."""
     files, root = open_place(place)
     path = f"{root}/{_FOLDER}/0"
     if files.get_file_info(path).type != fs.FileType.File:

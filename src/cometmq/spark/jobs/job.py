@@ -35,11 +35,7 @@ class Report:
 
     @classmethod
     def of_table(cls, frame: DataFrame, **counts: int) -> "Report":
-        """Collect the rows of a small data frame into a report.
-
-        Raises:
-            SettingsError: A value cannot be represented in Python.
-        """
+        """Collect a small data frame; raise SettingsError for a time outside the years 1 to 9999, Python's range."""
         try:
             rows = [tuple(row) for row in frame.collect()]
         except PySparkException:
@@ -63,7 +59,7 @@ class Report:
 
     @property
     def status(self) -> ExitStatus:
-        """Exit status of the command."""
+        """Exit status of the command: 1 if there are findings, otherwise 0."""
         return ExitStatus.FOUND if self.findings else ExitStatus.WELL
 
 
@@ -76,12 +72,12 @@ Options = TypeVar("Options", bound=JobOptions)
 
 @dataclass(frozen=True)
 class Job(Generic[Options]):
-    """Entry of a job in the catalogue.
+    """A job: its command, its options and the function that runs it.
 
     Attributes:
         name: Command name; two words for a job of a family ("dlq replay").
         options: Class of its options.
-        run: Function that runs it; its docstring is the command's help.
+        run: Function that runs it; the first paragraph of its docstring is the command's help.
     """
 
     name: str
@@ -90,5 +86,5 @@ class Job(Generic[Options]):
 
     @property
     def help(self) -> str:
-        """First paragraph of the docstring of `run`."""
+        """Help text of the command: the first paragraph of the docstring of `run`."""
         return (inspect.getdoc(self.run) or "").partition("\n\n")[0].replace("\n", " ")

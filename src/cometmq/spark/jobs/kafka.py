@@ -1,7 +1,4 @@
-"""Jobs "import-kafka" and "export-kafka": copy records from Kafka topics to a RocketMQ topic, and back.
-
-They use Spark's own Kafka connector, which is a separate jar.
-"""
+"""Jobs "import-kafka" and "export-kafka": copy records of Kafka to a topic and back, with Spark's Kafka connector."""
 
 import json
 from dataclasses import dataclass
@@ -29,14 +26,7 @@ _V1_SOURCES = "spark.sql.sources.useV1SourceList"
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions(ClusterOptions, FlowOptions):
-    """Options of the job `import-kafka`, which copies Kafka records to a RocketMQ topic.
-
-    Attributes:
-        kafka: Kafka's bootstrap servers.
-        from_topic: Kafka topics, separated by commas.
-        to_topic: RocketMQ topic to send to.
-        state: Folder for manifest and checkpoint.
-    """
+    """Options of the job `import-kafka`, which copies Kafka records to a RocketMQ topic."""
 
     kafka: str = option("Bootstrap servers of Kafka, host:port.")
     from_topic: str = option("Topics in Kafka, separated by commas.")
@@ -46,13 +36,7 @@ class ImportOptions(ClusterOptions, FlowOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(FromOptions, FlowOptions):
-    """Options of the job `export-kafka`, which copies RocketMQ messages to a Kafka topic.
-
-    Attributes:
-        kafka: Kafka's bootstrap servers.
-        to_topic: Kafka topic to write to.
-        state: Folder for manifest and checkpoint.
-    """
+    """Options of the job `export-kafka`, which copies RocketMQ messages to a Kafka topic."""
 
     kafka: str = option("Bootstrap servers of Kafka, host:port.")
     to_topic: str = option("The topic in Kafka to send the messages to.")
@@ -181,10 +165,7 @@ def _is_property(header: Column) -> Column:
 
 
 def records_of(messages: DataFrame) -> DataFrame:
-    """Convert messages to rows for Kafka's sink; properties become headers, including the message id.
-
-    A message created by `messages_of` gets its original key and headers back.
-    """
+    """Convert messages to Kafka records: properties become headers; imported messages regain their key and headers."""
     entry = "struct<key:string,value:binary>"
     properties = f.col("properties")
     shown = f.transform(
@@ -208,20 +189,13 @@ def records_of(messages: DataFrame) -> DataFrame:
 
 
 def _write_as_v2(spark: SparkSession) -> None:
-    """Make a session write to Kafka with version 2 of Spark's data source interface.
-
-    With version 1, the default, Spark never delivers the counts observed of the rows.
-    """
+    """Make a session write to Kafka by version 2 of Spark's interface; version 1 does not deliver observed counts."""
     old = spark.conf.get(_V1_SOURCES, "") or ""
     spark.conf.set(_V1_SOURCES, ",".join(each for each in old.split(",") if each != "kafka"))
 
 
 def check_kafka(spark: SparkSession) -> None:
-    """Check that Spark's Kafka connector is available.
-
-    Raises:
-        SettingsError: It is not; the message names the package.
-    """
+    """Raise SettingsError, which names the package to add, if Spark's Kafka connector is not available."""
     given = {"kafka.bootstrap.servers": "localhost:1", "assign": json.dumps({"t": [0]})}
     try:
         spark.readStream.format("kafka").options(**given).load()

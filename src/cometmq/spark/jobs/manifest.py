@@ -1,4 +1,4 @@
-"""Manifest of a run: `_jobs/<id>.json` beside its output, on any file system.
+"""Manifest of a job's run: `_jobs/<id>.json` beside its output, on any file system.
 
 It is replaced atomically by a rename. A manifest with the status "running" whose process no longer exists belongs
 to a killed run.
@@ -32,7 +32,7 @@ class RunGoesOn(CometError):
 
 @dataclass
 class Manifest:
-    """State of a run, as stored in its file.
+    """State of a job's run, as stored in `_jobs/<id>.json`.
 
     Attributes:
         id: Name of the job and a hash of the options that determine what it does.
@@ -73,7 +73,7 @@ class Manifest:
     name: str = ""
 
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
-        """Add the counts of a micro-batch; a repeated micro-batch replaces its earlier counts."""
+        """Add the counts of a micro-batch to the totals; a repeated micro-batch replaces its earlier counts."""
         if batch != self.batch:
             self.batch, self.before = batch, dict(self.counts)
         names = {**self.before, **counts}
@@ -88,7 +88,7 @@ def manifest_id(job: str, what: dict[str, Any]) -> str:
 
 
 class JobFolder:
-    """Folder `_jobs` beside an output.
+    """Folder `_jobs` beside the output of jobs, with their manifests, checkpoints and locks.
 
     Args:
         place: Place of the output: a path, or a URI that pyarrow's file systems support.
@@ -111,11 +111,7 @@ class JobFolder:
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.audit/{batch}"
 
     def load(self, run_id: str) -> Manifest | None:
-        """Return the manifest of a run, or None if there is none.
-
-        Raises:
-            SettingsError: The file is damaged, or of another version.
-        """
+        """Return the manifest of a run, or None; raise SettingsError if it is damaged or of another version."""
         path = self._path(run_id)
         if self._files.get_file_info(path).type != fs.FileType.File:
             return None
@@ -130,11 +126,7 @@ class JobFolder:
             ) from error
 
     def all(self, job: str) -> list[Manifest]:
-        """Return the manifests of all runs of a job.
-
-        Raises:
-            SettingsError: A file is damaged, or of another version.
-        """
+        """Return the manifests of all runs of a job; raise SettingsError if one is damaged or of another version."""
         chosen = fs.FileSelector(self._folder, allow_not_found=True)
         names = [each.base_name for each in self._files.get_file_info(chosen)]
         ids = [each.removesuffix(".json") for each in names if each.endswith(".json")]
@@ -144,12 +136,7 @@ class JobFolder:
         return [found for each in wanted if (found := self.load(each)) is not None]
 
     def save(self, manifest: Manifest) -> None:
-        """Write a manifest atomically.
-
-        Raises:
-            SettingsError: The folder cannot be written to.
-            OSError: The disk failed.
-        """
+        """Write a manifest atomically; raise SettingsError without write permission, OSError if the disk fails."""
         path = self._path(manifest.id)
         text = json.dumps(asdict(manifest), indent=1, default=str)
         try:
@@ -162,12 +149,9 @@ class JobFolder:
 
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
-        """Hold a lock that excludes other runs while the block runs; it ends when the process dies.
+        """Hold the lock `name` (a run's id, or one for the whole place) against other runs while the block runs.
 
-        Object stores have no such locks: there other runs are not excluded.
-
-        Args:
-            name: Name of the lock: a run's id, or a name for the whole place.
+        The lock ends when the process dies. Object stores have no such locks: there other runs are not excluded.
 
         Raises:
             RunGoesOn: Another run holds the lock.

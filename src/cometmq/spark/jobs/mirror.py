@@ -38,14 +38,7 @@ Places = Mapping[tuple[str, str, int], MessageQueue]
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorOptions(FlowOptions, JobOptions):
-    """Options of the job `mirror`, which copies topics to another cluster.
-
-    Attributes:
-        source: Nameservers of the cluster that is read.
-        target: Nameservers of the cluster that is written.
-        topics: Topics, separated by commas.
-        state: Folder for manifest, checkpoint and the map of offsets.
-    """
+    """Options of the job `mirror`, which copies topics to another cluster."""
 
     source: str = option("Nameservers of the cluster to read from.")
     target: str = option("Nameservers of the cluster to write to.")
@@ -56,7 +49,7 @@ class MirrorOptions(FlowOptions, JobOptions):
 
 
 def run(spark: SparkSession, options: MirrorOptions) -> Report:
-    """Keep topics of one cluster the same in another, with a map of their offsets.
+    """Copy topics of one cluster to another, and record a map of their offsets.
 
     Message ids and the order of each queue are kept. A killed run is resumed and sends no message twice.
 

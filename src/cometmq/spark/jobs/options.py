@@ -1,4 +1,4 @@
-"""Options common to all jobs."""
+"""Options common to all jobs: dry run, and how progress is shown."""
 
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
@@ -15,12 +15,7 @@ ProgressStyle = Literal["auto", "json", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """Options common to all jobs.
-
-    Attributes:
-        dry_run: Whether to report ranges, files and rows without doing anything.
-        progress: How the progress of a run is shown.
-    """
+    """Options common to all jobs: dry run, and how progress is shown."""
 
     dry_run: bool = option("Show what would be done, but do nothing.", False, is_what=False)
     progress: ProgressStyle = option(
@@ -30,11 +25,7 @@ class JobOptions:
     )
 
     def check_given(self) -> None:
-        """Check that no required option is an empty text.
-
-        Raises:
-            SettingsError: One is empty.
-        """
+        """Raise SettingsError if a required option is an empty text."""
         for each in fields(self):
             is_needed = each.default is MISSING or each.name == "state"
             if is_needed and getattr(self, each.name) == "":

@@ -41,17 +41,11 @@ _ARCHIVED = "topic=*"  # Folders of an archive with messages; other folders hold
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
-    """Options that choose the cluster.
-
-    Attributes:
-        nameserver: "host:port", several separated by ';'; empty for NAMESRV_ADDR in the driver's environment,
-            as for every client, or else 127.0.0.1:9876.
-    """
+    """Option for the cluster's nameservers; default: NAMESRV_ADDR in the driver's environment, or 127.0.0.1:9876."""
 
     nameserver: str = option("Nameservers, separated by ';'. Default: 127.0.0.1:9876.", "")
 
     def __post_init__(self) -> None:
-        """Set the default nameserver if none is given."""
         if not self.nameserver:
             found = os.environ.get(NAME_SERVERS_VARIABLE) or _NAMESERVER_DEFAULT
             object.__setattr__(self, "nameserver", found)
@@ -59,16 +53,9 @@ class ClusterOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FromOptions(ClusterOptions):
-    """Options that choose messages; exactly one of topic, store and archive gives their place.
+    """Options that choose the messages that a job reads, from topics, a store or an archive.
 
-    Attributes:
-        topic: Topics, separated by commas; with store or archive, the only topics to read.
-        store: Directory of a store.
-        archive: Folder or URI that the job "archive" wrote.
-        tag: Only messages with one of these tags ("a || b"), filtered by the broker; for topics only.
-        since: Only messages stored at or after this time.
-        until: Only messages stored before this time.
-        where: Only messages for which this SQL condition over the columns holds.
+    With a store or an archive, `topic` limits the messages to topics. `tag` applies only to topics of a cluster.
     """
 
     topic: str = option("Topics, separated by commas.", "")
@@ -83,11 +70,7 @@ class FromOptions(ClusterOptions):
 
 
 def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
-    """Return the options of the format "rocketmq" for a batch of these messages.
-
-    Raises:
-        SettingsError: A time is invalid.
-    """
+    """Return options of the format "rocketmq" to read the chosen messages; raise SettingsError for an invalid time."""
     given = {
         "nameServer": options.nameserver,
         "subscribe": options.topic,
@@ -98,7 +81,7 @@ def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
 
 
 def _times(options: FromOptions) -> dict[str, str]:
-    """Return the bounds of the store time, as options of both formats."""
+    """Return the bounds of the store time, as options of the formats "rocketmq" and "rocketmq-store"."""
     given = {}
     if options.since:
         given["startingTimestamp"] = str(time_ms(options.since, "--since"))
@@ -116,7 +99,7 @@ def store_options(options: FromOptions, columns: str) -> dict[str, str]:
 def read_batch(
     spark: SparkSession, options: FromOptions, columns: str = "", **more: str
 ) -> DataFrame:
-    """Return the messages that exist now.
+    """Return the messages that exist now and that the options select.
 
     Args:
         spark: Spark session.
@@ -177,11 +160,7 @@ def read_stream(
 
 
 def _archive(place: str) -> str:
-    """Return the place of an archive in the form that Spark expects.
-
-    Raises:
-        SettingsError: There are no archived messages.
-    """
+    """Return the place of an archive as Spark expects it; raise SettingsError if it has no archived messages."""
     folder = StoreFolder(place)
     there = folder.entries(folder.root)
     if not any(each.base_name.startswith("topic=") for each in there):
@@ -193,7 +172,7 @@ def _archive(place: str) -> str:
 
 
 def _archived(spark: SparkSession, place: str) -> StructType:
-    """Return the columns of an archive's files; topics are text, although Spark would read a folder named 007 as a number."""
+    """Return the columns of an archive's files; topics are text, though Spark reads a folder named 007 as a number."""
     try:
         there = (
             spark.read.option("basePath", place)
@@ -211,7 +190,7 @@ def _archived(spark: SparkSession, place: str) -> StructType:
 
 
 def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
-    """Return the report of a dry run: ranges of queues, or files.
+    """Return the report of a dry run: ranges of queues, parts of a store's log, or files of an archive.
 
     Args:
         options: Messages to read.

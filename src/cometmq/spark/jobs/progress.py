@@ -88,7 +88,7 @@ class RunProgress:
         self.show()
 
     def show(self, *, is_last: bool = False) -> None:
-        """Print the progress if the last output is long enough ago."""
+        """Print the progress, at most every 0.2 s on a terminal and every second as JSON; with `is_last` always."""
         with self._lock:
             now = self._clock()
             if self._style == "none" or (
@@ -103,7 +103,7 @@ class RunProgress:
             self._stream.flush()
 
     def state(self) -> dict[str, object]:
-        """Return the progress as a JSON object."""
+        """Return the progress as a JSON object: rows, rates in rows and MB per second, seconds left, tasks and lag."""
         counts = self.counts
         seconds = max(self._clock() - self._began, 1e-3)
         left = None

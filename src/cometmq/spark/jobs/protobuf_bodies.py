@@ -1,9 +1,8 @@
 """Protobuf bodies, decoded by Google's library: one message type of a descriptor set made by `protoc`.
 
-A field that is not set is null if its presence is tracked, and otherwise its default. uint32 becomes BIGINT and
-uint64 DECIMAL(20), so that no value changes; an enum its name, or its number if it has no name;
-`google.protobuf.Timestamp` a TIMESTAMP. Unknown fields are ignored, as by every Protobuf reader.
-Recursive messages are not supported.
+A field that is not set is null if its presence is tracked, and otherwise its default. uint32 becomes BIGINT and uint64
+DECIMAL(20), so that no value changes; an enum its name, or its number if it has no name; `google.protobuf.Timestamp` a
+TIMESTAMP. Unknown fields are ignored, as by every Protobuf reader. Recursive messages are not supported.
 """
 
 from collections.abc import Callable
@@ -57,13 +56,7 @@ Taken = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class ProtobufBodies:
-    """Body form of one Protobuf message type.
-
-    Attributes:
-        descriptors: Serialized FileDescriptorSet.
-        message: Full name of the message type.
-        columns: Columns of the message.
-    """
+    """Decoder of Protobuf bodies: the type `message` of a serialized FileDescriptorSet, and its columns."""
 
     descriptors: bytes
     message: str

@@ -1,7 +1,4 @@
-"""Job "rebuild-index": recreates queue files and index files from the log.
-
-The new files replace the old ones at the end; the broker must be stopped.
-"""
+"""Job "rebuild-index": recreates queue and index files from the log; the broker must be stopped."""
 
 from dataclasses import dataclass
 
@@ -21,14 +18,7 @@ from cometmq.spark.options import words
 
 @dataclass(frozen=True, kw_only=True)
 class RebuildOptions(JobOptions):
-    """Options of the job `rebuild-index`, which recreates queue and index files from the log.
-
-    Attributes:
-        store: Directory of the store, on this machine.
-        topic: Topics whose queues are rebuilt, separated by commas; then no index is built.
-        check: Whether to compare with the existing files and change nothing.
-        out: Other directory for the new files; the store is not changed.
-    """
+    """Options of the job `rebuild-index`, which recreates queue and index files from the log."""
 
     store: str = option("The store directory, on this machine.")
     topic: str = option(
@@ -40,13 +30,14 @@ class RebuildOptions(JobOptions):
 
 
 def run(spark: SparkSession, options: RebuildOptions) -> Report:
-    """Make a store's queue files and index anew from its log; the broker must be stopped.
+    """Recreate a store's queue files and index from its log; the broker must be stopped.
 
     Bytes of the log that are not a record are findings.
 
     Raises:
         StoreLocked: A broker is using the directory.
-        StoreDamaged: There is no log, nothing in it is readable, or two records of one life of a queue have the same offset.
+        StoreDamaged: There is no log, nothing in it is readable, or two records of one life of a queue have the same
+            offset.
     """
     made = StoreRebuild.of(
         local_place(options.store),

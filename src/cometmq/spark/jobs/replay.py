@@ -23,16 +23,7 @@ STATE_DEFAULT = "cometmq-jobs"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOptions(FromOptions, FlowOptions):
-    """Options of the job `replay`, which sends messages of a topic, store or archive to a topic again.
-
-    Attributes:
-        to_topic: Topic to send to.
-        to_nameserver: Nameservers of another cluster; empty for `nameserver`.
-        map_time: Whether to deliver the messages with the same intervals at which they were stored.
-        map_start: Delivery time of the first message; empty for the start of the first run.
-        map_speed: Factor by which intervals are shortened: 2.0 halves them, 0.5 doubles them.
-        state: Folder for manifest and checkpoint.
-    """
+    """Options of the job `replay`, which sends messages of a topic, store or archive to a topic again."""
 
     to_topic: str = option("The topic to send the messages to.")
     to_nameserver: str = option("Nameservers of another cluster. Default: the same.", "")

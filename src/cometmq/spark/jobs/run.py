@@ -1,8 +1,4 @@
-"""Run of a job: its manifest, its progress, and whether it is already finished.
-
-with running("table", options, place=options.to) as run:
-...
-"""
+"""Run of a job: its manifest, its progress, and whether an earlier run has already finished it."""
 
 import platform
 from collections.abc import Iterator, Sequence
@@ -21,12 +17,12 @@ from cometmq.spark.jobs.manifest import JobFolder, Manifest, manifest_id
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.progress import RunProgress
 
-# Counts that describe the current state of a table or archive, rather than what runs have added.
+# Counts that describe the current state of a table or archive; the other counts are sums over all runs.
 _STATES = frozenset({"keys", "kept", "end"})
 
 
 class Run:
-    """Run in progress.
+    """A job's run in progress; its state is kept in a manifest, so that a killed run can be resumed.
 
     Attributes:
         manifest: State of the run, written by `save`.
@@ -50,7 +46,7 @@ class Run:
 
     @property
     def checkpoint(self) -> str:
-        """Path of Spark's checkpoint of this run."""
+        """Path of the checkpoint in which Spark keeps the progress of this run."""
         return self._folder.checkpoint(self.manifest.id)
 
     def audit_of(self, batch: int) -> str:
@@ -59,20 +55,20 @@ class Run:
 
     @property
     def short_id(self) -> str:
-        """Part of its file names that distinguishes them from those of other runs."""
+        """Part of the names of the run's files that no other run uses."""
         return self.manifest.name or self.manifest.id.rpartition("-")[2]
 
     def folder_of(self, name: str) -> str:
-        """Return the path of a folder beside the output."""
+        """Return the path of the folder `name` beside the output."""
         return f"{self._folder.place}/{name}"
 
     def save(self) -> None:
-        """Write the manifest."""
+        """Write the manifest, if the run has a place for it."""
         if self._kept_in is not None:
             self._kept_in.save(self.manifest)
 
     def begin_again(self) -> None:
-        """Discard what earlier runs have done, so that this run does everything."""
+        """Discard the finished parts of earlier runs, so that this run processes all parts; the counts remain."""
         self.is_finished = False
         self.manifest.status, self.manifest.ranges = "running", []
         self.save()
@@ -87,7 +83,7 @@ class Run:
         self.progress.at(done.get("rows", 0), done.get("bytes", 0))
 
     def report(self, *, findings: Sequence[str] = (), notes: Sequence[str] = ()) -> Report:
-        """Return the report of a job that continues over several runs: totals, and what this run added."""
+        """Return the report of a job that continues over several runs: the totals, and the counts of this run."""
         counts = self.manifest.counts
         return Report(counts, this_run=self._added(), findings=[*findings], notes=[*notes])
 
@@ -100,7 +96,7 @@ class Run:
         }
 
     def finish(self, report: Report) -> Report:
-        """Store the report in the manifest, for `earlier` in the next run."""
+        """Store a report in the manifest, from which `earlier` reads it in the next run, and return it."""
         manifest = self.manifest
         manifest.counts = report.counts
         manifest.result = {"columns": list(report.columns), "rows": report.rows}
@@ -126,7 +122,7 @@ def running(
     is_alone: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[Run]:
-    """Start a run or resume a killed one; its end is written to the manifest.
+    """Start a job's run, or resume a killed one with the same options; its outcome is written to the manifest.
 
     Args:
         job: Name of the job.

@@ -66,7 +66,7 @@ class SendTarget:
         return seen.get()
 
     def stored(self, spark: SparkSession, ends: Ends, columns: str) -> DataFrame:
-        """Return the target's messages from the given end offsets on."""
+        """Return the messages in the target's topics from the offsets `ends` on."""
         topics = [topic for topic in self._topics if topic in self._ends()]
         if not topics:
             return spark.createDataFrame([], message_schema(columns.split(",")))
@@ -89,7 +89,7 @@ class SendTarget:
         return stored.where(goal.isin(*self._topics)).select(copied)
 
     def ends_before(self) -> Ends:
-        """Return the ends of the queues before the last batch."""
+        """Return the end offsets that the target's queues had before the last micro-batch was sent."""
         ends: Ends = self._run.manifest.ahead["ends"]
         return ends
 

@@ -18,19 +18,14 @@ _NO_NAME = re.compile(r"\W")
 
 @dataclass(frozen=True, kw_only=True)
 class SqlOptions(FromOptions, JobOptions):
-    """Options of the job `sql`, which runs an SQL query over topics, stores or archives.
-
-    Attributes:
-        query: SQL query; statements that change something are refused.
-        top: Maximum number of rows in the result.
-    """
+    """Options of the job `sql`, which runs an SQL query, but no other statement, over topics, stores or archives."""
 
     query: str = option("SELECT … FROM messages, or FROM a topic's name.", is_argument=True)
     top: int = option("Maximum number of rows of the result.", 1000)
 
 
 def run(spark: SparkSession, options: SqlOptions) -> Report:
-    """Ask in SQL: `messages` is all that was named, each topic a view of its name.
+    """Run an SQL query: the view `messages` has all chosen messages, and each topic is a view of its name.
 
     Characters of a topic's name that SQL does not allow in a name are underscores in the view's name.
 

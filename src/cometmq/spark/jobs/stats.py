@@ -46,13 +46,7 @@ _SHARES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, kw_only=True)
 class StatsOptions(FromOptions, WindowOptions):
-    """Options of the job `stats`, which counts messages and bytes by topic, queue, tag or other groups.
-
-    Attributes:
-        by: Grouping: some of topic, broker, queue, tag, key, producer, group, minute, hour, day.
-        top: Number of largest groups to show; 0 for all.
-        to: Folder to write the table to as Parquet; empty to only show it.
-    """
+    """Options of the job `stats`, which counts messages and bytes by topic, queue, tag or other groups."""
 
     by: str = option(
         "What to group by: any of topic, broker, queue, tag, key, producer, group, minute, hour, day.",
@@ -83,7 +77,7 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
 
 
 def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]) -> Report:
-    """Count the messages of each window, and write a window when it is closed."""
+    """Count the messages of each time window of a stream, and write a window when it is closed."""
     check_has_driver(spark, options, "stats --follow")
     if options.dry_run:
         return plan(options, read_before(_FOLLOWED, options, options.to))
@@ -165,11 +159,7 @@ def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:
 
 
 def groups_of(options: StatsOptions) -> dict[str, Column]:
-    """Return the grouping columns by name; the window first.
-
-    Raises:
-        SettingsError: A group is unknown.
-    """
+    """Return the grouping columns by name, the window first; raise SettingsError if a group is unknown."""
     names = words(options.by)
     for name in names:
         if name not in _COLUMN_OF:

@@ -29,14 +29,7 @@ WriteBatch = Callable[[DataFrame, int], dict[str, int]]
 
 @dataclass(frozen=True, kw_only=True)
 class FlowOptions(JobOptions):
-    """Options of all jobs that move messages.
-
-    Attributes:
-        follow: Whether to run until interrupted, instead of up to the end of the source at the start.
-        trigger: Interval of micro-batches with `follow`, in Spark's notation.
-        batch_rows: Maximum number of messages per micro-batch.
-        rate: Maximum number of messages per second; 0 for no limit.
-    """
+    """Options of jobs that process messages in micro-batches, up to the present end of the source or forever."""
 
     follow: bool = option("Continue with new messages until Ctrl-C.", False, is_what=False)
     trigger: str = option(
@@ -47,7 +40,7 @@ class FlowOptions(JobOptions):
 
     @property
     def rows_max(self) -> int:
-        """Maximum number of messages per micro-batch; with a rate, at most those of one second.
+        """Maximum number of messages per micro-batch; with a rate, at most the messages of one second.
 
         Raises:
             SettingsError: A limit is out of range.
@@ -60,13 +53,7 @@ class FlowOptions(JobOptions):
 
 
 def drain(frame: DataFrame, run: Run, options: FlowOptions, write: WriteBatch) -> None:
-    """Write all micro-batches of a stream; with `follow`, Ctrl-C ends it normally.
-
-    Args:
-        frame: Stream to write.
-        run: Run with the counts and the checkpoint.
-        options: Limits, and whether to follow.
-        write: Writes one micro-batch.
+    """Write all micro-batches of a stream with `write`; with the option `follow`, Ctrl-C ends it normally.
 
     Raises:
         StreamingQueryException: A micro-batch failed; the next run starts with it.
@@ -100,25 +87,17 @@ def drain(frame: DataFrame, run: Run, options: FlowOptions, write: WriteBatch) -
 
 
 class CountsLost(CometError):
-    """Raised if Spark wrote a micro-batch but did not deliver its row counts."""
+    """Raised if Spark wrote a micro-batch but did not deliver its row counts; the next run repeats it."""
 
 
 class WrittenCounts:
-    """Counts of a batch, available after it is written.
-
-    Args:
-        seen: Observation in which Spark counts.
-    """
+    """Row counts that Spark observes while it writes a batch, available afterwards."""
 
     def __init__(self, seen: Observation) -> None:
         self._seen = seen
 
     def get(self, within_s: float = _COUNTS_WITHIN_S) -> dict[str, int]:
-        """Return the counts of the written batch: "rows" and "bytes".
-
-        Raises:
-            CountsLost: Spark does not deliver them; the next run repeats the micro-batch.
-        """
+        """Return the counts "rows" and "bytes" of the written batch; raise CountsLost if they do not arrive in time."""
         found: Future[dict[str, int]] = Future()
 
         def wait() -> None:
@@ -147,13 +126,7 @@ def counted(batch: DataFrame) -> tuple[DataFrame, WrittenCounts]:
 
 
 class RateLimit:
-    """Limit on the rate of a whole run, kept by waiting between micro-batches.
-
-    Args:
-        rate: Rows per second; 0 for no limit.
-        clock: Returns monotonic seconds.
-        pause: Sleeps for a number of seconds.
-    """
+    """Limit on the rate of a whole run, in rows per second (0: none), kept by waiting between micro-batches."""
 
     def __init__(
         self,

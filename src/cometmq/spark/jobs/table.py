@@ -39,11 +39,7 @@ _SOURCES = ("nameserver", "store", "archive")
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(BodyOptions, FromOptions, TargetOptions):
-    """Options of the job `table`, which decodes message bodies to a table of Parquet files or Delta.
-
-    Attributes:
-        keep: Columns of the message to add to the table, comma-separated; `topic` is added as `_topic`.
-    """
+    """Options of the job `table`, which decodes message bodies to a table of Parquet files or Delta."""
 
     keep: str = option(
         "Columns of the message to add to the table; their names get the prefix '_'.",
@@ -75,11 +71,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
 
 
 def _check_none_twice(options: TableOptions) -> None:
-    """Check that no run with other options has added the same messages to the table.
-
-    Raises:
-        SettingsError: One may have.
-    """
+    """Raise SettingsError if a run with other options may have added the same messages to the table."""
     own = manifest_id("table", options.what())
     for other in JobFolder(options.to).all("table"):
         if other.id != own and other.counts.get("rows") and _may_share(options, other.options):
@@ -121,7 +113,7 @@ def _names_of_ours(options: TableOptions, kept: list[str]) -> dict[str, str]:
 
 
 def fitting(messages: DataFrame, body: DecodedBody, kept: list[str]) -> DataFrame:
-    """Return the table's rows: of messages whose bodies fit, the kept columns and those of the body."""
+    """Return the table's rows: for each message whose body fits, the kept columns and the columns of the body."""
     read = messages.withColumn(_READ, body.read).where(f"{_READ}.reason IS NULL")
     own = [f.col(name).alias(f"_{name}") for name in kept]
     return read.select(*own, *typed(f.col(_READ)["value"], body.schema))

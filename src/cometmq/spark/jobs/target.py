@@ -21,12 +21,7 @@ FOLDER_COLUMN = "batch"  # Parquet readers treat a folder `batch=RUN-N` as a col
 
 @dataclass(frozen=True, kw_only=True)
 class TargetOptions(FlowOptions):
-    """Options of jobs that write a table.
-
-    Attributes:
-        to: Folder or URI of the table.
-        table_format: Format of the table.
-    """
+    """Options of jobs that write a table: its place, and whether it is Parquet files or Delta."""
 
     to: str = option("Folder or URI of the table.")
     table_format: TableFormat = option(
@@ -46,12 +41,6 @@ class TableFiles(Protocol):
 
 class ParquetFolders:
     """Table of Parquet files with a folder per micro-batch, which is part of the table once written.
-
-    Args:
-        spark: Reads the existing table.
-        run: Run that writes.
-        place: Folder or URI of the table.
-        schema: Columns of the rows.
 
     Raises:
         SettingsError: The place holds a Delta table, or one with other columns.
@@ -83,11 +72,7 @@ class ParquetFolders:
 def table_files(
     spark: SparkSession, run: Run, options: TargetOptions, schema: StructType
 ) -> TableFiles:
-    """Return the table to which a job appends.
-
-    Raises:
-        SettingsError: The place holds something else, or the package for Delta tables is missing.
-    """
+    """Return the table to which a job appends; raise SettingsError if it is unusable or the Delta package missing."""
     if options.table_format == "parquet":
         return ParquetFolders(spark, run, options.to, schema)
     from cometmq.spark.delta import DeltaTable  # Needs packages of an extra.
@@ -96,11 +81,7 @@ def table_files(
 
 
 def check_parquet(place: str) -> None:
-    """Check that a folder is no Delta table, whose readers would not see added Parquet files.
-
-    Raises:
-        SettingsError: It holds a Delta table.
-    """
+    """Raise SettingsError if a folder is a Delta table, whose readers would not see added Parquet files."""
     files, root = open_place(place)
     if files.get_file_info(f"{root}/_delta_log").type == fs.FileType.Directory:
         raise SettingsError(

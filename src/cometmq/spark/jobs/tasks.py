@@ -37,7 +37,7 @@ def run_tasks(
     rows_of: Callable[[list[Row]], int] = lambda _: 0,
     rows_total: int | None = None,
 ) -> list[Row]:
-    """Process the parts that no earlier run has finished.
+    """Process the parts of a job's input in Spark tasks, except the parts that an earlier run has finished.
 
     Args:
         spark: Spark session.
@@ -86,7 +86,7 @@ def _each_in_a_task(
 
 
 def _cores(spark: SparkSession) -> int:
-    """Return the number of tasks that run in parallel."""
+    """Return the number of tasks that Spark runs in parallel."""
     if not is_connect(spark):
         return spark.sparkContext.defaultParallelism
     # By default a table has that many partitions.
@@ -94,7 +94,7 @@ def _cores(spark: SparkSession) -> int:
 
 
 def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
-    """Add the files of a finished archive round to the totals in the run's manifest; clear its plan and finished parts; save it.
+    """Add a finished archive round's files to the totals in the manifest, and clear the round's plan and parts there.
 
     Args:
         run: Run of the round.

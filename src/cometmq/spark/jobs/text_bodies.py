@@ -29,11 +29,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Parse a body that is one JSON object; its numbers are `Number`s.
-
-    Raises:
-        BodyMismatch: The body is something else.
-    """
+    """Parse a body that is one JSON object, with numbers as `Number`; raise BodyMismatch for anything else."""
     try:
         found = _DECODER.decode(body.decode())
     except UnicodeDecodeError:
@@ -70,22 +66,17 @@ _DECODER = json.JSONDecoder(
 
 @dataclass(frozen=True)
 class JsonBodies:
-    """Form of bodies that are one JSON object each, with the columns that the user wants.
-
-    Raises:
-        SettingsError: A column has a type that JSON values cannot have.
-    """
+    """Decoder of bodies that are a JSON object each; raises SettingsError for column types that JSON cannot have."""
 
     schema: t.StructType
     name: str = "json"
 
     def __post_init__(self) -> None:
-        """Check the columns."""
         check_columns(self.schema)
 
     @property
     def columns(self) -> t.StructType:
-        """Columns that `reader` returns; `decoding.typed` converts them to those of the schema."""
+        """Columns that `reader` returns; `decoding.typed` converts them to the columns of the schema."""
         columns = carried(self.schema)
         assert isinstance(columns, t.StructType)
         return columns
@@ -112,10 +103,7 @@ def _converted(convert: Convert, document: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CsvBodies(JsonBodies):
-    """Form of bodies that are one line of CSV each (RFC 4180); an empty value without quotes is null.
-
-    Args:
-        separator: Text between the values.
+    """Decoder of bodies that are one line of CSV each (RFC 4180); an empty value without quotes is null.
 
     Raises:
         SettingsError: A column has a type that CSV cannot have, or the separator is invalid.
@@ -125,7 +113,6 @@ class CsvBodies(JsonBodies):
     separator: str = ","
 
     def __post_init__(self) -> None:
-        """Check the columns and the separator."""
         super().__post_init__()
         if not self.separator or set(self.separator) & set('"\r\n'):
             raise SettingsError(

@@ -35,17 +35,13 @@ _VARIANT_DEPTH_MAX = 200
 
 
 class Number(str):
-    """Number as text, as written in the body."""
+    """A JSON number as the text that the body has, so that no digit is lost."""
 
     __slots__ = ()
 
 
 class WrongValue(ValueError):
-    """Raised for a value that its column cannot hold.
-
-    Args:
-        problem: Description of the problem, without the column's name.
-    """
+    """Raised for a value that its column cannot hold, with the path of the value and the problem."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -327,11 +323,7 @@ def converter(kind: t.DataType) -> Convert:
 
 
 def check_columns(schema: t.StructType) -> None:
-    """Check that all columns have types that JSON values can have.
-
-    Raises:
-        SettingsError: A column has another type.
-    """
+    """Raise SettingsError if a column has a type that JSON values cannot have."""
     for each in schema.fields:
         _check_type(each.name, each.dataType, is_top=True)
 

@@ -35,13 +35,7 @@ class TimeMap:
 
     @classmethod
     def over(cls, messages: DataFrame, *, start: str, speed: float, now_ms: int) -> "TimeMap":
-        """Create the mapping for these messages.
-
-        Args:
-            messages: Messages with "storeTimestamp".
-            start: Delivery time of the first message; empty for now.
-            speed: Factor as in the attribute.
-            now_ms: Current time, ms since 1970.
+        """Create the mapping for messages; without `start`, the first is delivered at `now_ms`.
 
         Raises:
             SettingsError: The start is no time, or the last message would be due after the year 9999.
@@ -61,11 +55,11 @@ class TimeMap:
 
     @classmethod
     def noted(cls, manifest: Manifest) -> "TimeMap | None":
-        """Return the mapping that an earlier run has recorded, or None."""
+        """Return the mapping that an earlier run has recorded in its manifest, or None."""
         return cls(**manifest.ranges[0]) if manifest.ranges else None
 
     def note(self, manifest: Manifest) -> None:
-        """Record the mapping for resumed runs."""
+        """Record the mapping in the manifest, for resumed runs."""
         manifest.ranges = [asdict(self)]
 
     def delivery_ms(self, stored_ms: int) -> int:
@@ -86,11 +80,7 @@ class TimeMap:
 
 
 def check_speed(speed: float) -> None:
-    """Check that a speed is positive and finite.
-
-    Raises:
-        SettingsError: It is not.
-    """
+    """Raise SettingsError unless a speed is positive and finite."""
     if not (speed > 0 and math.isfinite(speed)):
         raise SettingsError(f"--map-speed {speed}: it must be above 0; 2 is twice as fast")
 

@@ -45,14 +45,7 @@ _CRC_MASK = 0x7FFFFFFF  # Stored CRCs have no sign bit (UtilAll.crc32 of RocketM
 
 @dataclass(frozen=True)
 class TopicArchive:
-    """Topics to archive, and the archive; picklable.
-
-    Attributes:
-        nameserver: Nameservers of the cluster.
-        topics: Topics, separated by commas.
-        place: Folder or URI of the archive.
-        until_ms: Archive only messages stored before this time, ms since 1970; None for all.
-    """
+    """Archive at `place` with a cluster's topics, up to the store time `until_ms` (None: all messages); picklable."""
 
     nameserver: str
     topics: str
@@ -71,11 +64,7 @@ class TopicArchive:
         return SourceSettings.parse(given, is_stream=False)
 
     def manifest(self) -> TopicManifest:
-        """Return the manifest of the archive.
-
-        Raises:
-            SettingsError: The place is an archive of a store, which may already contain these messages.
-        """
+        """Return the archive's manifest; raise SettingsError for a store's archive, which may have these messages."""
         if read_manifest(self.place) is not None:
             raise SettingsError(
                 f"{self.place} is an archive of a store: use another folder for topics"
@@ -83,7 +72,7 @@ class TopicArchive:
         return read_topic_manifest(self.place) or TopicManifest({})
 
     def plan(self) -> list[PlannedRange]:
-        """Return the ranges that are not archived yet, in pieces."""
+        """Return the ranges of queue offsets that are not archived yet, in pieces of at most 100,000 offsets."""
         settings, manifest = self._settings(), self.manifest()
         cluster = source_cluster(settings)
         queues = planning.covered_queues(settings.topics, cluster)
@@ -97,7 +86,7 @@ class TopicArchive:
         return [piece for each in planning.between(starts, ends) for piece in pieces_of(each)]
 
     def planned(self) -> Report:
-        """Return the report of a dry run."""
+        """Return the report of a dry run: the ranges that are not archived yet."""
         return range_plan(self.plan())
 
     def archive(self, part: PlannedRange) -> list[ArchivedFile]:
@@ -119,7 +108,7 @@ class TopicArchive:
         return planning.mean_size(parts, source_cluster(self._settings())) or 0.0
 
     def finish(self, parts: Sequence[PlannedRange]) -> None:
-        """Record in the archive's manifest that all parts are written."""
+        """Record in the archive's manifest that the messages of all parts are archived."""
         ranges = [(part.queue, (part.start, part.end)) for part in parts]
         write_topic_manifest(self.place, self.manifest().with_ranges(ranges))
 

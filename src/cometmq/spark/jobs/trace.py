@@ -51,20 +51,14 @@ _OK_OF_4 = 12  # Success of a send in 4.x, which writes no offset message id.
 
 @dataclass(frozen=True, kw_only=True)
 class TraceOptions(FromOptions, WindowOptions):
-    """Options of the job `trace`, which evaluates the message traces of clients.
-
-    Attributes:
-        to: Folder or URI for all records as Parquet, or with `follow` for the windows; empty to show
-            only the summary.
-        horizon: With `follow`, how long a send is kept to compute the time of its delivery.
-    """
+    """Options of the job `trace`, which evaluates the message traces of clients."""
 
     to: str = option("Folder for the trace records; with --follow, for the windows.", "")
     horizon: str = option("With --follow: how long a send waits for its delivery.", "1h")
 
 
 def run(spark: SparkSession, options: TraceOptions) -> Report:
-    """Sum up traces: sends and consumptions by group, their times and failures, the unconsumed.
+    """Summarize message traces: sends and consumptions by group, their times and failures, and unconsumed messages.
 
     Raises:
         SettingsError: A window is invalid.
@@ -97,11 +91,7 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
 
 
 def follow(spark: SparkSession, options: TraceOptions) -> Report:
-    """Summarize the traces of each window, and write the summary when the window is closed.
-
-    Raises:
-        SettingsError: The horizon is not a duration.
-    """
+    """Write a summary of each time window's traces once it is closed; raise SettingsError for an invalid `horizon`."""
     check_has_driver(spark, options, "trace --follow")
     if options.dry_run:
         return plan(options, read_before(_FOLLOWED, options, options.to))

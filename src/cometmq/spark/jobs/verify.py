@@ -27,16 +27,7 @@ from cometmq.spark.options import time_ms
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(JobOptions, ClusterOptions):
-    """Options of the job `verify`, which checks the files of a store or compares two copies of messages.
-
-    Attributes:
-        store: Directory of a store.
-        topic: Topics of a cluster; with `store`, the only topics to compare.
-        against: Second copy: a store, an archive, or topics.
-        broker: For topics, the broker whose queues are read.
-        until: Compare only messages stored before this time.
-        to: Folder for the manifest.
-    """
+    """Options of the job `verify`, which checks the files of a store or compares two copies of messages."""
 
     store: str = option("The store directory.", "")
     topic: str = option("Topics of a cluster; with --store and --against, only these.", "")

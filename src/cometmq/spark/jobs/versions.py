@@ -103,11 +103,7 @@ class NewestByKey:
             self._run.save()  # Must happen before a version of this run is listed.
 
     def check(self, spark: SparkSession, schema: StructType) -> None:
-        """Check that the schema only adds columns to the table.
-
-        Raises:
-            SettingsError: A column of the table has another type, or is missing.
-        """
+        """Raise SettingsError unless the schema has all columns of the table with their types; it may have more."""
         if self.current is not None:
             found = spark.read.parquet(read_path(f"{self._place}/{self.current}")).schema
             # Spark guesses the type of columns that are folder names.
@@ -128,12 +124,12 @@ class NewestByKey:
         """Write the changes of a micro-batch, or a new version if it is due.
 
         Args:
-            changes: Rows with a column `is_gone` that is true for a deleted key.
+            changes: Rows with a column `_is_gone` that is true for a deleted key.
             number: Number of the micro-batch; a repeated one writes its files again.
 
         Returns:
-            Differences to add to the run's counts, if a version was written: "keys", and with several rows
-            per key also "kept", the rows.
+            Differences to add to the run's counts, if a version was written: "keys", and with several rows per key also
+                "kept", the rows.
         """
         name = f"{self._run.short_id}-{number}"
         own = (f"{_VERSION}{name}", f"{CHANGES_FOLDER}/{name}")
@@ -273,7 +269,7 @@ class NewestByKey:
         )
 
     def _keep(self, kept: list[str]) -> None:
-        """Keep the last two versions and the changes between them, since the last micro-batch may be repeated; delete the rest."""
+        """Keep the last two versions and the changes between them, for a repeated micro-batch; delete the others."""
         made = [place for place, each in enumerate(kept) if _is_version(each)]
         first = made[-2] if len(made) > 1 else 0
         self._run.manifest.files = kept[first:]

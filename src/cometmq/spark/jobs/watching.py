@@ -107,7 +107,7 @@ class StreamWatch(StreamingQueryListener):
 
 
 def behind_of(source: SourceProgress) -> int:
-    """Return the number of unread messages of a source: the latest offsets minus those of the batch's end."""
+    """Return the number of unread messages of a source: its latest offsets minus the end offsets of the batch."""
     latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
     return sum(max(0, offset - end.get(queue, offset)) for queue, offset in latest.items())
 

@@ -32,41 +32,24 @@ Chosen = Callable[[DataFrame, int], DataFrame]
 
 @dataclass(frozen=True, kw_only=True)
 class WindowOptions(FlowOptions):
-    """Options of jobs with time windows.
-
-    Attributes:
-        window: Length of a window; empty for none.
-        late: With `follow`, how long a window waits for late messages.
-    """
+    """Options of jobs with time windows: their length, and how long they wait for late messages."""
 
     window: str = option("Length of the time windows: 30s, 5m, 1h.", "")
     late: str = option("With --follow: how long a window waits for late messages.", "30s")
 
     @property
     def window_ms(self) -> int:
-        """Length of a window in ms; 0 for no windows.
-
-        Raises:
-            SettingsError: The text is not a duration.
-        """
+        """Length of a window in ms, 0 for no windows; raises SettingsError if the text is not a duration."""
         return duration(self.window, "--window", smallest=1) if self.window else 0
 
     @property
     def late_ms(self) -> int:
-        """Time in ms that a window waits for late messages.
-
-        Raises:
-            SettingsError: The text is not a duration.
-        """
+        """Time in ms that a window waits for late messages; raises SettingsError if the text is not a duration."""
         return duration(self.late, "--late", smallest=0)
 
 
 def check_follow(options: WindowOptions, to: str) -> None:
-    """Check that with `follow` there are a window length and a place for the table.
-
-    Raises:
-        SettingsError: One is missing.
-    """
+    """Raise SettingsError for the option `follow` without a window length or a place for the table."""
     if options.follow and not (options.window_ms and to):
         raise SettingsError("--follow writes windows: add --window, like 5m, and --to FOLDER")
 
@@ -108,18 +91,14 @@ class OpenWindows:
 
     @property
     def place(self) -> str:
-        """Folder of the table."""
+        """Folder of the table of closed windows."""
         return f"{self._place}/{FOLDER}"
 
     def write(self, rows: DataFrame, number: int) -> dict[str, int]:
-        """Write the windows that are closed now.
-
-        Args:
-            rows: Rows of the micro-batch.
-            number: Number of the micro-batch; a repeated one writes its folders again.
+        """Write the windows that a micro-batch closes; a repeated micro-batch writes its folders again.
 
         Returns:
-            Count to add to the run's counts: "windows", rows of the table.
+            Count to add to the run's counts: "windows", the rows written to the table.
         """
         name = f"version={self._run.short_id}-{number}"
         versions = [each for each in self._run.manifest.files if each != name]
@@ -141,7 +120,7 @@ class OpenWindows:
         return {"windows": count}
 
     def _over_ms(self, rows: DataFrame) -> int:
-        """Return the time in ms before which windows must begin to be closed."""
+        """Return the time in ms before which the closed windows begin."""
         newest = rows.agg(f.max(self._time)).collect()[0][0]
         return 0 if newest is None else floor_ms(newest - self._late_ms, self._window_ms)
 
@@ -169,11 +148,7 @@ def _save(rows: DataFrame, place: str) -> None:
 
 
 def duration(text: str, name: str, *, smallest: int) -> int:
-    """Parse a duration of an option into ms.
-
-    Raises:
-        SettingsError: The text is not a duration, or it is too short.
-    """
+    """Parse a duration into ms; raise SettingsError, with the option's name, if invalid or below `smallest` ms."""
     try:
         found = duration_ms(text)
     except ValueError as error:

@@ -16,11 +16,12 @@ STORED, ABORTED = "stored", "aborted"
 
 
 def audit_of(tasks: Sequence[TaskStored], state: str) -> dict[str, Any]:
-    """Return the content of an audit file.
+    """Return the content of an audit file for the finished tasks (at least one) of a write.
 
     Args:
-        tasks: Tasks of one write, at least one.
-        state: `STORED`, or `ABORTED` if a task failed: the listed rows are in the topics nevertheless, except half messages.
+        tasks: Finished tasks.
+        state: `STORED`, or `ABORTED` if a task failed: the listed rows are in the topics nevertheless, except half
+            messages.
     """
     run = tasks[0].run
     return {
@@ -59,16 +60,7 @@ def _of_task(task: TaskStored) -> dict[str, Any]:
 
 
 def write_audit(folder: str, tasks: Sequence[TaskStored], state: str) -> None:
-    """Write the audit file of a write atomically. A write without finished tasks gets none.
-
-    Args:
-        folder: The option `auditDir`: a folder, or a URI that pyarrow's file systems support.
-        tasks: Finished tasks.
-        state: `STORED` or `ABORTED`.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Write a write's audit file atomically in `folder` (option `auditDir`) if any task finished; may raise OSError."""
     if not tasks:
         return
     files, root = open_place(folder)

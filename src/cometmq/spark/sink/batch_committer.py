@@ -30,7 +30,7 @@ _NAMED_MAX = 3  # Maximum number of ids in an error message.
 
 @dataclass
 class BatchCommitter:
-    """Committer of transactional batches: commits each batch once, or aborts it, as the ledger has it."""
+    """Committer of transactional batches on the driver: commits a batch once, or aborts it, as its ledger decides."""
 
     ledgers: Ledgers
     resolver: TransactionResolver
@@ -40,11 +40,11 @@ class BatchCommitter:
     def commit(
         self, key: BatchKey, half_messages: Sequence[HalfMessages], *, born_ms: int
     ) -> None:
-        """Make the messages of a batch visible, once.
+        """Make the half messages of a batch visible to consumers, once.
 
         Args:
             key: Key of the batch.
-            half_messages: Half messages of its tasks.
+            half_messages: Half messages that its tasks have stored.
             born_ms: Start of its first task, ms since 1970; no half message is older.
 
         Raises:
@@ -69,7 +69,7 @@ class BatchCommitter:
         self._roll_back(_without(half_messages, entry.half_messages))
 
     def abort(self, key: BatchKey, half_messages: Sequence[HalfMessages]) -> None:
-        """Roll back the messages of a batch except those in its ledger entry: Spark also aborts after a failed commit."""
+        """Roll back a batch's half messages, except those in its ledger: Spark also aborts after a failed commit."""
         self.ledgers.make_folder(key.query)
         entry = self.ledgers.read(key)
         self._roll_back(
@@ -87,7 +87,7 @@ class BatchCommitter:
     def _settle(
         self, key: BatchKey, half_messages: Sequence[HalfMessages], *, is_repeated: bool = False
     ) -> None:
-        """Commit the half messages; after the first attempt, query the broker before every commit, to avoid duplicates."""
+        """Commit the half messages; after the first attempt, query the broker before each commit to avoid repeats."""
         deadline = monotonic() + self.settings.delivery_timeout_ms / 1000
         told = _CommitAnswers()
         unsure = list(half_messages)
@@ -150,7 +150,6 @@ class _CommitAnswers:
         self._refused: dict[tuple[str, str], CometError] = {}
 
     def note(self, half_messages: HalfMessages, answers: Sequence[CometError | None]) -> None:
-        """Record the answers, one for each half message."""
         for message_id, error in zip(half_messages.ids, answers, strict=True):
             if error is None:
                 self._acknowledged.add((half_messages.broker, message_id))
@@ -170,11 +169,7 @@ class _CommitAnswers:
         return [each for each in found if each.ids]
 
     def refuse_lost(self, key: BatchKey, missing: Sequence[HalfMessages]) -> None:
-        """Check that no broker has refused to commit a missing message.
-
-        Raises:
-            CometError: A broker refused a commit, and the message is missing.
-        """
+        """Raise CometError if a broker refused to commit a half message that is missing among the committed ones."""
         for each in missing:
             for message_id in each.ids:
                 error = self._refused.get((each.broker, message_id))

@@ -20,24 +20,14 @@ _SINGLE_SENDS_MAX = 256
 
 
 class RowPlace(NamedTuple):
-    """Topic and queue to which rows go.
-
-    Attributes:
-        topic: Topic.
-        queue: Queue that the rows name or their key selects; None for any queue of the topic.
-    """
+    """Topic and queue to which rows go; `queue` is None if any queue of the topic will do."""
 
     topic: str
     queue: MessageQueue | None = None
 
 
 class RowPlaces(NamedTuple):
-    """The target topic and queue of each row to send.
-
-    Attributes:
-        distinct: Each topic and queue once.
-        of_rows: For each row, the index of its topic and queue in `distinct`.
-    """
+    """Topic and queue of each row: `distinct` has each pair once, `of_rows` the index of its pair for each row."""
 
     distinct: Sequence[RowPlace]
     of_rows: npt.NDArray[np.int64]
@@ -56,19 +46,12 @@ class RowBatch(NamedTuple):
     sys_flag: int = 0
 
     def only(self, _failed: Sequence[int]) -> "RowBatch":
-        """Return the part to send again: always the whole batch."""
+        """Return the part to send again: always the whole batch, which has a single outcome."""
         return self
 
 
 class SingleSend(NamedTuple):
-    """A row sent in a request of its own.
-
-    Attributes:
-        flag: The message's flag, set by the user.
-        sys_flag: System flag with the compression of the body.
-        body: Body as stored.
-        properties: Encoded properties.
-    """
+    """A row sent in a request of its own: user's flag, system flag with the body's compression, body, properties."""
 
     flag: int
     sys_flag: int
@@ -84,7 +67,7 @@ class SingleSends(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
+        """Number of rows to send."""
         return len(self.messages)
 
     def only(self, failed: Sequence[int]) -> "SingleSends":
@@ -96,7 +79,7 @@ Request = RowBatch | SingleSends
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split a batch into pieces small enough to encode at once."""
+    """Split an Arrow batch into slices of about 128 MiB at most, small enough to encode at once."""
     rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
@@ -105,13 +88,7 @@ def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def cut(
     rows: MessageRows, places: RowPlace | RowPlaces, settings: SinkSettings
 ) -> Iterator[Request]:
-    """Return the requests for the rows, alternating between topics and queues so that none waits for another.
-
-    Args:
-        rows: Encoded rows.
-        places: Topic and queue of all rows, or of each.
-        settings: Limits on messages and bytes per request.
-    """
+    """Yield the send requests for encoded rows, alternating between topics and queues so that none has to wait."""
     is_plain = not rows.is_alone.any() and not rows.sys_flags.any()
     if isinstance(places, RowPlace) and is_plain:
         yield from _batches(rows.items(), places, 0, settings)
@@ -144,8 +121,7 @@ def _requests_of(
 def _groups(rows: MessageRows, places: RowPlaces) -> Iterator[tuple[RowPlace, Groups]]:
     """Return groups of rows that may share a request, by topic and queue in the order of their first rows.
 
-    Rows for a selected queue keep their order: there, each change of compression or of batchability
-    starts a new group.
+    Rows for a selected queue keep their order: there, each change of compression or of batchability starts a new group.
     """
     order = np.argsort(places.of_rows, kind="stable")
     at_place = places.of_rows[order]

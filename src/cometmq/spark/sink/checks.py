@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 def verdict(
     ledgers: Ledgers, key: BatchKey, *, broker: str, message_id: str, is_over: bool
 ) -> TransactionState:
-    """Return the transaction state of a half message.
+    """Return COMMIT, ROLLBACK or UNKNOWN for a half message, by the ledger of its batch.
 
     Args:
-        ledgers: Store of the decisions.
+        ledgers: Store of the decisions about batches.
         key: Batch of the half message.
         broker: Broker that holds it.
         message_id: Its unique id.
@@ -77,7 +77,7 @@ def _judge(ledgers: Ledgers, half: CheckedHalfMessage) -> TransactionState:
 
 
 class TransactionChecks:
-    """Context manager that answers the transaction checks of a producer group.
+    """Context manager that answers the transaction checks of a producer group while it is open.
 
     Args:
         nameservers: "host:port", several separated by `;`.
@@ -110,10 +110,8 @@ class TransactionChecks:
         )
 
     def __enter__(self) -> Self:
-        """Join the group and start answering."""
         self.producer.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Leave the group."""
         self.producer.close()

@@ -20,7 +20,7 @@ from cometmq.spark.sink.settings import SinkSettings
 
 
 def sink_cluster(settings: SinkSettings) -> SinkCluster:
-    """Return a connected cluster for a sink from the process's pool."""
+    """Return a connected client of a write's cluster; tasks of this process with the same settings share it."""
     key = (
         "sink", settings.name_servers, settings.namespace, settings.group, settings.timeout_ms,
         settings.retries, settings.is_transactional, settings.credentials, settings.tls,
@@ -43,7 +43,7 @@ def limits_of(settings: SinkSettings) -> ProducerSettings:
 
 
 class ClientSinkCluster:
-    """`SinkCluster` that uses one producer of the client."""
+    """Access of the sink to a cluster by one producer of the client (implements `SinkCluster`)."""
 
     def __init__(self, settings: SinkSettings) -> None:
         self._producer = EncodedProducer(

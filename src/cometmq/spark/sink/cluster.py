@@ -1,7 +1,4 @@
-"""Interface to the cluster that the sink writes to.
-
-Sends take encoded rows; no `Message` objects are created.
-"""
+"""Interface to the cluster that the sink writes to; sends take encoded rows, so no `Message` objects are created."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -20,7 +17,7 @@ Outcomes = list[SendResult | CometError]
 
 
 class SinkCluster(Protocol):
-    """Cluster as the sink sees it."""
+    """Access of the sink to a cluster: message ids, writable queues, sends and transactions."""
 
     @property
     def ids(self) -> FreshIds:
@@ -37,4 +34,4 @@ class SinkCluster(Protocol):
         """Return the queues of a topic that accept messages, on brokers that can be reached."""
 
     def start(self, request: Request) -> Future[Outcomes]:
-        """Start sending to the request's queue, or to any of its topic; the future returns the outcomes."""
+        """Start sending to the request's queue, or to any of its topic; the future has the outcome of each send."""

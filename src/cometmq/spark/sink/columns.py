@@ -54,7 +54,7 @@ DELAYS = ("delayLevel", "deliverTimestamp")
 
 
 class RowTarget(NamedTuple):
-    """Target that a row names; None accepts any broker or queue, and rows with one sharding key go to the same queue."""
+    """Topic, broker, queue and sharding key that a row names; None accepts any broker or queue."""
 
     topic: str
     broker_name: str | None = None
@@ -63,12 +63,7 @@ class RowTarget(NamedTuple):
 
 
 class RowTargets(NamedTuple):
-    """Targets of rows; usually few for many rows.
-
-    Attributes:
-        distinct: Each target once.
-        of_rows: For each row, the index of its target in `distinct`.
-    """
+    """Targets that rows name: `distinct` has each target once, `of_rows` the index of its target for each row."""
 
     distinct: list[RowTarget]
     of_rows: npt.NDArray[np.int64]
@@ -76,7 +71,7 @@ class RowTargets(NamedTuple):
 
 @dataclass(frozen=True)
 class SinkColumns:
-    """Mapping of the rows' columns to their meanings.
+    """Mapping of a write's columns to their meanings, such as body, keys and delayLevel.
 
     Attributes:
         names: Column name by meaning.
@@ -92,11 +87,11 @@ class SinkColumns:
 
     @classmethod
     def of(cls, schema: StructType, settings: SinkSettings) -> "SinkColumns":
-        """Check the columns of a write, before anything is sent.
+        """Map the columns of a write to their meanings, and check them before anything is sent.
 
         Raises:
-            SettingsError: A column is unknown, has a wrong type, is given under two names, is missing,
-                or conflicts with an option.
+            SettingsError: A column is unknown, has a wrong type, is given twice or is missing, or conflicts with an
+                option.
         """
         id_field = _id_field(schema, settings.id_column)
         names = _meanings(schema, id_field)
@@ -115,20 +110,16 @@ class SinkColumns:
         )
 
     def has(self, *meanings: str) -> bool:
-        """Return whether the rows have one of these columns."""
+        """Return whether the rows have a column with one of these meanings."""
         return any(each in self.names for each in meanings)
 
     def column(self, batch: pa.RecordBatch, meaning: str) -> pa.Array | None:
-        """Return the column with a meaning, or None if the rows have none."""
+        """Return the rows' column with a meaning, such as "body", or None if they have no such column."""
         name = self.names.get(meaning)
         return None if name is None else batch.column(batch.schema.get_field_index(name))
 
     def targets(self, batch: pa.RecordBatch) -> RowTargets | None:
-        """Return the targets of rows, or None if all go to any queue of `topic`.
-
-        Raises:
-            MessageError: A row has no topic.
-        """
+        """Return the targets of rows, None if all go to any queue of `topic`; raise MessageError for a null topic."""
         places = self.is_by_keys or self.has("brokerName", "queueId", "shardingKey")
         if self.topic is not None and not places:
             return None
@@ -151,7 +142,7 @@ class SinkColumns:
         return RowTargets([RowTarget(*each) for each in zip(*values, strict=True)], of_rows)
 
     def _hashed(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """Return the column whose hash selects the queues: the sharding key, or with `is_by_keys` else the keys."""
+        """Return the column whose hash selects queues: the sharding keys, or with `is_by_keys` also the keys."""
         sharding = self.column(batch, "shardingKey")
         if not self.is_by_keys:
             return sharding

@@ -34,26 +34,22 @@ class TransactionDriver:
         )
 
     def commit(self, tasks: Sequence[TaskStored]) -> None:
-        """Make the messages of these tasks visible, once.
-
-        Raises:
-            CometError: It is not certain that all are committed.
-        """
+        """Make the half messages of tasks visible, once; raise CometError unless all are certainly committed."""
         for key, half_messages, born_ms in _batches(tasks):
             self._committer.commit(key, half_messages, born_ms=born_ms)
 
     def abort(self, tasks: Sequence[TaskStored]) -> None:
-        """Roll back the messages of these tasks."""
+        """Roll back the half messages of tasks, except the ones that their ledger lists for commit."""
         for key, half_messages, _ in _batches(tasks):
             self._committer.abort(key, half_messages)
 
     def close(self) -> None:
-        """Leave the group and close the connections."""
+        """Leave the producer group and close the connections."""
         self._checks.__exit__(None, None, None)
 
 
 def driver(settings: SinkSettings) -> TransactionDriver:
-    """Return the connected driver's side of a write from the process's pool."""
+    """Return the connected client that commits and aborts transactional writes; equal writes of a process share it."""
     key = ("driver", settings.name_servers, settings.namespace, settings.group,
            settings.ledger_folder, settings.delivery_timeout_ms, settings.immunity_ms, settings.credentials, settings.tls)  # fmt: skip
     return shared(key, lambda: TransactionDriver(settings))

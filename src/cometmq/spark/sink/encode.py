@@ -81,7 +81,7 @@ def encode_rows(
         marks: Properties to add to each row; with any, every row is sent in a request of its own.
 
     Raises:
-        MessageError: A row is not a valid message; the text says why.
+        MessageError: A row is not a valid message; the text has the reason.
     """
     bodies = _column(batch, columns, "body", BINARY)
     if bodies.null_count:
@@ -145,10 +145,7 @@ def _delays(
 def _property_blocks(
     batch: pa.RecordBatch, columns: SinkColumns, parts: list[pa.Array]
 ) -> pa.Array:
-    """Encode the properties of each row: `parts`, and those from its columns.
-
-    Properties that the system owns are recreated, so that rows which were read can be written back.
-    """
+    """Encode each row's properties: `parts` and its columns, without the properties that the system creates."""
     if columns.has("properties"):
         parts = [*parts, _map_entries(_column(batch, columns, "properties", None))]
     for meaning, name in (
@@ -200,11 +197,7 @@ def _is_text(values: pa.Array) -> pa.Array:
 
 
 def _check_text(values: pa.Array, column: str) -> None:
-    """Check that texts can be stored as properties; Spark's strings may contain any bytes.
-
-    Raises:
-        MessageError: A text is not UTF-8, or contains a separator of properties.
-    """
+    """Raise MessageError if a text is not UTF-8 (Spark's may be any bytes) or has a separator of properties."""
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:
@@ -222,7 +215,7 @@ def _check_text(values: pa.Array, column: str) -> None:
 def _column(
     batch: pa.RecordBatch, columns: SinkColumns, meaning: str, kind: pa.DataType | None
 ) -> pa.Array:
-    """Return the column with a meaning, or nulls if there is none."""
+    """Return the column with a meaning, or nulls if the rows lack it."""
     name = columns.names.get(meaning)
     if name is None:
         return pa.nulls(batch.num_rows, kind)

@@ -9,27 +9,17 @@ from cometmq.model.errors import CometError
 
 
 class BatchKey(NamedTuple):
-    """Key of a micro-batch of a query, or of a batch write.
-
-    Attributes:
-        query: Spark's query id, or the name of the write.
-        batch: Spark's batch id; 0 for a batch write.
-    """
+    """Key of a transactional batch: Spark's query id and batch id, or the name of a batch write and 0."""
 
     query: str
     batch: int
 
     def __str__(self) -> str:
-        """Return the key in the form of the property SPARK_RUN."""
         return f"{self.query}/{self.batch}"
 
     @classmethod
     def read(cls, text: str) -> "BatchKey":
-        """Parse a key from the property SPARK_RUN.
-
-        Raises:
-            ValueError: The text is not a key.
-        """
+        """Parse a key from the property SPARK_RUN, `query/batch`; raise ValueError if the text is not a key."""
         query, _, batch = text.rpartition("/")
         return cls(query, int(batch))
 
@@ -60,7 +50,7 @@ class HalfMessages:
         self.log_offsets.append(half.commitlog_offset)
 
     def messages(self) -> list[HalfMessage]:
-        """Return the half messages as the client's objects."""
+        """Return the half messages as objects of the client (`HalfMessage`)."""
         of_each = zip(self.ids, self.queue_offsets, self.log_offsets, strict=True)
         return [
             HalfMessage(message_id, self.topic, self.broker, queue_offset, log_offset)
@@ -85,7 +75,7 @@ def count_of(half_messages: Iterable[HalfMessages]) -> int:
 
 
 class TransactionResolver(Protocol):
-    """Interface of the client's `EncodedProducer` that commits and rolls back half messages, and queries their state."""
+    """Interface of the client's `EncodedProducer` that commits, rolls back and queries half messages."""
 
     def end(
         self,
@@ -94,12 +84,12 @@ class TransactionResolver(Protocol):
         *,
         late: bool = False,
     ) -> Sequence[CometError | None]:
-        """Commit or roll back half messages; returns None or the error for each.
+        """Commit or roll back half messages of the resolver's group; return None or the error for each.
 
         Args:
-            half_messages: Half messages of the resolver's group.
+            half_messages: Half messages to end.
             state: COMMIT or ROLLBACK.
-            late: Send it as an answer to a check, so that brokers accept it at any age.
+            late: Whether to send it as the answer to a check, which brokers accept at any age.
         """
 
     def committed(self, half_messages: Sequence[HalfMessage]) -> Sequence[bool]:

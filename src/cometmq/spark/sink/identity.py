@@ -30,13 +30,7 @@ Octets = npt.NDArray[np.uint8]
 
 
 class TaskRun(NamedTuple):
-    """Identity of a task: query, batch and partition, the same when Spark runs the task again.
-
-    Attributes:
-        query: Spark's query id, or the name of a batch write.
-        batch: Spark's batch id; 0 for a batch write.
-        partition: Partition number of the task.
-    """
+    """Identity of a task, the same if Spark repeats it: query id or write name, batch id (0 for a write), partition."""
 
     query: str
     batch: int
@@ -44,22 +38,14 @@ class TaskRun(NamedTuple):
 
 
 class Ids(Protocol):
-    """Generator of the message ids of a task's rows."""
+    """Generator of the message ids of a task's rows, and of their property SPARK_SEQ."""
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array | None]:
-        """Return the ids of the task's next rows, and their values of SPARK_SEQ or None.
-
-        Raises:
-            MessageError: A row has no id, or the task has more rows than there are ids.
-        """
+        """Return the next rows' ids, and their property SPARK_SEQ or None; raise MessageError if one gets no id."""
 
 
 class FreshIds:
-    """Generator of new ids that no other message has; thread-safe.
-
-    Args:
-        next_id: Returns a new id, whose prefix and time are used for the generated ones.
-    """
+    """Thread-safe generator of ids that no other message has; prefix and time come from the ids of `next_id`."""
 
     def __init__(self, next_id: Callable[[], str]) -> None:
         self._next_id = next_id
@@ -71,11 +57,7 @@ class FreshIds:
         return self.make(batch.num_rows), None
 
     def make(self, count: int) -> pa.Array:
-        """Generate new message ids.
-
-        Time and counter form one number, with 65,536 ids per millisecond; more ids than that
-        run ahead of the clock instead of repeating.
-        """
+        """Generate message ids, 65,536 per ms; further ones run ahead of the clock instead of repeating."""
         sample = bytes.fromhex(self._next_id())
         prefix, time = sample[:-_STAMP_SIZE], int.from_bytes(sample[-_STAMP_SIZE:-2])
         now = time << _COUNTER_BITS
@@ -99,7 +81,7 @@ class RunIds:
         self._front = np.frombuffer(blake2b(text, digest_size=_RUN_SIZE).digest(), np.uint8)
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of the next rows, and their values of SPARK_SEQ."""
+        """Return the ids of the next rows, and their values of the property SPARK_SEQ."""
         rows, texts = self._numbers.take(batch.num_rows)
         return _hex(_spread(self._front, rows)), texts
 
@@ -115,19 +97,14 @@ def _spread(front: Octets, rows: npt.NDArray[np.int64]) -> Octets:
 
 
 class ColumnIds:
-    """Generator of ids from the value of a column: the same for every task and order of rows.
-
-    Args:
-        run: Identity of the task.
-        column: Name of the column.
-    """
+    """Generator of ids from the value of a column: a row gets the same id in every task and order of rows."""
 
     def __init__(self, run: TaskRun, column: str) -> None:
         self._numbers = RowNumbers(run)
         self._column = column
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of the rows, and their values of SPARK_SEQ."""
+        """Return the ids of the rows and their values of SPARK_SEQ; raise MessageError if the column has a null."""
         values = batch.column(batch.schema.get_field_index(self._column))
         if values.null_count:
             raise MessageError(
@@ -147,18 +124,14 @@ class ColumnIds:
 
 
 class RowNumbers:
-    """Counter of the rows of a task."""
+    """Counter of the rows of a task, with their property SPARK_SEQ: `batch-partition-row`."""
 
     def __init__(self, run: TaskRun) -> None:
         self._front = f"{run.batch}-{run.partition}-"
         self._next = 0
 
     def take(self, count: int) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Return the next row numbers, and their values of SPARK_SEQ.
-
-        Raises:
-            MessageError: The task has more than 2^32 rows.
-        """
+        """Return the next row numbers and their values of SPARK_SEQ; raise MessageError after 2^32 rows."""
         rows = np.arange(self._next, self._next + count)
         self._next += count
         if self._next > _ROWS_MAX:
@@ -169,19 +142,14 @@ class RowNumbers:
 
 
 class SequencedIds:
-    """Generator of new ids, with the row numbers of the task in SPARK_SEQ.
-
-    Args:
-        make: Returns a number of new ids.
-        run: Identity of the task.
-    """
+    """Generator of ids that are new in every attempt, with the task's row numbers in the property SPARK_SEQ."""
 
     def __init__(self, make: Callable[[int], pa.Array], run: TaskRun) -> None:
         self._make = make
         self._numbers = RowNumbers(run)
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of the next rows, and their values of SPARK_SEQ."""
+        """Return the ids of the next rows, and their values of the property SPARK_SEQ."""
         return self._make(batch.num_rows), self._numbers.take(batch.num_rows)[1]
 
 

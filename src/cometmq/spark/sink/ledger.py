@@ -1,4 +1,4 @@
-"""Ledger of transactional batches: lists what must be committed, by any process that finds it (docs/format/spark-ledger.md).
+"""Ledger of transactional batches: messages that any process must commit that finds it (docs/format/spark-ledger.md).
 
 Each batch has one file, created atomically and only once, so two drivers that run the same batch cannot both decide.
 """
@@ -23,10 +23,10 @@ _KEPT = 100
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """Entry of a batch in the ledger.
+    """Decision to commit a transactional batch, as the ledger records it.
 
     Attributes:
-        state: `COMMITTING` or `DONE`.
+        state: `COMMITTING`, or `DONE` when all messages are committed.
         group: Producer group of the half messages.
         rows: Number of messages.
         half_messages: Half messages to commit; empty once they are committed.
@@ -39,21 +39,13 @@ class LedgerEntry:
 
 
 class Ledgers:
-    """Ledgers of all queries.
-
-    Args:
-        folder: The option `ledgerDir`.
-    """
+    """Ledgers of all queries in the folder that the option `ledgerDir` names."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, key: BatchKey) -> LedgerEntry | None:
-        """Return the entry of a batch, or None if nothing is decided yet.
-
-        Raises:
-            CometError: The file is not a ledger, or has another version.
-        """
+        """Return the entry of a batch, or None before the decision; raise CometError if the file is unreadable."""
         path = self._path(key)
         try:
             text = path.read_bytes()
@@ -95,11 +87,7 @@ class Ledgers:
         _sync(self._path(key).parent)
 
     def finish(self, key: BatchKey) -> None:
-        """Record that a batch is committed completely, and delete old finished entries.
-
-        Raises:
-            OSError: The file cannot be written; the next commit of the batch repeats this.
-        """
+        """Record that a batch is committed, and delete old entries; after an OSError the next commit repeats it."""
         entry = self.read(key)
         if entry is None or entry.state == DONE:
             return
@@ -113,11 +101,11 @@ class Ledgers:
                 self._path(old).unlink()
 
     def make_folder(self, query: str) -> None:
-        """Create the folder of a query."""
+        """Create the folder of a query, which makes the query known."""
         (self._folder / query).mkdir(parents=True, exist_ok=True)
 
     def is_known(self, query: str) -> bool:
-        """Return whether a query keeps its ledgers here."""
+        """Return whether a query has a folder here, as it does after its first commit or abort."""
         return (self._folder / query).is_dir()
 
     def newest(self, query: str) -> int:

@@ -67,13 +67,13 @@ HalfMessageCallback = Callable[[Request, SendResult], None]
 
 @dataclass
 class TaskSender:
-    """Sender of the requests of one task.
+    """Sender of the requests of one task, which waits for the acknowledgement of each.
 
     Attributes:
         cluster: Cluster to send to.
         settings: Options of the write.
-        own_queue: With queueSelector=partition, the number of the task's queue for rows that select none,
-            modulo the number of queues of the topic; None for any queue.
+        own_queue: With queueSelector=partition, the number of the task's queue for rows that select none, modulo the
+            number of queues of the topic; None for any queue.
         on_half_message: Called for each acknowledged half message; None if rows are not half messages.
         stored: Acknowledged messages so far, by queue.
         delayed: Number of rows that brokers hold until they are due.
@@ -107,11 +107,7 @@ class TaskSender:
         return RowPlace(target.topic, queues[number % len(queues)])
 
     def send(self, request: Request) -> None:
-        """Start sending a request, after waiting until few enough requests are in flight.
-
-        Raises:
-            CometError: An earlier request was not stored in time.
-        """
+        """Start sending when few enough requests are in flight; raise CometError if an earlier one was not stored."""
         while len(self._under_way) >= self.settings.inflight_max or self._has_under_way(
             request
         ):
@@ -120,11 +116,7 @@ class TaskSender:
         self._under_way.append(_SentRequest(request, self.cluster.start(request), deadline))
 
     def finish(self) -> None:
-        """Wait until all requests are stored.
-
-        Raises:
-            CometError: A request was not stored in time.
-        """
+        """Wait until all requests are stored; raise CometError if one is refused or not stored in time."""
         while self._under_way:
             self._wait_oldest()
 

@@ -59,11 +59,7 @@ class SinkSettings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> "SinkSettings":
-        """Parse the options of a write.
-
-        Raises:
-            SettingsError: An option is unknown, invalid, missing or conflicts with another.
-        """
+        """Parse the options of a write; raise SettingsError if one is unknown, invalid, missing or in conflict."""
         value = read_options(options, SINK_OPTIONS, SOURCE_OPTIONS)
         delivery = value["delivery"] or (IDEMPOTENT if is_stream else AT_LEAST_ONCE)
         _check_delivery(value, delivery, is_stream=is_stream)
@@ -93,13 +89,10 @@ class SinkSettings:
 
 
 def _name_servers(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the nameservers of a write; those from the environment only if the option `topic` is given.
+    """Return a write's nameservers, from the environment only with the option `topic`; or raise SettingsError.
 
-    An INSERT INTO passes none of its table's options. Rows read from another table, with their topic in a column,
-    would be sent back to the topic they came from.
-
-    Raises:
-        SettingsError: No nameserver is given, or only in the environment and without `topic`.
+    An INSERT INTO passes none of its table's options. Rows read from another table, with their topic in a column, would
+    be sent back to their original topic.
     """
     if value["nameServer"] is None and value["topic"] is None:
         raise SettingsError(
@@ -110,7 +103,7 @@ def _name_servers(value: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _check_delivery(value: Mapping[str, Any], delivery: str, *, is_stream: bool) -> None:
-    """Check that the options fit the delivery guarantee."""
+    """Raise SettingsError unless the options fit the delivery guarantee."""
     wanted_by = {
         "idColumn": (IDEMPOTENT,),
         "writeId": (IDEMPOTENT, TRANSACTIONAL),

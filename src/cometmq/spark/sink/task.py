@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TaskStored(WriterCommitMessage):
-    """Commit message of a task: the messages that it has stored.
+    """Commit message of a task, which Spark passes to the driver: the messages that the task has stored.
 
     Attributes:
         run: Identity of the task.
@@ -46,7 +46,7 @@ class TaskStored(WriterCommitMessage):
 
     @property
     def rows(self) -> int:
-        """Number of messages of the task."""
+        """Number of messages that the task has stored."""
         at_once = sum(each.rows for each in self.queues.values())
         return at_once + self.delayed + count_of(self.half_messages)
 
@@ -57,11 +57,7 @@ def write_rows(
     columns: SinkColumns,
     run: TaskRun,
 ) -> TaskStored:
-    """Send the rows of a task and wait until all are stored.
-
-    Raises:
-        CometError: A row is not a valid message, or a request was not stored in time.
-    """
+    """Send a task's rows and wait until all are stored; raise CometError for an invalid row or a failed request."""
     cluster = sink_cluster(settings)
     own_queue = run.partition if settings.queue_selector == BY_PARTITION else None
     acknowledged = _AcknowledgedHalfMessages()
@@ -109,14 +105,13 @@ class _AcknowledgedHalfMessages:
         self.by_place: dict[tuple[str, str], HalfMessages] = {}
 
     def add(self, request: Request, result: SendResult) -> None:
-        """Add the half message of a send result."""
         place = result.queue.broker_name, request.place.topic
         half_messages = self.by_place.setdefault(place, HalfMessages(*place))
         half_messages.add(result)
 
 
 def _half_marks(settings: SinkSettings, run: TaskRun) -> dict[str, str]:
-    """Return the properties that make a message a half message of this batch."""
+    """Return the properties that make a message a half message of this transactional batch."""
     return {
         keys_of.TRAN_MSG: "true",
         keys_of.PRODUCER_GROUP: settings.group,

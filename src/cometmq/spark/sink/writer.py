@@ -55,7 +55,6 @@ def _commit(messages: Messages, what: str, settings: SinkSettings) -> None:
 
 
 def _note(done: Sequence[TaskStored], state: str, settings: SinkSettings) -> None:
-    """Write the audit file, if `auditDir` is set."""
     if settings.audit_folder is not None:
         write_audit(settings.audit_folder, done, state)
 
@@ -115,16 +114,12 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         _commit(messages, f"micro-batch {batchId}", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Roll back half messages after a failure; other rows stay, and come again when Spark repeats the micro-batch."""
+        """Roll back half messages after a failure; other rows stay, and come again when Spark repeats the batch."""
         _abort(messages, f"micro-batch {batchId}", self._settings)
 
 
 def _run_of_task() -> TaskRun:
-    """Return the identity of the running task.
-
-    Raises:
-        CometError: Spark does not provide it, so delivery cannot be guaranteed.
-    """
+    """Return the identity of the running task; raise CometError if Spark does not pass it, as before version 4.2."""
     context = TaskContext.get()
     query = context.getLocalProperty(_QUERY) if context else None
     batch = context.getLocalProperty(_BATCH) if context else None

@@ -77,10 +77,7 @@ class RocketMQReader(DataSourceReader):
 
 
 class FilteredReader(RocketMQReader):
-    """Reader for a query with filters, used only while push-down is on.
-
-    It is a separate class because Spark rejects any reader with `pushFilters` while push-down is off.
-    """
+    """Reader for a query with filters, used only while push-down is on: otherwise Spark rejects any `pushFilters`."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Use the query's filters to read fewer messages; returns all of them, so Spark applies them again."""

@@ -37,7 +37,7 @@ Size = float | None
 
 
 def source_cluster(settings: SourceSettings) -> SourceCluster:
-    """Return a connected cluster for a source from the process's pool."""
+    """Return a connected client of a read's cluster; tasks of this process with the same settings share it."""
     retries = settings.retries, settings.retry_interval_ms
     key = (
         "source", settings.name_servers, settings.namespace, settings.group, retries, settings.credentials, settings.tls,
@@ -46,7 +46,7 @@ def source_cluster(settings: SourceSettings) -> SourceCluster:
 
 
 class ClientSourceCluster:
-    """`SourceCluster` that uses one queue reader of the client."""
+    """Access of the source to a cluster by one queue reader of the client (implements `SourceCluster`)."""
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
@@ -127,7 +127,7 @@ class ClientSourceCluster:
         return self._of_each(self._reader.committed_offsets, queues, self._settings.retries)
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Return the mean size in bytes of the first records from each queue's start offset; None if there are no records."""
+        """Return the mean size in bytes of the first records from each queue's start offset; None without records."""
 
         def ask(queues: Collection[MessageQueue]) -> dict[MessageQueue, Size | CometError]:
             ranges = [(each, starts[each], starts[each] + SIZED_ROWS) for each in queues]
@@ -166,7 +166,7 @@ class ClientSourceCluster:
         self._reader.commit(offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """Return the messages that the brokers' indexes have under a key; None if the indexes cannot give all or any of them."""
+        """Return the messages indexed under a key; None if there are none or too many, or a broker cannot answer."""
         try:
             return self._reader.indexed(topic, key, is_id=is_id)
         except (NetError, BrokerRefused) as error:

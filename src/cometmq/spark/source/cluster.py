@@ -1,8 +1,4 @@
-"""Interface to the cluster that the source reads.
-
-It separates Spark and offset arithmetic (above) from the client (below). Hot calls are raw
-(docs/design/0021-spark-source.md): a pull returns the record bytes of an answer and creates no object per message.
-"""
+"""Interface to the cluster that the source reads; a pull returns record bytes (docs/design/0021-spark-source.md)."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +11,7 @@ from cometmq.model.queue import MessageQueue
 
 @dataclass(frozen=True)
 class PullPlan:
-    """Parameters for pulling a range.
+    """Parameters for pulling a range of a queue.
 
     Attributes:
         rows: Maximum number of messages per request.
@@ -42,11 +38,7 @@ Answers = Mapping[MessageQueue, Value | NetError | BrokerNotFound]
 
 
 def all_known(answers: Answers[Value]) -> dict[MessageQueue, Value]:
-    """Return the results if there is one for each queue.
-
-    Raises:
-        NetError, BrokerNotFound: The first error among the results.
-    """
+    """Return the results if there is one for each queue; raise the first NetError or BrokerNotFound among them."""
     known: dict[MessageQueue, Value] = {}
     for queue, answer in answers.items():
         if isinstance(answer, NetError | BrokerNotFound):
@@ -56,10 +48,7 @@ def all_known(answers: Answers[Value]) -> dict[MessageQueue, Value]:
 
 
 class SourceCluster(Protocol):
-    """Cluster as the source sees it. Every call may raise `CometError`.
-
-    Requests about many queues run concurrently: a thousand queues take two round trips.
-    """
+    """Access of the source to a cluster; it queries many queues at once, and every call may raise CometError."""
 
     def topics(self) -> Sequence[str]:
         """Return all topics, including system topics."""
@@ -93,28 +82,18 @@ class SourceCluster(Protocol):
         """Return the committed offset of the source's consumer group in each queue, or None."""
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit the group's offsets for all queues whose brokers can be reached.
-
-        Raises:
-            CometError: The first error of a broker that did not store an offset.
-        """
+        """Commit the group's offsets at all reachable brokers; raise the first error of one that did not store them."""
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """Return the messages that the index has under a key, or with `is_id` under a message's own id.
-
-        None if the index has nothing, or more than it returns at once.
-        """
+        """Return the messages indexed under a key, with `is_id` a message id; None if there are none or too many."""
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Return the mean size in bytes of the first records from each queue's start offset; None if there are no records."""
+        """Return the mean size in bytes of the first records from each queue's start offset; None without records."""
 
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
     ) -> Sequence[RawPull | None]:
-        """Return the first answer of `pulls` for each (queue, start, end), all requested at once.
-
-        None if a pull failed; `pulls` then retries it or reports the error.
-        """
+        """Return the first answer of `pulls` for each (queue, start, end), requested at once; None for a failed one."""
 
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan

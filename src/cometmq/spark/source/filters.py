@@ -108,10 +108,7 @@ class PushedFilters(Conditions):
 def _looked_up(
     parts: Sequence[PlannedRange], words: Iterable[str], cluster: SourceCluster, *, is_id: bool
 ) -> list[PlannedRange] | None:
-    """Return one range per message that the brokers' index has, and the tail of each part that it may not cover yet.
-
-    None if the index is incomplete for one of the ids or keys.
-    """
+    """Return a range per indexed message, and the tail that may not be indexed; None if the index is incomplete."""
     ranges: list[PlannedRange] = []
     for topic in sorted({each.queue.topic for each in parts}):
         # The column contains all keys of a message; the first is enough to find it.
@@ -137,7 +134,7 @@ def _indexed_until(queue: MessageQueue, known: Sequence[IndexedMessages]) -> int
 def _places_in(
     part: PlannedRange, known: Sequence[IndexedMessages], tail: int
 ) -> Iterator[PlannedRange]:
-    """Return the indexed messages in a range before `tail`, and the rest from `tail` on, which the index may not cover yet."""
+    """Return the indexed messages in a range before `tail`, and the rest from it on, which may not be indexed yet."""
     tail = min(max(tail, part.start), part.end)
     places = {place for each in known for place in each.places}
     for offset in sorted(offset for queue, offset in places if queue == part.queue):

@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 
 class DataLossError(CometError):
-    """Raised if messages that should be read no longer exist."""
+    """Raised if messages that should be read no longer exist, unless `failOnDataLoss` is false."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -19,14 +19,7 @@ class DataLossError(CometError):
 
 
 class RowLosses:
-    """Counter of the messages that a task or a query has lost.
-
-    Attributes:
-        rows: Number of lost offsets; with a filter some of these messages would not have been read.
-
-    Args:
-        is_failure: Whether a loss raises an error.
-    """
+    """Counter of lost offsets (`rows`), with a filter also of unwanted ones; with `is_failure` a loss is an error."""
 
     def __init__(self, *, is_failure: bool) -> None:
         self._is_failure = is_failure
@@ -34,11 +27,7 @@ class RowLosses:
         self.rows = 0
 
     def report(self, what: str, rows: int) -> None:
-        """Report lost messages; a repeated text is counted and logged once.
-
-        Raises:
-            DataLossError: The read has to fail on data loss.
-        """
+        """Report lost messages: with `is_failure` raise DataLossError, otherwise count and log each text once."""
         if self._is_failure:
             raise DataLossError(what)
         if what in self._said:

@@ -36,12 +36,7 @@ class QueuesMissing(CometError):
 
 
 class BrokerSilent(NetError):
-    """Raised if a registered broker does not answer a request for the offsets of its queues.
-
-    Args:
-        queues: Queues of the broker that are to be read.
-        error: Error of the request.
-    """
+    """Raised if a registered broker does not answer a request for the offsets of its queues, which are to be read."""
 
     def __init__(self, queues: Sequence[MessageQueue], error: CometError) -> None:
         found = missing_by_broker(queues, f"it is registered but does not answer: {error}")
@@ -101,7 +96,7 @@ def missing_queues(
 
 
 def missing_by_broker(queues: Sequence[MessageQueue], why: str) -> list[MissingBrokerQueues]:
-    """Group missing queues by broker."""
+    """Group missing queues by broker; `why` is the reason to name in messages."""
     by_broker: dict[str, list[MessageQueue]] = {}
     for queue in queues:
         by_broker.setdefault(queue.broker_name, []).append(queue)
@@ -114,15 +109,12 @@ def check_missing(
     *,
     wanted: Callable[[Sequence[MessageQueue]], Sequence[MessageQueue]] = list,
 ) -> None:
-    """Raise an error for missing queues, or log a warning if the read may go on without them.
+    """Raise QueuesMissing for missing queues if `failOnDataLoss` is set, or else log a warning.
 
     Args:
         found: The missing queues.
-        settings: Settings of the read with `failOnDataLoss`.
-        wanted: Returns the queues that concern the query.
-
-    Raises:
-        QueuesMissing: A wanted queue is missing, and `failOnDataLoss` holds.
+        settings: Settings of the read.
+        wanted: Selects the queues that concern the query.
     """
     lacking = [replace(each, queues=wanted(each.queues)) for each in found]
     lacking = [each for each in lacking if each.queues]
@@ -187,7 +179,7 @@ def _in_order(
 def _of_name(
     name: str, covered: Sequence[MessageQueue], known: Collection[str]
 ) -> MissingBrokerQueues:
-    """Return the missing queues of a broker known only from the option `brokers`; assumes as many as other brokers have."""
+    """Return a missing broker's queues known only by the option `brokers`: as many as other brokers have."""
     counts: dict[str, int] = {}
     for queue in covered:
         counts[queue.topic] = max(counts.get(queue.topic, 0), queue.queue_id + 1)

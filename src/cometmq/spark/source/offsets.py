@@ -1,12 +1,11 @@
 """Offsets that a stream stores in its checkpoint, and that users write as JSON.
 
-A stream's offset is `{"from": {...}, "q": {"orders": {"broker-a": {"0": 23, "1": 7}}}, "v": 1}`.
-`q` is the next offset of each queue. `from` is where the queues begin that the previous offset does not
-contain: all queues in the first batch, new ones later. It makes the start durable: if a query restarts before
-its first commit, Spark asks for the initial offset again, and a second "latest" would skip the messages in
-between. `late` does the same for queues of brokers that were offline at the start (`LateQueues`); it is absent
-if all queues begin at their first message. `stored` is the store time of the message before each end; it tells
-a queue from a later one of the same name (`same_queue`).
+A stream's offset is `{"from": {...}, "q": {"orders": {"broker-a": {"0": 23, "1": 7}}}, "v": 1}`. `q` is the next offset
+of each queue. `from` is where the queues begin that the previous offset does not contain: all queues in the first
+batch, new ones later. It makes the start durable: if a query restarts before its first commit, Spark asks for the
+initial offset again, and a second "latest" would skip the messages in between. `late` does the same for queues of
+brokers that were offline at the start (`LateQueues`); it is absent if all queues begin at their first message. `stored`
+is the store time of the message before each end; it tells a queue from a later one of the same name (`same_queue`).
 
 Spark compares offsets as text. The same offsets in another key order would count as new and produce
 empty batches forever, so the order is fixed: topics and brokers by name, queues by number.
@@ -55,7 +54,7 @@ class LateQueues:
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """One offset of a stream.
+    """One offset of a stream, as Spark's checkpoint stores it: the next offset of every queue.
 
     Attributes:
         ends: Next offset of each queue.
@@ -72,7 +71,7 @@ class StreamOffset:
     stored: Offsets = field(default_factory=dict)
 
     def to_json(self) -> Json:
-        """Return the canonical JSON form."""
+        """Return the JSON form, with names in a fixed order because Spark compares offsets as text."""
         if self.is_initial:
             return dict(INITIAL)
         begins = {"from": tree(self.begins)} if self.begins else {}
@@ -82,11 +81,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset":
-        """Parse an offset from the checkpoint.
-
-        Raises:
-            SettingsError: It is not an offset of this source, or of another version.
-        """
+        """Parse an offset from the checkpoint; raise SettingsError if another source or version wrote it."""
         if value.get("v") != VERSION:
             raise SettingsError(
                 f"offset {json.dumps(value)[:200]} was not written by this source (version {VERSION}); "
@@ -137,12 +132,7 @@ class QueueValues:
     def parse(
         cls, text: str, option: str, fault: Callable[[int], str | None] = lambda _number: None
     ) -> "QueueValues":
-        """Parse the JSON of an option.
-
-        Args:
-            text: JSON text.
-            option: Name of the option.
-            fault: Returns what is wrong with a number, or None.
+        """Parse the JSON of an option; `fault` returns what is wrong with a number, or None.
 
         Raises:
             SettingsError: The JSON is invalid; the message names the option and the fault.
@@ -164,11 +154,7 @@ class QueueValues:
         return None  # pragma: no cover  (the parser leaves only numbers below queues)
 
     def check(self, queues: Iterable[MessageQueue]) -> None:
-        """Check that the tree has only queues that are read, so that no misspelt name is ignored.
-
-        Raises:
-            SettingsError: It has another topic, broker or queue; the message lists the existing ones.
-        """
+        """Raise SettingsError for a topic, broker or queue that is not read; the message suggests existing ones."""
         there = by_broker(queues)
         unknown = sorted(set(self.values) - set(there))
         if unknown:
@@ -242,7 +228,7 @@ def slip(name: str, there: Iterable[str]) -> str:
 def _check_level(
     value: Any, option: str, names: tuple[str, ...], fault: Callable[[int], str | None]
 ) -> None:
-    """Check that every level is an object by name or, below the top, a number for everything under it."""
+    """Raise SettingsError unless each level is an object by name or, below the top, a number for all under it."""
     if isinstance(value, int) and not isinstance(value, bool) and len(names) < 3:
         if what := fault(value):
             raise SettingsError(f"{option}: {what}")

@@ -20,7 +20,7 @@ from cometmq.spark.options import (
 
 
 class AdmittedBy(StrEnum):
-    """Rule by which a limited micro-batch is divided among the queues."""
+    """Rule by which a limited micro-batch is divided among queues: to one store time, or by their waiting messages."""
 
     TIME = "time"
     OFFSETS = "offsets"

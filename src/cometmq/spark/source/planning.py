@@ -28,7 +28,7 @@ from cometmq.spark.source.subscription import TopicChoice
 
 @dataclass(frozen=True, slots=True, order=True)
 class PlannedRange:
-    """Messages [start, end) of a queue."""
+    """Offsets [start, end) of a queue, to be read."""
 
     queue: MessageQueue
     start: int
@@ -97,11 +97,7 @@ def _check_assigned(topics: TopicChoice, offered: Sequence[MessageQueue]) -> Non
 
 
 def check_places(bound: RangeBound, queues: Sequence[MessageQueue]) -> None:
-    """Check that the user's offsets and times are only for queues that are read, so that no misspelt name is ignored.
-
-    Raises:
-        SettingsError: They name another queue; the message lists the existing ones.
-    """
+    """Raise SettingsError if the user's offsets or times name a queue that is not read, such as a misspelt one."""
     for values in (bound.by_timestamp, bound.offsets):
         if values is not None:
             values.check(queues)
@@ -110,11 +106,7 @@ def check_places(bound: RangeBound, queues: Sequence[MessageQueue]) -> None:
 def check_order(
     starting: RangeBound, ending: RangeBound, queues: Sequence[MessageQueue]
 ) -> None:
-    """Check that no queue's start lies after its end, if the user named both.
-
-    Raises:
-        SettingsError: It does; the message names the queue and both positions.
-    """
+    """Raise SettingsError if the user named a start and an end of a queue, and the start is after the end."""
     for queue in queues:
         (start_ms, start), (end_ms, end) = starting.named(queue), ending.named(queue)
         if start_ms is not None and end_ms is not None and start_ms > end_ms:
@@ -126,10 +118,11 @@ def check_order(
 def resolve(
     bound: RangeBound, queues: Sequence[MessageQueue], cluster: SourceCluster
 ) -> Offsets:
-    """Return the offset at which each queue begins or ends.
+    """Return the offset at which each queue starts or ends.
 
     Raises:
-        SettingsError: A given offset lies outside the queue, or a queue has no message as late as required.
+        SettingsError: A given offset is invalid or beyond the queue's end, or a queue has no message as late as
+            required.
         BrokerSilent: A broker does not answer.
     """
     wanted = _wanted(bound, queues, cluster)
@@ -190,11 +183,7 @@ def _check_numbers(places: Mapping[MessageQueue, int]) -> None:
 def _spoken(
     answers: Answers[Value], queues: Sequence[MessageQueue]
 ) -> dict[MessageQueue, Value]:
-    """Return the answers if there is one for each queue.
-
-    Raises:
-        BrokerSilent: The broker of a queue cannot be reached.
-    """
+    """Return the answers if there is one for each queue; raise BrokerSilent if a broker cannot be reached."""
     known: dict[MessageQueue, Value] = {}
     for queue, answer in answers.items():
         if isinstance(answer, NetError | BrokerNotFound):
@@ -204,7 +193,7 @@ def _spoken(
 
 
 def of_broker(name: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-    """Return the queues of one broker."""
+    """Return the queues that are on the broker `name`."""
     return [queue for queue in queues if queue.broker_name == name]
 
 
@@ -213,7 +202,7 @@ CLOCKS_MS = 1000
 
 
 def late_of(bound: RangeBound, cluster: SourceCluster, now_ms: int) -> LateQueues | None:
-    """Return where queues start whose brokers are offline when the stream first starts; None for their oldest message."""
+    """Return where queues start whose brokers are offline at a stream's first start; None for their oldest message."""
     at = bound.timestamp_ms
     if at is None and bound.otherwise == LATEST:
         at = now_ms - CLOCKS_MS
@@ -297,7 +286,7 @@ def mean_size(waiting: Sequence[PlannedRange], cluster: SourceCluster) -> float 
 def partitions(
     ranges: Sequence[PlannedRange], settings: SourceSettings
 ) -> list[RangesPartition]:
-    """Divide ranges into tasks: one per queue; long ranges are split, short ones joined.
+    """Divide ranges into Spark tasks: one per range, but long ranges are split and short ones joined, by the settings.
 
     The order is fixed, so a repeated batch has the same tasks.
     """

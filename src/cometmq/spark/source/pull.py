@@ -108,7 +108,7 @@ class RangePuller:
     def _asked_ahead(
         self, ranges: Sequence[PlannedRange]
     ) -> Iterator[tuple[PlannedRange, RawPull | None]]:
-        """Return each range with its first answer, requested for several ranges at once; None if there is only one, or on an error."""
+        """Yield each range with its first answer, requested for several at once; None for one range or on an error."""
         for at in range(0, len(ranges), AHEAD_RANGES):
             some = ranges[at : at + AHEAD_RANGES]
             first: Sequence[RawPull | None] = [None]
@@ -199,7 +199,7 @@ class RangePuller:
             raise CodecError(f"{found[0].wanted.queue}: {error}") from error
 
     def _window(self, pulled: PulledRange) -> RecordWindow:
-        """Return the messages in the pull answers of a range, without those that were returned before."""
+        """Return the messages in the pull answers of a range, except messages that were returned before."""
         wanted, bodies = pulled.wanted, pulled.bodies
         buffer = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         window = unwrapped(RecordWindow(buffer, record_starts(buffer)))
@@ -259,26 +259,18 @@ def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:
 
 
 class RetryTimeout:
-    """Pause between attempts to reach an offline broker, with a limit on the total time.
-
-    Args:
-        limit_ms: Maximum time since the first failure, in ms.
-    """
+    """Pauses between attempts to reach an offline broker, for at most `limit_ms` after the first failure."""
 
     def __init__(self, limit_ms: int) -> None:
         self._limit_ms = limit_ms
         self._since: float | None = None
 
     def reset(self) -> None:
-        """Forget the failures, because the broker has answered."""
+        """End the current series of failures, because the broker has answered."""
         self._since = None
 
     def wait(self, queue: MessageQueue, error: CometError) -> None:
-        """Sleep before the next attempt.
-
-        Raises:
-            CometError: `error`, if the limit has passed since the first failure.
-        """
+        """Sleep before the next attempt; raise `error` if the limit has passed since the first failure."""
         now = monotonic()
         if self._since is None:
             self._since = now

@@ -16,10 +16,7 @@ _ASKED_MAX = 256
 
 
 def stored_before(ends: Mapping[MessageQueue, int], cluster: SourceCluster) -> Offsets:
-    """Return the store time, in ms since 1970, of the message before each offset.
-
-    A queue is left out if it no longer has that message, or if its broker does not answer.
-    """
+    """Return the store time (ms since 1970) of the message before each offset, if its broker still returns one."""
     # Only streams need it.
     from cometmq.offline.columns.window import RecordWindow, record_starts
 

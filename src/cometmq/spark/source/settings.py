@@ -46,7 +46,7 @@ class RangeBound:
     is_late_allowed: bool
 
     def named(self, queue: MessageQueue) -> tuple[int | None, int | None]:
-        """Return the time and the offset that the user gave for a queue; at most one is set, and a time takes precedence."""
+        """Return the time or else the offset that the user gave for a queue, as a pair with at least one None."""
         timestamp = self.timestamp_ms
         if timestamp is None and self.by_timestamp is not None:
             timestamp = self.by_timestamp.of(queue)
@@ -96,11 +96,7 @@ class SourceSettings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool) -> "SourceSettings":
-        """Parse the options of a read.
-
-        Raises:
-            SettingsError: An option is unknown, invalid, missing or conflicts with another.
-        """
+        """Parse the options of a read; raise SettingsError if one is unknown, invalid, missing or in conflict."""
         value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
         _refuse_other_mode(value, is_stream=is_stream)
         return cls(
@@ -174,7 +170,7 @@ def _expression(value: Mapping[str, Any]) -> Filter:
 
 
 def _group(value: Mapping[str, Any]) -> str:
-    """Return the group, or with `groupIdPrefix` a unique name."""
+    """Return the consumer group, or with `groupIdPrefix` a unique name with that prefix."""
     group, prefix = value["group"], value["groupIdPrefix"]
     if prefix is None:
         return str(group)
@@ -237,10 +233,6 @@ def _end_fault(offset: int) -> str | None:
 
 
 def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:
-    """Return the columns that the options request, and the form of `properties`.
-
-    Raises:
-        SettingsError: An option is unknown or invalid.
-    """
+    """Return the options `columns` and `propertiesFormat`; raise SettingsError if any option is invalid."""
     value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
     return value["columns"], value["propertiesFormat"]

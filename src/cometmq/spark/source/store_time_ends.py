@@ -30,13 +30,7 @@ STEP_GROWTH = 4
 
 
 class TimeCut(NamedTuple):
-    """Store time, and the ends of the queues at that time.
-
-    Attributes:
-        at_ms: Store time, ms since 1970.
-        ends: End offsets, each within the waiting range of its queue.
-        rows: Number of waiting messages before them.
-    """
+    """A store time (ms since 1970), each queue's end offset at it, and the number of waiting messages before these."""
 
     at_ms: int
     ends: Offsets
@@ -44,7 +38,7 @@ class TimeCut(NamedTuple):
 
 
 class StoreTimeEnds:
-    """Chooser of the ends of successive micro-batches."""
+    """Chooser of the ends of successive micro-batches, at about the same store time in all queues."""
 
     def __init__(self) -> None:
         self._at_ms = 0  # End of the last batch as a store time,
@@ -97,7 +91,7 @@ class StoreTimeEnds:
         rows_max: int,
         cluster: SourceCluster,
     ) -> tuple[TimeCut, TimeCut]:
-        """Narrow the search to two times: at most `rows_max` messages were stored before the first, more before the second."""
+        """Narrow the search to two times, before which at most `rows_max` and more messages were stored."""
         high: TimeCut | None = None
         step, narrowed = self._step_ms, 0
         for _ in range(QUESTIONS_MAX):

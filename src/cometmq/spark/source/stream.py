@@ -157,10 +157,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reader.batches(partition.ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit the offsets of a finished batch to the consumer group, if not yet done; the checkpoint has them in any case.
+        """Commit a finished batch's offsets to the consumer group, if not yet done; the checkpoint has them anyway.
 
-        Spark calls this when it starts the next batch, so never for the last one, and kills the process without notice at
-        the end of a query. But it plans from the end of a batch only when that batch is done, even if no other
+        Spark calls this when it starts the next batch, so never for the last one, and kills the process without notice
+        at the end of a query. But it plans from the end of a batch only when that batch is done, even if no other
         follows, so `latestOffset` commits to the group too.
         """
         self._tell_group(StreamOffset.from_json(end), is_again=True)
@@ -210,7 +210,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def _check_missing(self, there: Offsets) -> None:
-        """Report queues missing at the start: a bounded run fails, or warns if losses are allowed; a continuous one warns."""
+        """Report queues missing at the start: a bounded run fails, or warns if losses are allowed; others warn."""
         found = missing_queues(self._settings, list(there), source_cluster(self._settings))
         if self._is_bounded:
             check_missing(found, self._settings)
@@ -234,7 +234,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return planning.begin_late(new, known.late, starting, cluster)
 
     def _settled(self, known: Offsets) -> Offsets:
-        """Return the latest offsets, including those of queues that are missing or whose end went back, and report losses."""
+        """Return the latest offsets, also of queues that are missing or whose end went back, and report losses."""
         latest = dict(self._latest)
         missing = [queue for queue in known if queue not in latest]
         if missing:

@@ -32,11 +32,7 @@ class TopicChoice:
 
     @classmethod
     def by_name(cls, text: str) -> "TopicChoice":
-        """Choose topics by a list like "orders, payments".
-
-        Raises:
-            SettingsError: A name is illegal.
-        """
+        """Choose topics by a list like "orders, payments"; raise SettingsError if a name is illegal."""
         names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
         for fault in (topic_fault(name) for name in names or ("",)):
             if fault is not None:
@@ -45,11 +41,7 @@ class TopicChoice:
 
     @classmethod
     def by_pattern(cls, text: str) -> "TopicChoice":
-        """Choose topics by a regular expression.
-
-        Raises:
-            SettingsError: The expression is invalid.
-        """
+        """Choose topics by a regular expression; raise SettingsError if it is invalid."""
         try:
             re.compile(text)
         except re.error as error:
@@ -58,11 +50,7 @@ class TopicChoice:
 
     @classmethod
     def by_assignment(cls, text: str) -> "TopicChoice":
-        """Choose queues by `{"orders": {"broker-a": [0, 1]}}`, or `{"orders": [0, 1]}` for every broker.
-
-        Raises:
-            SettingsError: The text has neither form.
-        """
+        """Choose queues by `{"orders": {"broker-a": [0, 1]}}`, or `[0, 1]` for every broker; or raise SettingsError."""
         try:
             return cls(assignment=_assigned(json.loads(text)))
         except (ValueError, AttributeError, TypeError) as error:

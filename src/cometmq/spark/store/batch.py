@@ -59,12 +59,7 @@ class FilteredStoreReader(StoreReader):
 def rows_of(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a task as Arrow batches.
-
-    Raises:
-        StoreDamaged: The store has damage that the mode does not tolerate.
-        OSError: A file cannot be read.
-    """
+    """Return a task's rows as Arrow batches; raise StoreDamaged for damage that `mode` forbids, or OSError."""
     if settings.view == MESSAGES:
         rules = replace(settings.rules, known=partition.known)
         return message_batches(settings.folder, partition.log, schema, rules)

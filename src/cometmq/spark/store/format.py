@@ -35,15 +35,11 @@ class RocketMQStoreSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name used in `format(...)` and `USING ...`."""
+        """Return "rocketmq-store", the name for `format(...)` and `USING ...`."""
         return "rocketmq-store"
 
     def schema(self) -> StructType:
-        """Return the columns of a read for which the user gave no schema.
-
-        Raises:
-            SettingsError: An option is invalid, or names an unknown column or view.
-        """
+        """Return the columns of a read if the user gave no schema; raise SettingsError if an option is invalid."""
         shape = read_shape(self.options)
         schema = view_schema(
             shape.view,
@@ -54,33 +50,21 @@ class RocketMQStoreSource(DataSource):
         return with_table_options(schema, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Create the reader of a batch query.
-
-        Raises:
-            SettingsError: An option or column is invalid.
-        """
+        """Create the reader of a batch query; raise SettingsError if an option or column is invalid."""
         options = table_options(schema, self.options, PATH)
         settings = StoreReadSettings.parse(options, is_stream=False)
         check_view_schema(settings.view, schema)
         return store_reader(settings, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Create the reader of a streaming query.
-
-        Raises:
-            SettingsError: An option or column is invalid.
-        """
+        """Create the reader of a streaming query; raise SettingsError if an option or column is invalid."""
         options = table_options(schema, self.options, PATH)
         settings = StoreReadSettings.parse(options, is_stream=True)
         check_view_schema(settings.view, schema)
         return StoreStreamReader(settings, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
-        """Create the writer of queue files from packed entries.
-
-        Raises:
-            SettingsError: An option, a column or the save mode is invalid.
-        """
+        """Create the writer of queue files; raise SettingsError if an option, column or save mode is invalid."""
         # Imported here because Spark calls this class in many new processes, most of which read.
         from cometmq.offline.delay_levels import USUAL_LEVELS_MS
         from cometmq.offline.rebuild import RebuildTarget, queue_file_size

@@ -43,11 +43,7 @@ class StorePartition(InputPartition):
 
 
 def plan(settings: StoreReadSettings) -> list[StorePartition]:
-    """Plan the tasks of a batch read.
-
-    Raises:
-        StoreDamaged: There is no store.
-    """
+    """Plan the tasks of a batch read; raise StoreDamaged without a log, SettingsError if it ends before the start."""
     folder = settings.folder
     if settings.view in (MESSAGES, "packed-cq"):
         levels: tuple[int, ...] = ()
@@ -78,11 +74,7 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
 
 
 def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
-    """Return the queues whose messages are read; None to read all records, also if there are no usable queue files.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
+    """Return the queues whose messages are read; None for all records or without usable files; may raise OSError."""
     if settings.with_deleted:
         return None
     from cometmq.offline.folder_queues import known_queues_in

@@ -110,11 +110,7 @@ def view_schema(
 
 
 def check_view_schema(view: str, schema: StructType) -> None:
-    """Check that a user's schema has only columns of a view, with the right types.
-
-    Raises:
-        SettingsError: A column is unknown or has another type; the message names the right type.
-    """
+    """Raise SettingsError if a user's schema has a column that the view lacks, or one of another type."""
     types = _types(view)
     for field in schema.fields:
         if field.name not in types:

@@ -75,11 +75,7 @@ class StoreReadSettings:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool) -> "StoreReadSettings":
-        """Parse the options of a read.
-
-        Raises:
-            SettingsError: An option is unknown, invalid, missing or conflicts with another.
-        """
+        """Parse the options of a read; raise SettingsError if one is unknown, invalid, missing or in conflict."""
         value = read_options(options, READ_OPTIONS, WRITE_OPTIONS)
         _check(value, is_stream=is_stream)
         range_ = LogRange(
@@ -113,11 +109,7 @@ class StoreReadSettings:
 
 
 def read_shape(options: Mapping[str, str]) -> StoreReadSettings:
-    """Parse the options that determine the columns, of a batch or a stream.
-
-    Raises:
-        SettingsError: An option is unknown or invalid.
-    """
+    """Parse the options of a batch or a stream, for its columns; raise SettingsError if one is unknown or invalid."""
     known = {name.lower() for name in _ONLY_STREAM}
     kept = {
         name: value

@@ -56,7 +56,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = durable_end(self._settings.folder, self._log_start())
 
     def latestOffset(self, start: Json, limit: ReadLimit | None = None) -> Json:
-        """Return the end of the next micro-batch, or `start` if there is nothing to read."""
+        """Return the end of the next micro-batch, or `start` if none; raise StoreDamaged if the log ends before it."""
         begin = _begin(start)
         at = self._log_start() if begin == _BEGIN else begin
         ends = used_files(self._settings.folder)[-1].end
@@ -79,11 +79,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else _offset(self._latest)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """Plan the tasks that read from `start` to `end`.
-
-        Raises:
-            StoreDamaged: Files in the range have been deleted.
-        """
+        """Plan the tasks that read from `start` to `end`; raise StoreDamaged if files between them are deleted."""
         settings = self._settings
         begin = end.get("from", _begin(start))
         if begin == _BEGIN:

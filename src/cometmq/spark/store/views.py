@@ -27,12 +27,7 @@ Columns = dict[str, Any]
 def view_rows(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a task of a view other than messages.
-
-    Raises:
-        StoreDamaged: The store has damage that the mode does not tolerate.
-        OSError: A file cannot be read.
-    """
+    """Return a task's rows of a view other than messages; raise StoreDamaged or OSError if files are unreadable."""
     return (
         _projected(columns, schema) for columns in _VIEWS[settings.view](settings, partition)
     )

@@ -22,7 +22,7 @@ _NEEDED = ("topic", "queueId", "queueOffset", "entries")
 
 @dataclass
 class WrittenRuns(WriterCommitMessage):
-    """Commit message of a task with the runs of queue entries that it has written."""
+    """Commit message of a task: the runs of consecutive queue entries that it has written."""
 
     runs: list[WrittenRun]
 
@@ -34,11 +34,7 @@ class QueueWriter(DataSourceArrowWriter):
         self._target = target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRuns:
-        """Write the rows of a task.
-
-        Raises:
-            SettingsError: Entries are malformed, or a topic cannot be a folder name.
-        """
+        """Write the rows of a task; raise SettingsError if entries are malformed or a topic cannot be a folder name."""
         runs: list[WrittenRun] = []
         for batch in iterator:
             names = batch.schema.names
@@ -57,11 +53,7 @@ class QueueWriter(DataSourceArrowWriter):
 
 
 def check_packed(schema: StructType) -> None:
-    """Check that rows have the columns of packed queue entries.
-
-    Raises:
-        SettingsError: A column is missing or has another type.
-    """
+    """Raise SettingsError unless rows have the columns of the view packed-cq, with their types."""
     types = {field.name: field.dataType for field in schema.fields}
     for name in _NEEDED:
         wanted = VIEWS["packed-cq"][name]
