@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -162,10 +163,11 @@ async def test_another_producer_of_the_group_settles_what_a_dead_one_left(names,
                 await woken._transactions.end(left.half, message, TransactionState.ROLLBACK)
 
 
-async def test_a_delay_is_refused_before_anything_is_sent(names, topic):
+@pytest.mark.parametrize("delay", [{"delay_level": 1}, {"deliver": timedelta(seconds=1)}])
+async def test_a_delay_is_refused_before_anything_is_sent(names, topic, delay):
     async with AsyncProducer(names) as producer:
         with pytest.raises(MessageError, match="delay"):
-            async with producer.transaction(Message(topic, b"x", delay_level=1)):
+            async with producer.transaction(Message(topic, b"x", **delay)):
                 pass
         with pytest.raises(MessageError, match="no transaction_listener"):
             await producer.send_in_transaction(Message(topic, b"x"))

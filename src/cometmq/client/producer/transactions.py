@@ -162,11 +162,11 @@ class ProducerTransactions:
         """Send the half message of a transaction.
 
         Raises:
-            MessageError: The message has a delay level, which transactions do not support.
+            MessageError: The message has a delay, which transactions do not support.
             SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged, or was rolled
                 back.
         """
-        if message.delay_level:
+        if message.delay_level or message.deliver is not None:
             raise MessageError(
                 "a message of a transaction cannot have a delay; leave out delay_level and deliver"
             )
