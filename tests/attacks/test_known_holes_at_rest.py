@@ -230,7 +230,9 @@ def test_two_hundred_connections_of_an_address_are_all_that_it_has(tmp_path):
 
             wait_until(one_more, seconds=30, what="a place for one more")
         said = [
-            line for line in names.log.read_text().splitlines() if "it has 200 already" in line
+            line
+            for line in names.log.read_text().splitlines()
+            if "already has 200 open connections" in line
         ]
         assert 0 < len(said) < 20
 
