@@ -6,7 +6,9 @@ What is for a connection as such is tried at each listener of a broker: remoting
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
+import signal
 import socket
 import struct
 import time
@@ -132,6 +134,32 @@ def test_connections_leave_descriptors_to_the_store(tmp_path, nameserver):
         for number in range(5):
             assert send_all(broker.address, f"New{number}", [b"x"] * 8) == [0] * 8
     good.check()
+
+
+def test_connections_that_wait_while_the_broker_stands_still_leave_descriptors_too(
+    tmp_path, nameserver
+):
+    """All at once they are accepted in few turns of the loop, in which none that is closed gives its descriptor back."""
+    settings = {**LISTENING, "connectionsMax": 10_000, "waitTimeMillsInSendQueue": 60_000}
+    made = processes.broker(tmp_path / "broker", nameserver.address, settings=settings)
+    with with_descriptors(made, 600) as broker, contextlib.ExitStack() as idle:
+        host, port = broker.address.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), 20) as sender:
+            sender.sendall(send_frame(TOPIC, b"x", opaque=1, queue_id=0))
+            assert sender.recv(1000)
+            addresses = [each.address(broker) for each in LISTENERS.values()]
+            os.kill(broker.pid, signal.SIGSTOP)
+            try:
+                for address in addresses:
+                    idle.enter_context(idle_connections(address, 700))
+                for number in range(100):
+                    sender.sendall(send_frame(f"New{number}", b"x", opaque=number, queue_id=0))
+            finally:
+                os.kill(broker.pid, signal.SIGCONT)
+            answers = b""
+            while answers.count(b'"code":') < 100:
+                answers += sender.recv(1 << 16)
+            assert answers.count(b'"code":0') == 100, answers[-300:]
 
 
 def test_without_a_descriptor_accepting_rests_and_is_back_within_a_second(listening, listener):

@@ -37,7 +37,7 @@ def test_up_has_a_dashboard_with_users_beside_its_messages(tmp_path):
         assert (tmp_path / "data" / "dashboard" / "users.json").exists()
         with up(tmp_path / "second", port) as second:
             wait_until(
-                lambda: b"No dashboard: 127.0.0.1" in second.log.read_bytes(),
+                lambda: b"the dashboard cannot listen on" in second.log.read_bytes(),
                 seconds=30,
                 what="the reason",
             )

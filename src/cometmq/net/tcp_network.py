@@ -12,6 +12,7 @@ import socket
 
 from cometmq.net.network import Bound, OnAccepted
 from cometmq.net.tls import HANDSHAKE_SECONDS, SHUTDOWN_SECONDS, ServerTls
+from cometmq.process import descriptors
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class _BoundSocket:
         self._on_accepted = on_accepted
         self._taken.settimeout(0)
         self._taken.listen(BACKLOG)
+        self._number_max = descriptors.for_connections()
         self._resume()
 
     def close(self) -> None:
@@ -89,7 +91,11 @@ class _BoundSocket:
                 self._pause(error)
                 return
             accepted.settimeout(0)
+            number = accepted.fileno()
             self._on_accepted(_AcceptedSocket(accepted, name[:2]))
+            if number >= self._number_max:
+                # Connections that are closed for it give their descriptors back in the next iteration only.
+                return
 
     def _pause(self, error: OSError) -> None:
         """Stop accepting for a moment, for example if no descriptor is free, to avoid a busy loop."""

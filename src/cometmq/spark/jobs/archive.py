@@ -62,7 +62,9 @@ class RestoreOptions(JobOptions):
     archive: str = option("Folder or URI of an archive made with --raw.")
     to: str = option("The store directory to create; it must be new or empty.")
     start: int = option("Start with the log file of this physical offset; -1: the oldest.", -1)
-    end: int = option("Restore the log files that begin before this physical offset; -1: all.", -1)
+    end: int = option(
+        "Restore the log files that begin before this physical offset; -1: all.", -1
+    )
     queue_file_size: int = option("mappedFileSizeConsumeQueue in bytes; 0: as archived.", 0)
     index_slots: int = option("maxHashSlotNum of the index files; 0: as archived.", 0)
     index_entries: int = option("maxIndexNum of the index files; 0: as archived.", 0)
