@@ -83,7 +83,7 @@ async def test_a_queue_that_does_not_exist_is_refused_by_its_code(sender, topic)
 async def test_a_topic_that_cannot_be_written_is_not_sent_to(names, topic):
     async with AsyncAdmin(names) as admin, AsyncProducer(names) as late:
         await admin.create_topic(topic, queues=4, perm=4)
-        with pytest.raises(SendFailed, match=r"no queue of .* can be written"):
+        with pytest.raises(SendFailed, match=r"has no writable queue"):
             await late.send(Message(topic, b"too late"))
 
 
