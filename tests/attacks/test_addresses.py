@@ -19,18 +19,18 @@ def test_a_broker_on_loopback_says_that_a_remote_nameserver_misleads(tmp_path):
     ):
         near, far = names.address, f"{other.here}:{names.port}"
         with processes.broker(tmp_path / "near", near) as program:
-            assert "nobody beyond this machine" not in program.log.read_text()
+            assert "which other machines cannot reach" not in program.log.read_text()
         with processes.broker(tmp_path / "far", f"{near};{far}") as program:
             (said,) = (
                 line
                 for line in program.log.read_text().splitlines()
-                if "nobody beyond this machine" in line
+                if "which other machines cannot reach" in line
             )
     assert "WARNING" in said
     assert far in said
     assert near not in said
     assert "brokerIP1" in said
-    assert "bindAddress=0.0.0.0 opens it" in program.log.read_text()
+    assert "write bindAddress=0.0.0.0 to listen on all addresses" in program.log.read_text()
 
 
 def test_a_brokerip1_on_loopback_says_that_nobody_else_is_served_and_what_opens_it(tmp_path):
@@ -38,7 +38,7 @@ def test_a_brokerip1_on_loopback_says_that_nobody_else_is_served_and_what_opens_
     with processes.broker(tmp_path / "shut", "", settings=settings) as program:
         said = program.log.read_text()
     assert "listening on loopback only, 127.0.0.1" in said
-    assert "bindAddress=0.0.0.0 opens it" in said
+    assert "write bindAddress=0.0.0.0 to listen on all addresses" in said
     settings = {**settings, "bindAddress": "0.0.0.0"}
     with processes.broker(tmp_path / "open", "", settings=settings) as program:
         assert "loopback only" not in program.log.read_text()
@@ -49,13 +49,13 @@ def test_a_brokerip1_that_no_interface_has_starts_and_says_where_it_listens(
 ):
     settings = {"brokerIP1": ELSEWHERE, "brokerName": "nat"}
     with processes.broker(tmp_path / "alone", "", settings=settings) as program:
-        assert f"{ELSEWHERE} is the address of no interface" in program.log.read_text()
+        assert f"{ELSEWHERE} is not an address of this machine" in program.log.read_text()
         assert "LISTENING ON 0.0.0.0" in program.log.read_text()
         with Stranger(program.address) as peer:
             assert peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO).code == 0
     settings = {**settings, "bindAddress": "127.0.0.1", "namesrvAddr": nameserver.address}
     with processes.broker(tmp_path / "bound", "", settings=settings) as program:
-        assert "no interface" not in program.log.read_text()
+        assert "not an address of this machine" not in program.log.read_text()
         told = f"{ELSEWHERE}:{program.port}"
         wait_until(lambda: told in clusters(nameserver), seconds=10, what="its registration")
 

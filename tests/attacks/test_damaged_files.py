@@ -67,7 +67,7 @@ def test_topics_with_queues_outlive_a_damaged_topics_json(tmp_path):
         said = program.log.read_text()
         assert said.count(f"{topics} cannot be read") == number + 1
         assert (
-            f"made again with read and write permission and as many queues as have messages: {TOPIC}"
+            f"recreated with read and write permission and as many queues as have messages: {TOPIC}"
             in said
         )
         assert "Traceback" not in said

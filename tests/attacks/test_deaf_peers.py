@@ -35,4 +35,4 @@ def test_pullers_that_never_read_cost_a_bounded_memory_that_comes_back(broker):
 
 
 def is_said(broker: Program) -> bool:
-    return "answers that it does not read" in broker.log.read_text()
+    return "answers that the peer has not read" in broker.log.read_text()

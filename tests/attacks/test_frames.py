@@ -84,7 +84,7 @@ def test_half_frames_lock_nobody_out(broker, access):
     watch.check(growth_max=80 * MIB)
     watch.check_back()
     if access == "open":  # Who has not signed may not even begin a large frame.
-        assert "half-received frames" in broker.log.read_text()
+        assert "incomplete frames" in broker.log.read_text()
 
 
 def test_a_header_that_is_too_long_is_refused_before_it_is_whole(broker):

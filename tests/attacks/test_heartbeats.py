@@ -43,7 +43,9 @@ def test_a_heartbeat_of_3_mb_makes_no_20000_groups_and_retry_topics(broker, tmp_
         # One that is as large as may be makes a hundred groups.
         answer = peer.ask(HEART_BEAT, body=heartbeat("stranger", groups[:1000]))
         assert answer.code == GROUP_NOT_EXIST
-        assert "a heartbeat makes 100 groups; the next one makes more" in answer.remark
+        assert (
+            "a heartbeat creates at most 100 groups; the next one creates more" in answer.remark
+        )
     good.check()
     broker.stop()
     config = tmp_path / "broker"

@@ -34,7 +34,7 @@ def test_150000_locks_in_a_request_are_refused_and_only_queues_that_exist_are_lo
         # As many as a request may have.
         answer = peer.ask(LOCK, body=lock_body(made_up[:4000]))
         assert obtained(answer) == []
-        assert answer.remark == "4000 of these queues are not at this broker"
+        assert answer.remark == "this broker does not have 4000 of these queues"
         some = [
             ("GoodClient", "broker-a", 0),
             ("GoodClient", "broker-a", 9),
@@ -94,4 +94,4 @@ def test_a_file_of_locks_that_is_too_large_is_not_read(tmp_path, nameserver):
             answer = peer.ask(LOCK, body=lock_body([("TBW102", "broker-a", 0)]))
             assert obtained(answer) == [], "somebody may still believe in a lock"
         log = (tmp_path / "broker/broker.log").read_text()
-        assert "is not read: nothing is locked for 30 s" in log
+        assert "is not read: no queue can be locked for 30 s" in log

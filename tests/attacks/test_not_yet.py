@@ -41,10 +41,10 @@ def test_requests_to_a_broker_are_refused_by_number(broker, feature):
 @pytest.mark.parametrize(
     ("code", "answer", "words"),
     [
-        (354, ResponseCode.SYSTEM_ERROR, "none in RocksDB"),
-        (355, ResponseCode.SYSTEM_ERROR, "as JSON already"),
-        (902, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "no BrokerContainer"),
-        (903, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "no BrokerContainer"),
+        (354, ResponseCode.SYSTEM_ERROR, "not in RocksDB"),
+        (355, ResponseCode.SYSTEM_ERROR, "already stores topics, groups and offsets as JSON"),
+        (902, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not a BrokerContainer"),
+        (903, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not a BrokerContainer"),
         (1007, ResponseCode.SYSTEM_ERROR, "only for controllerMode"),
     ],
 )

@@ -71,4 +71,7 @@ def test_a_level_goes_on_behind_a_record_that_an_older_broker_wrote(tmp_path, na
             )
             records = decode_records(pull_all(stranger, "Level", 0))
         assert [record.body for record in records] == [b"found"]
-        assert "the message at 0 is dropped" in program.log.read_text()
+        assert (
+            "the delayed message at physical offset 0 cannot be decoded and is discarded"
+            in program.log.read_text()
+        )

@@ -72,7 +72,9 @@ def test_topics_beyond_the_bound_are_refused_by_name(tmp_path, nameserver):
     ):
         answers = send_to_each(peer, [f"topic_{number}" for number in range(40)])
         assert [answer.code for answer in answers] == [0] * 30 + [SYSTEM_ERROR] * 10
-        assert "topic topic_30 cannot be made: this broker has 30 topics" in answers[30].remark
+        assert (
+            "topic topic_30 cannot be created: this broker has 30 topics" in answers[30].remark
+        )
         assert "topicsMax is 30; delete some, or raise it" in answers[30].remark
         assert send_to_each(peer, ["topic_0"])[0].code == 0
         assert peer.ask(215, {"topic": "topic_1"}).code == 0
@@ -98,7 +100,9 @@ def test_a_topic_that_would_make_the_table_too_large_to_register_is_refused(
         assert peer.ask(17, fields).code == 0
         refused = peer.ask(17, {**fields, "topic": "refused"})
         assert refused.code == SYSTEM_ERROR
-        assert "nameservers can be told of 15728640; delete some" in refused.remark
+        assert (
+            "a registration at nameservers has room for 15728640; delete some" in refused.remark
+        )
         assert knows_route(nameserver.address, "last")
 
 

@@ -81,7 +81,7 @@ def test_a_copy_without_tables_is_a_finding(tmp_path, names):
     ):
         fill(names)
         both = f"{names};{other.address}"
-        found = finding(both, slave.address, "copying", "no nameserver names a master")
+        found = finding(both, slave.address, "copying", "no nameserver has a master")
         assert "not replicated" in found["text"]
 
 

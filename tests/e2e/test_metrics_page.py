@@ -34,7 +34,7 @@ def test_metrics_and_health_of_a_process(tmp_path):
 
 
 def test_a_slave_says_whether_it_copies_and_not_that_its_log_takes_messages(tmp_path):
-    port, said = free_port(), "ready: SLAVE, recovered, registered, it copies "
+    port, said = free_port(), "ready: SLAVE, recovered, registered, it "
     role = {"brokerRole": "SLAVE", "brokerId": 1, "metricsPromExporterPort": port}
     with (
         processes.nameserver(tmp_path / "names") as names,
@@ -42,15 +42,15 @@ def test_a_slave_says_whether_it_copies_and_not_that_its_log_takes_messages(tmp_
         processes.broker(tmp_path / "slave", names.address, settings=role),
     ):
         wait_until(
-            lambda: read(port, "/readyz").startswith(f"{said}127.0.0.1:"),
+            lambda: read(port, "/readyz").startswith(f"{said}copies from 127.0.0.1:"),
             seconds=30, what="a copy",
         )  # fmt: skip
         master.kill()
         wait_until(
-            lambda: read(port, "/readyz").startswith(f"{said}nothing now from 127.0.0.1:"),
+            lambda: read(port, "/readyz").startswith(f"{said}cannot copy from 127.0.0.1:"),
             seconds=30, what="words of the loss",
         )  # fmt: skip
-        assert "takes messages" not in read(port, "/readyz")
+        assert "accepts messages" not in read(port, "/readyz")
 
 
 def look_at(port: int, producer: Producer) -> None:

@@ -146,11 +146,11 @@ def test_where_both_or_none_ask_for_signatures_nothing_is_said(tmp_path):
         credentials.chmod(0o600)
         done = run("doctor", "--json", nameserver=names.address, credentials=credentials)
         assert "require signed requests" not in done.stdout.decode()
-        assert "asks for signatures" not in broker.log.read_text()
+        assert "requires signatures" not in broker.log.read_text()
     with (
         processes.nameserver(tmp_path / "names") as names,
         processes.broker(tmp_path / "broker", names.address) as broker,
     ):
         done = run("doctor", "--json", nameserver=names.address)
         assert "require signed requests" not in done.stdout.decode()
-        assert "asks for signatures" not in broker.log.read_text()
+        assert "requires signatures" not in broker.log.read_text()

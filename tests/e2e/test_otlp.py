@@ -88,7 +88,7 @@ def test_a_collector_that_comes_late_gets_what_a_broker_counts(names, tmp_path):
         def said(words: str) -> int:
             return broker.log.read_text(errors="replace").count(words)
 
-        until(lambda: said("does not take metrics"), "the collector is missed")
+        until(lambda: said("does not accept metrics"), "the collector is missed")
         with Producer(names) as producer:
             for _ in range(3):
                 producer.send(Message("orders", b"x" * 2_000))
@@ -98,8 +98,8 @@ def test_a_collector_that_comes_late_gets_what_a_broker_counts(names, tmp_path):
                 lambda: receiver.value("rocketmq_messages_in_total", **labels) == 3,
                 "three messages",
             )
-            until(lambda: said("takes metrics again"), "the collector is there again")
-        assert said("does not take metrics") == 1
+            until(lambda: said("accepts metrics again"), "the collector is there again")
+        assert said("does not accept metrics") == 1
         assert said("k1") == 0
     check_messages(receiver)
     assert receiver.headers[-1]["api-key"] == "k1"

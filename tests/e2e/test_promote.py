@@ -132,7 +132,7 @@ def test_where_there_is_no_slave_nothing_is_promoted(tmp_path):
         )  # fmt: skip
         assert done.returncode == ExitStatus.FAILED
         assert (
-            b"the slave with brokerId=1 cannot be the master now: it is not connected"
+            b"the slave with brokerId=1 cannot become the master now: it is not connected"
             in done.stderr
         )
         assert takes_messages(master.address)

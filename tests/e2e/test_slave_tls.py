@@ -125,5 +125,5 @@ def test_where_tls_is_wanted_a_plain_slave_gets_no_byte(tmp_path, ca):
             with contextlib.suppress(ConnectionError):
                 assert peer.recv(1) == b""
         wait_until(
-            lambda: "does not speak TLS" in master.log.read_text(), seconds=10, what="a line"
+            lambda: "it does not use TLS" in master.log.read_text(), seconds=10, what="a line"
         )

@@ -135,7 +135,7 @@ def ask_and_wait(peer: socket.socket, requests: FittingRequests, count: int) -> 
                 to_send += json_frame(1, {}, b"{}", opaque=opaque, flag=1)
                 continue
             _, request = waited_for.pop(opaque, (0.0, b"none of ours"))
-            assert b"failed inside" not in frame, f"seed {SEED}: {request!r:.3000}"
+            assert b"internal error" not in frame, f"seed {SEED}: {request!r:.3000}"
     return sent
 
 

@@ -152,7 +152,9 @@ def test_messages_are_found_and_read(world):
 def test_what_is_done_is_seen_by_mqadmin(world):
     visitor = world.visitor
     name = f"By_Hand_{time.time_ns()}"
-    assert "is created" in text_of(visitor.post("/topics/create", name=name, write="2", read="2"))
+    assert "is created" in text_of(
+        visitor.post("/topics/create", name=name, write="2", read="2")
+    )
     assert name in world.mqadmin("topicList")
     wait_for(visitor, "/topic", "Send a message", name=name)
     sent = visitor.post("/topic/send", name=name, body="by hand", keys="hand")

@@ -31,13 +31,13 @@ from cometmq.store.conf_file import ConfFile
 from cometmq.store.disk import failed, lack_of
 
 _PLAIN_KERNEL = (
-    "the kernel is plain Python, and a message takes several times longer: {}; "
-    "install the package again where a C compiler is"
+    "the kernel is plain Python, so each message takes several times longer: {}; "
+    "install the package again on a machine with a C compiler"
 )
 _log = logging.getLogger("cometmq.broker")
 
-# The objects of some full reads; the default, 700, is less than half of one. A client that only sends failing requests
-# makes the collector free this many at once: 50,000 of them blocked the loop for 100 ms (`make fuzz`, a run of 300,000).
+# New objects between two runs of the garbage collector, about those of some large reads; Python's default is 700. With 50,000
+# a client that only sent failing requests blocked the loop for 100 ms, because a run freed as many at once (`make fuzz`).
 _GC_THRESHOLD = 8_000
 
 # The settings that `mqbroker -m` prints (fields with @ImportantField in RocketMQ).
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         why = str(error)
         if lack_of(error) is not None:
-            why = f"{failed(error.filename or 'a file', error)}; free some and start it again"
+            why = f"{failed(error.filename or 'a file', error)}; free some, then start the broker again"
         sys.stderr.write(f"The broker cannot start: {why}\n")
         return status_of(error)
     except CometError as error:
@@ -114,13 +114,13 @@ async def _serve(settings: BrokerSettings, warnings: list[str], conf: ConfFile) 
         _log.warning(
             "LISTENING ON %s: %s",
             broker.listen_host,
-            "who reaches this address is asked for his rights"
+            "access control checks every client that reaches this address"
             if settings.is_guarded
-            else "everybody who reaches this address may send and consume; "
-            "administrative requests are taken from this machine only",
+            else "every client that reaches this address may send and consume; "
+            "administrative requests are accepted from this machine only",
         )
-    # All objects so far are permanent, and the objects of a read are freed with its answers by reference counting. The garbage
-    # collector would only traverse thousands of commands that are still in use.
+    # All objects so far are permanent, and reference counting frees the objects of a request once it is answered. The garbage
+    # collector would only traverse thousands of requests that are still in use.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 20, 20)

@@ -32,12 +32,12 @@ def basic_answers(
     announce: Callable[..., Steps[None]],
     facts: Sequence[Callable[[], Mapping[str, str]]],
 ) -> list[Answers]:
-    """Create the handlers of a broker's basic requests; return the requests with their handlers.
+    """Create the handlers of a broker's basic requests; return for each the requests that it answers.
 
     Args:
-        parts: The parts of the broker.
+        parts: The services of the broker.
         sends: Stores the sends.
-        announce: Registers a change at the reachable nameservers, and waits some seconds at most until they know it.
+        announce: Registers a changed topic at the nameservers; waits some seconds at most until they know it.
         facts: Functions that return what each feature (delay, pop, ...) adds to the runtime numbers.
     """
     pulls = _pulls(parts)

@@ -1,6 +1,6 @@
-"""Periodic work of a broker: late pulls, samples, silent clients, saves.
+"""Periodic work of a broker: answers long polls that are over, samples counters, expires silent clients, saves tables.
 
-The job sleeps until some of it is due. If nothing was counted, there are no members and nothing is to be saved, it sleeps
+The job sleeps until some of it is due. If nothing was counted, there are no clients and nothing is to be saved, it sleeps
 until that changes and it is woken.
 """
 
@@ -33,7 +33,7 @@ class Housekeeping:
         savers: Sequence[Saver],
         save_seconds: float,
     ) -> None:
-        """`savers` are those of tables that may be saved `save_seconds` late."""
+        """`savers` save the tables whose changes may reach the disk `save_seconds` late."""
         self._clock = clock
         self._polls = polls
         self._counters = counters
@@ -52,7 +52,7 @@ class Housekeeping:
             saver.on_dirty.append(machine.wake)
 
     def step(self) -> float:
-        """Do what is due; return the seconds until the next step."""
+        """Do the work that is due; return the seconds until the next step."""
         now = self._clock.monotonic()
         self._polls.expire(now)
         return min(self._sample(now), self._expire(now), self._save(now)) - now

@@ -1,8 +1,8 @@
 """The services that a broker gives its features, and the base class of features.
 
-Retries, delays, transactions, pop and others are features, each a package or module of its own. A feature is created from
-`Parts`, lists the requests that it answers, and is started and closed with the broker; `broker.server` needs to know nothing
-else about it.
+A feature is a part of the broker with a package or module of its own, such as retries, transactions or pop. It is created
+from `Parts`, lists the requests that it answers, and is started and closed by `broker.role`, which knows nothing else of
+it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,13 +42,13 @@ from cometmq.store.message_store import MessageStore
 
 @dataclass(frozen=True, slots=True)
 class LastingParts:
-    """The services of a broker that stay when its role changes.
+    """The services of a broker that stay when its role changes between master and slave.
 
     Attributes:
         settings: The broker's settings; read them when needed, because some change at run time.
         in_force: Changes settings, and notifies of changes.
         address: The broker's address, "ip:port".
-        store: The messages; to be used on the loop only.
+        store: The messages; to be used on the event loop only.
         pool: Threads for work that waits for the disk.
         chance: Random numbers for choosing queues; not for security.
         world: The environment of background jobs (docs/design/0040).
@@ -137,14 +137,14 @@ class Feature:
         """Forget everything about a deleted group, see `NamesKept`."""
 
     async def start(self) -> None:
-        """Start; the tables are loaded and the ports bound, but no client has been served."""
+        """Start the feature on a master: the tables are loaded and the ports bound, but no client has been served."""
 
     async def follow(self) -> None:
-        """Start on a slave, where a feature must not write to the log; by default as on a master."""
+        """Start the feature on a slave, where it must not write to the log; by default as on a master."""
         await self.start()
 
     async def close(self) -> None:
-        """Stop; no client is served any more, but the store is still open."""
+        """Stop the feature: no client is served any more, but the store is still open."""
 
 
 def follow_deletions(parts: Parts, features: Sequence[NamesKept]) -> None:
@@ -163,11 +163,7 @@ F = TypeVar("F", bound=Feature)
 
 
 class RequestHandler(Protocol):
-    """A handler of a feature's requests.
-
-    Attributes:
-        answers: The requests that it answers, by code.
-    """
+    """A handler of a feature's requests: `answers` maps the code of each request to the function that answers it."""
 
     @property
     def answers(self) -> Answers: ...  # noqa: D102

@@ -12,20 +12,18 @@ from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Handler
 
-_CONTAINER = (
-    "this is a broker and no BrokerContainer: start each broker as a process of its own"
-)
+_CONTAINER = "this is a broker, not a BrokerContainer; start each broker as a separate process"
 _NOT_SUPPORTED = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 _REASONS = {
     Code.ADD_BROKER: (_NOT_SUPPORTED, _CONTAINER),
     Code.REMOVE_BROKER: (_NOT_SUPPORTED, _CONTAINER),
     Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: (
         ResponseCode.SYSTEM_ERROR,
-        "this broker keeps its queues in files and none in RocksDB: there is no progress to check",
+        "this broker stores its queues in files, not in RocksDB, so there is no progress to check",
     ),
     Code.EXPORT_ROCKSDB_CONFIG_TO_JSON: (
         ResponseCode.SYSTEM_ERROR,
-        "this broker keeps its settings as JSON already: see the folder config of its store",
+        "this broker already stores topics, groups and offsets as JSON: see the folder config of its store",
     ),
     # Text of AdminBrokerProcessor.getBrokerEpochCache of RocketMQ 5.3.3, with its blank.
     Code.GET_BROKER_EPOCH_CACHE: (

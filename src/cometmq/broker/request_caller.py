@@ -1,4 +1,4 @@
-"""The caller of a service: the connection that a request came from, and the way to answer it."""
+"""The caller of a service, for requests that come from a connection."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -13,7 +13,7 @@ Result = TypeVar("Result", bound=tuple[Any, ...])
 
 
 class RequestCaller(Generic[Result]):
-    """A connection and a request on it (`loop.caller.Caller`)."""
+    """The client of a request: the connection that it came from, and how its answer is encoded (`loop.caller.Caller`)."""
 
     __slots__ = ("_command", "_encode", "owner")
 
@@ -39,7 +39,7 @@ class RequestCaller(Generic[Result]):
         peer.dispatcher.run(lambda *_: self.answer_of(work()), self._command, peer)
 
     def answer_of(self, outcome: Result | Steps[Result | None] | None) -> Outcome:
-        """Return the answer for an outcome: now, after steps, or None because the request waits."""
+        """Return the answer for a service's result: now, after steps, or None because the request waits."""
         if outcome is None:
             return None
         if isinstance(outcome, tuple):  # Results are tuples; steps are not.

@@ -1,9 +1,8 @@
 """The table of the broker's requests: for each code, who may send it, and which resources it accesses.
 
-Handlers list the codes that they answer; this says who may send them. Without access control there is only one rule:
-administrative requests are accepted from this machine only, because RocketMQ's worst vulnerabilities were of this kind
-(docs/compatibility.md). Resources and actions are those of RocketMQ's DefaultAuthorizationContextBuilder and
-@RocketMQAction, with a rule for each code that has none there.
+Without access control there is only one rule: administrative requests are accepted from this machine only, because
+RocketMQ's worst vulnerabilities were of this kind (docs/compatibility.md). Resources and actions are those of RocketMQ's
+DefaultAuthorizationContextBuilder and @RocketMQAction, with a rule for each code that has none there.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,7 +45,7 @@ _MESSAGES = (
     Rule(Code.RECALL_MESSAGE, WRITER, _PUB),
     Rule(Code.PULL_MESSAGE, READER, _SUB),
     Rule(Code.LITE_PULL_MESSAGE, READER, _SUB),
-    # The topic of the record that is found is checked, too, whatever topic these name.
+    # The topic of the record that is found is checked, too, whatever topic the request names.
     Rule(Code.CONSUMER_SEND_MSG_BACK, READER, (group("group", SUB),), is_asked_again=True),
     Rule(Code.QUERY_MESSAGE, READER, (topic("topic", SUB, GET),), is_asked_again=True),
     Rule(
@@ -147,7 +146,7 @@ _STATISTICS = (
     Rule(Code.GET_PRODUCER_CONNECTION_LIST, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_ALL_PRODUCER_INFO, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_CONSUMER_RUNNING_INFO, ADMINISTRATOR, (group("consumerGroup", GET),)),
-    # The message is found by its id, whatever topic the request names; so it is for 323.
+    # The message is found by its id, whatever topic the request names, as for RESUME_CHECK_HALF_MESSAGE (323).
     Rule(Code.CONSUME_MESSAGE_DIRECTLY, ADMINISTRATOR, (cluster(UPDATE),)),
     Rule(Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ADMINISTRATOR, _TOPIC_AND_GROUP),
     Rule(Code.GET_GROUP_CONFLICTS, ADMINISTRATOR, _GROUP_OR_ALL),
@@ -191,7 +190,7 @@ _OPERATION = (
     Rule(Code.AUTH_LIST_ACL, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_BROKER_RUNTIME_INFO, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.NOTIFY_MIN_BROKER_ID_CHANGE, ADMINISTRATOR, (cluster(UPDATE),)),
-    # It changes nothing here. Slaves send it, which may be on other machines and without TLS.
+    # Changes nothing here. Slaves send it, from other machines and perhaps without TLS.
     Rule(Code.EXCHANGE_BROKER_HA_INFO, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.GET_BROKER_HA_STATUS, ADMINISTRATOR, (cluster(GET),)),
     Rule(Code.RESET_MASTER_FLUSH_OFFSET, ADMINISTRATOR, (cluster(UPDATE),)),
@@ -244,7 +243,7 @@ OF_SLAVES = frozenset(
 
 
 def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
-    """Return the gate without access control: administration from this machine only, copying also by slaves of the group.
+    """Return the gate without access control: administration from this machine only, and copying tables by slaves of the group.
 
     `is_slave` returns whether an IP is that of a slave of the group.
     """
@@ -262,6 +261,6 @@ def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> Reque
 
 def _refusal(rule: RequestRule, _peer: Peer) -> str:
     return (
-        f"{request_name(rule.code)} is taken from this machine only, until access control is "
+        f"{request_name(rule.code)} is accepted from this machine only, until access control is "
         "configured"
     )

@@ -1,9 +1,8 @@
 """The role of a broker: master or slave. This is the only place that chooses between the two.
 
-A role is made of the parts that stay (`Ground`): it creates the features, the table of requests, the side of replication, the
-registration and the background jobs, and ends all of them. Nothing of a role outlives it, so no feature can go from one role to
-another: it is created anew, and starts (on a master) or follows (on a slave), as after a restart. What differs between the
-roles stands in `MasterRole` and `SlaveRole`. `broker.role_change` changes the role while the broker runs.
+A role is made from the parts that stay (`Ground`). It creates the features, the table of requests, its side of replication,
+the registration and the background jobs, and ends all of them. After a change of the role all of them are created anew, as
+after a restart, and features start (on a master) or follow (on a slave).
 """
 
 import asyncio
@@ -64,17 +63,14 @@ _LOOK_SECONDS = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The parts of a broker that stay when its role changes; a role is made of them.
+    """The parts of a broker that stay when its role changes; a role is made from them.
 
     Attributes:
         parts: The services that features may use.
         ip: The IP that the broker registers.
-        listen_host: The host that it listens on.
-        port: The port that clients use.
         server: The listening ports; the role sets their table of requests.
         beats: The environment of background jobs that may be a little late.
-        flusher: Flushes the log.
-        mark: The file that tells that this broker is a slave.
+        mark: The file that marks this broker as a slave.
         change_role: Changes the role, at a request.
     """
 
@@ -109,7 +105,7 @@ class _Hooks:
         self._counts = [len(each) for each in self._lists]
 
     def take_back(self) -> None:
-        """Remove everything that was added since this object was made."""
+        """Remove all callbacks that were added since this object was made."""
         for callbacks, count in zip(self._lists, self._counts, strict=True):
             del callbacks[count:]
         self._polls.forget_watchers()
@@ -122,7 +118,6 @@ class RunningRole:
         replicas: The port for slaves, or the copier of a master's log.
         features: The features, in the order in which they started.
         sends: Stores the sends of clients, and messages of code in this process.
-        registration: The registration at nameservers.
         ha_port: The port from which slaves copy the log; 0 if none.
     """
 
@@ -140,7 +135,7 @@ class RunningRole:
         self._store = ground.parts.store
         self._hooks = _Hooks(ground.parts)
         self._machines = Machines(ground.parts.world, "broker")
-        self._jobs = AsyncExitStack()  # Closed first, in reverse order: what acts by itself.
+        self._jobs = AsyncExitStack()  # Background jobs and registration; closed first.
         self._started = (
             AsyncExitStack()
         )  # The features; closed when nobody needs them any more.
@@ -150,7 +145,7 @@ class RunningRole:
     # --- begin and end
 
     async def begin(self) -> None:
-        """Create everything, start it, and answer requests in this role; after an error call `end`.
+        """Create the parts of this role, start them, and answer requests; after an error call `end`.
 
         Raises:
             CometError, OSError: A part cannot start; the message says why.
@@ -184,9 +179,10 @@ class RunningRole:
         self._watch.begin(self._house.keep)
 
     async def leave(self, *, is_final: bool) -> None:
-        """Stop what acts by itself; unregister at the nameservers if that `is_final` for this broker.
+        """Stop the background jobs and the registration; unregister at the nameservers only if `is_final`.
 
-        Otherwise the next role registers in this one's place, and no route is without this broker meanwhile.
+        Before a change of the role it is False: the next role registers in this one's place, so that routes keep this
+        broker.
         """
         self._is_final = is_final
         await self._jobs.aclose()
@@ -210,11 +206,7 @@ class RunningRole:
     # --- what differs between the roles
 
     async def _adapt_tables(self) -> None:
-        """Adapt the tables to the log and to this role.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Adapt the tables to the log and to this role; raises OSError if the disk fails."""
         raise NotImplementedError
 
     def _open_replicas(self) -> None:
@@ -356,12 +348,12 @@ class RunningRole:
 
 
 class MasterRole(RunningRole):
-    """The role of a master: it takes messages, and slaves copy its log."""
+    """The role of a master: it accepts messages, and slaves copy its log."""
 
     replicas: MasterPort  # type: ignore[mutable-override]  # Set once, by `begin`.
 
     async def _adapt_tables(self) -> None:
-        """Adapt the tables to the log, which may have more or fewer topics and messages; promote those of a slave."""
+        """Adapt the tables to the log, which may have more or fewer topics and messages; promote the tables of a slave."""
         base, store, mark = self.ground.parts, self._store, self.ground.mark
         topics, run = base.topics, self._machines.run
         store.replica_side.end_copying()
@@ -378,7 +370,7 @@ class MasterRole(RunningRole):
             await run(take_over(mark.known, topics=topics, groups=base.groups, store=store))
         else:
             topics.say_unknown(counts)
-        # After a clean stop, an offset beyond the end was committed so: a tool may be ahead of the messages that it copies.
+        # After a clean stop, offsets beyond the end were committed by a client: a tool may be ahead of the messages it copies.
         if mark.known is not None or not store.was_clean:
             await run(base.offsets.keep_within(self._end_of))
         topics.is_whole = True
@@ -397,14 +389,14 @@ class MasterRole(RunningRole):
         self.ha_port = opening.bind(master, ground.listen_host, beside=ground.port)
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
-        """Let slaves that request tables be noted."""
+        """Wrap the handlers, so that `Parts.table_copies` notes the slaves that request tables."""
         return [noting_slaves(part, self._parts.table_copies) for part in answers]
 
     async def _start(self, feature: Feature) -> None:
         await feature.start()
 
     async def _settle(self) -> None:
-        """Remove the mark of a slave once its consequences are on disk; otherwise the next start finds it again."""
+        """Remove the file that marks a slave once its consequences are on disk; otherwise the next start finds it again."""
         base, mark = self.ground.parts, self.ground.mark
         if mark.known is None or self._store.needs_restart:
             return
@@ -417,7 +409,9 @@ class MasterRole(RunningRole):
             await asyncio.get_running_loop().run_in_executor(base.pool, mark.remove)
         except (RequestError, OSError) as error:
             _log.warning(
-                "this broker is the master now, and its files do not say so: %s", error
+                "this broker is the master now, but its files do not say so yet: %s; its next start "
+                "promotes it again",
+                error,
             )
 
     def _make_fence(self) -> Fence:
@@ -426,10 +420,10 @@ class MasterRole(RunningRole):
     # --- becoming a slave
 
     def check_successor(self, successor: int | None) -> None:
-        """Check that the slave with this broker id could be the master; None: there is no successor.
+        """Check that the slave with this broker id could become the master; None means that no slave shall.
 
         Raises:
-            RequestError: It is not connected, not in sync, or copies no tables.
+            RequestError: The slave is not connected, not in sync, or has not copied the tables.
         """
         if successor is None:
             return
@@ -445,7 +439,7 @@ class MasterRole(RunningRole):
             raise _no_successor(successor, why)
 
     async def hand_over(self, successor: int | None) -> int:
-        """Take no more messages, and wait until the successor has everything; return the end of the log.
+        """Stop accepting messages, wait until the successor has the log and all tables, and return the end of the log.
 
         Requests are answered as by a slave from now on. Every send is answered before this returns. After an error the role
         can only be ended.
@@ -469,11 +463,7 @@ class MasterRole(RunningRole):
         return end
 
     async def _wait_for_copy(self, successor: int, end: int) -> None:
-        """Wait until a slave has the log up to an offset, and all tables.
-
-        Raises:
-            RequestError: It does not get them in time.
-        """
+        """Wait until a slave has the log up to an offset and all tables; raise RequestError if it takes too long."""
 
         def lacking() -> int:
             copies = self.replicas.state().copies
@@ -488,17 +478,19 @@ class MasterRole(RunningRole):
         try:
             await self._machines.run(self._parts.table_copies.copied(str(successor)))
         except TimeoutError:
-            raise _no_successor(successor, "does not copy topics, groups and offsets") from None
+            raise _no_successor(
+                successor, "did not copy topics, groups and offsets in time"
+            ) from None
 
 
 class SlaveRole(RunningRole):
-    """The role of a slave: its log and its tables are copies of a master's, and it takes no messages."""
+    """The role of a slave: its log and its tables are copies of a master's, and it accepts no messages."""
 
     replicas: LogCopier  # type: ignore[mutable-override]  # Set once, by `begin`.
     _copying: KeptMachine | None = None  # Copies the master's tables.
 
     async def _adapt_tables(self) -> None:
-        """Write the mark of a slave, unless there is one."""
+        """Write the file that marks a slave, unless it exists."""
         base, mark = self.ground.parts, self.ground.mark
         known = begin_to_follow(mark, base.topics, base.store)
         await asyncio.get_running_loop().run_in_executor(base.pool, mark.save, known)
@@ -514,7 +506,7 @@ class SlaveRole(RunningRole):
         return registrar
 
     def _master_told(self, master: RegisterBrokerResponse) -> None:
-        """Tell the copier the master's address that a nameserver returned."""
+        """Give the copier the master's address that a nameserver returned."""
         if self._settings.ha_master is None:
             self.replicas.master_told(master.ha_server_addr or "")
 
@@ -530,14 +522,14 @@ class SlaveRole(RunningRole):
         )
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
-        """Let what is the master's to do be refused."""
+        """Return the handlers, with those of requests that only a master may answer replaced by refusals."""
         return slave_answers(answers, is_read=self._settings.is_slave_read)
 
     async def _start(self, feature: Feature) -> None:
         await feature.follow()
 
     async def begin(self) -> None:
-        """Begin as every role, and then to copy the master's tables."""
+        """Begin like every role, then start the job that copies the master's tables."""
         await super().begin()
         assert self._metadata is not None
         self._copying = self._machines.keep("metadata", self._metadata.step)
@@ -545,11 +537,11 @@ class SlaveRole(RunningRole):
     # --- becoming the master
 
     async def check_promotable(self, log_end: int | None, *, is_forced: bool) -> None:
-        """Check that this broker can be the master; waits a moment for the old one to be gone.
+        """Check that this broker can become the master; waits some seconds for the old one to disappear.
 
         Args:
-            log_end: Physical offset up to which it must have the log, if known.
-            is_forced: Whether to pass over what may be lost.
+            log_end: Physical offset up to which this broker must have the log, if known.
+            is_forced: Whether to promote it even if messages may be lost.
 
         Raises:
             RequestError: It cannot.
@@ -560,7 +552,7 @@ class SlaveRole(RunningRole):
         why = self._obstacle(log_end, is_forced=is_forced)
         if why is not None:
             raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"this slave is not made the master: {why}"
+                ResponseCode.SYSTEM_ERROR, f"this slave cannot become the master: {why}"
             )
 
     def _obstacle(self, log_end: int | None, *, is_forced: bool) -> str | None:
@@ -568,31 +560,31 @@ class SlaveRole(RunningRole):
         master, end = self.replicas.state().master, self._store.max_offset
         assert master is not None
         if master.is_active and not (is_forced and self._is_silent(master)):
-            return f"its master {master.address} is alive; make that a slave first"
+            return f"its master {master.address} is alive; make that broker a slave first"
         if log_end is not None and end < log_end:
-            return f"its log ends at {end}, and the master's at {log_end}"
+            return f"its log ends at offset {end}, but the master's log at {log_end}"
         if self._store.refusal is not None:
-            return f"it would take no messages: {self._store.refusal}"
+            return f"its store accepts no messages: {self._store.refusal}"
         if is_forced:
             return None
         if (other := self._watch.other_master()) is not None:
-            return "the master is {}, says nameserver {}; make that a slave first, or force this".format(
+            return "the master is {} according to nameserver {}; make that broker a slave first, or force the promotion".format(
                 *other
             )
         if master.stopped is not None:
-            return f"its log is not that of its master; force it to keep this log: {master.stopped}"
+            return f"its log differs from the master's ({master.stopped}); force the promotion to keep this log"
         known = self.ground.mark.known
         if end and (known is None or not known.log_end):
-            return "it never had the topics of its master; force it to make topics again from its log"
+            return "it has never copied the topics of its master; force the promotion to recreate them from its log"
         return None
 
     def _is_silent(self, master: MasterState) -> bool:
-        """Whether a connected master hangs: it has sent nothing for longer than one that only has nothing to say."""
+        """Return whether a connected master hangs: it has sent nothing for 1.5 heartbeat intervals."""
         silent_ms = self.ground.parts.clock.now_ms() - master.read_ms
         return silent_ms > self._settings.ha_heartbeat_ms * 1.5
 
     async def stop_copying(self) -> int:
-        """Copy nothing any more, and wait until all of the log is in its queues; return its end.
+        """Stop copying, wait until consumers can see all of the log, and return its end (physical offset).
 
         After an error the role can only be ended.
 
@@ -607,7 +599,7 @@ class SlaveRole(RunningRole):
         if self._store.replica_side.undispatched:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                "this slave is not made the master: the end of its log could not be flushed",
+                "this slave cannot become the master: the end of its log could not be flushed",
             )
         return self._store.max_offset
 
@@ -620,7 +612,7 @@ class SlaveRole(RunningRole):
 def _no_successor(successor: int, why: str) -> RequestError:
     return RequestError(
         ResponseCode.SLAVE_NOT_AVAILABLE,
-        f"the slave with brokerId={successor} cannot be the master now: it {why}",
+        f"the slave with brokerId={successor} cannot become the master now: it {why}",
     )
 
 
@@ -634,5 +626,5 @@ async def _until(look: Callable[[], bool], seconds: float) -> bool:
 
 
 def role_of(ground: Ground) -> RunningRole:
-    """Return the role that the settings name; it has not begun."""
+    """Return the role that the settings name; the caller starts it with `begin`."""
     return SlaveRole(ground) if ground.parts.settings.is_slave else MasterRole(ground)

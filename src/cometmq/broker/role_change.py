@@ -1,18 +1,16 @@
-"""Changes the role of a running broker: a slave is made the master, or a master a slave.
+"""Changes the role of a running broker: promotes a slave to master, or demotes a master to slave.
 
-The order of the steps is such that no message that was acknowledged is lost, and that a broker that is killed at any moment
-starts again in one definite role: the one that its conf file has (`brokerRole` and `brokerId` in FILE.overlay, which is replaced
-at once).
+The order of the steps ensures that no acknowledged message is lost, and that a broker that is killed at any moment restarts
+in one definite role: the one in its conf file (`brokerRole` and `brokerId` in FILE.overlay, which is replaced atomically).
+If a step fails, the broker returns to its old role.
 
 | a master becomes a slave | a slave becomes the master |
 | --- | --- |
-| checks: its successor copies, in sync, log and tables | checks: no master is there, log and tables are complete |
-| it refuses what a slave refuses, ends its features, takes no more records | it copies nothing any more |
-| every send is answered; the successor has the whole log and all tables | all of its log is in its queues |
-| **the file says slave** | **the file says master** |
-| it begins as a slave | it begins as a master, as at a start after the role was changed in the file |
-
-If a step fails, the broker begins again in its old role.
+| check that the successor has log and tables in sync | check that no master is there and that log and tables are complete |
+| answer requests as a slave does, end the features, append no more records | stop copying |
+| answer every send; wait until the successor has the whole log and all tables | dispatch all of the log |
+| **write the role slave into the file** | **write the role master into the file** |
+| begin as a slave | begin as a master, as at a start after the role was changed in the file |
 """
 
 import asyncio
@@ -36,14 +34,10 @@ _ROLE, _ID = "brokerRole", "brokerId"
 
 
 class RoleChanges:
-    """The role of a running broker, which can be changed.
-
-    Attributes:
-        role: The current role.
-    """
+    """The current role of a running broker (`role`), which can be changed."""
 
     def __init__(self, ground: Ground, conf: ConfFile | None) -> None:
-        """`conf` keeps the role for the next start; without a file it cannot be changed."""
+        """`conf` stores the role for the next start; without a file it cannot be changed."""
         self.role: RunningRole = role_of(ground)
         self._ground = ground
         self._conf = conf
@@ -52,22 +46,22 @@ class RoleChanges:
         self._change: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Wait for the change that is in progress, then end the role's own actions."""
+        """Wait for the change that is in progress, then stop the jobs of the role."""
         if self._change is not None:
             await asyncio.wait([self._change])
         await self._tasks.close()
         await self.role.leave(is_final=True)
 
     def change(self, wish: RoleChange, asker: str) -> Steps[RoleChanged]:
-        """Change the role as wished; `asker` is for the log. The change goes on if nobody waits for it any more.
+        """Change the role as requested; `asker` is for the log. The change completes even if its caller disconnects.
 
         Raises:
-            RequestError: It is not possible, or has failed; the broker has its old role.
+            RequestError: The change is not possible, or has failed; the broker has its old role.
         """
         if self._change is not None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                "the role of this broker is being changed; ask for its state first",
+                "the role of this broker is already being changed; check its role, then try again",
             )
 
         def begin(done: Done) -> None:
@@ -89,8 +83,8 @@ class RoleChanges:
         if wish.broker_id is None:
             raise RequestError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                " request type 1008 not supported without brokerId: a broker here has no controller, and must be told which id it is "
-                "to have; 0 makes it the master",
+                " request type 1008 not supported without brokerId: this broker has no controller to assign one; send the new "
+                "brokerId, 0 for the master",
             )
         values = self._values_of(wish)
         if self._ground.parts.store.needs_restart:
@@ -98,17 +92,15 @@ class RoleChanges:
         await asyncio.get_running_loop().run_in_executor(
             self._ground.parts.pool, self._check_file
         )
-        _log.warning("%s wants this broker to be %s with brokerId=%s", asker, *values.values())
+        _log.warning(
+            "%s requests the role %s with brokerId=%s for this broker", asker, *values.values()
+        )
         if wish.broker_id == MASTER_ID:
             return await self._promote(wish, values)
         return await self._demote(wish, values)
 
     def _values_of(self, wish: RoleChange) -> dict[str, str]:
-        """Return the settings of the wished role.
-
-        Raises:
-            RequestError: INVALID_PARAMETER: They cannot be used.
-        """
+        """Return the settings of the requested role; raise RequestError (INVALID_PARAMETER) if they are invalid."""
         role = wish.broker_role or BrokerRole.ASYNC_MASTER.name
         if wish.broker_id != MASTER_ID:
             role = BrokerRole.SLAVE.name
@@ -120,14 +112,11 @@ class RoleChanges:
         return values
 
     def _check_file(self) -> None:
-        """Check that a restart will find the new role; runs in a thread.
-
-        Raises:
-            RequestError: There is no file, or something else says the role.
-        """
+        """Check that a restart will find the new role in the conf file; raise RequestError if not. Runs in a thread."""
         if self._conf is None or not self._conf.is_there:
             raise _refused(
-                "it was started without a conf file, so the next start would forget it"
+                "it was started without a conf file, so the next start would forget the new role; "
+                "start it with -c and a conf file"
             )
         said: dict[str, str] = {_ROLE: BrokerRole.ASYNC_MASTER.name, _ID: str(MASTER_ID)}
         try:
@@ -137,8 +126,8 @@ class RoleChanges:
             raise _refused(f"its conf file cannot be read: {error}") from error
         if said != self._now():
             raise _refused(
-                f"its file says {_ROLE}={said[_ROLE]} and {_ID}={said[_ID]}, but an environment variable or the command line says "
-                "otherwise, and would at the next start; write the role into the file only"
+                f"its conf file has {_ROLE}={said[_ROLE]} and {_ID}={said[_ID]}, but an environment variable or the command line "
+                "sets other values, also at the next start; write the role into the conf file only"
             )
 
     def _now(self) -> dict[str, str]:
@@ -182,29 +171,27 @@ class RoleChanges:
         return RoleChanged(MASTER_ID, end)
 
     async def _begin(self, values: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Begin the role that the file has; if that fails, go back to the one before, with the file.
-
-        Raises:
-            RequestError: It failed, and the broker has its old role.
-        """
+        """Begin the role that the file has; if that fails, restore role and file as they were, and raise RequestError."""
         try:
             await self._become(values)
         except Exception as error:
             with suppress(RequestError):  # It is logged, and the next start has the new role.
                 await self._keep(before, before)
             await self._go_back(before, error)
-            raise _refused(f"it could not begin as {values[_ROLE]}: {error}") from error
+            raise _refused(f"it could not start as {values[_ROLE]}: {error}") from error
 
     async def _go_back(self, before: Mapping[str, str], error: Exception) -> None:
-        _log.error("this broker goes back to %s: %s", before[_ROLE], error)
+        _log.error("this broker returns to its old role %s: %s", before[_ROLE], error)
         try:
             await self._become(before)
         except Exception:
-            _log.critical("this broker has no role any more; restart it")
+            _log.critical(
+                "this broker could not return to its old role and serves no requests; restart it"
+            )
             raise
 
     async def _become(self, values: Mapping[str, str]) -> None:
-        """End the present role, and begin that of these settings."""
+        """End the current role, and begin that of these settings."""
         await self.role.leave(is_final=False)
         await self.role.end()
         if values != self._now():
@@ -214,11 +201,7 @@ class RoleChanges:
         await self.role.announce()
 
     async def _keep(self, values: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Write the role into the file.
-
-        Raises:
-            RequestError: It could not be written; the file has the role `before`.
-        """
+        """Write the role into the file; if that fails, keep the role `before` there and raise RequestError."""
 
         def keep() -> None:
             try:
@@ -238,5 +221,5 @@ class RoleChanges:
 
 def _refused(why: str) -> RequestError:
     return RequestError(
-        ResponseCode.SYSTEM_ERROR, f"the role of this broker stays as it is: {why}"
+        ResponseCode.SYSTEM_ERROR, f"the role of this broker is unchanged: {why}"
     )

@@ -1,8 +1,7 @@
 """The whole broker: creates and connects store, tables, ports, threads and timers, and gives it its role.
 
-Nothing is decided here; each part is documented in its own module, and what depends on the role in `broker.role`. The broker
-owns all threads: the loop, the flusher, the file maker (broker.loop.flusher), and a pool for reads that wait for the disk and
-for config files.
+The broker owns all threads: the event loop, the flusher, the file maker (broker.loop.flusher), and a pool for reads that
+wait for the disk and for config files. What depends on the role is in `broker.role`.
 """
 
 import logging
@@ -66,7 +65,7 @@ class Broker:
 
     Attributes:
         port: The port that it listens on, also if the settings say 0.
-        fast_port: The second port, for old clients' sends.
+        fast_port: The second port, for sends of old clients; 0 if it could not be bound.
         listen_host: The address of these ports.
     """
 
@@ -97,7 +96,7 @@ class Broker:
 
     @property
     def role(self) -> RunningRole:
-        """The role that the broker has now; it has one from the start on."""
+        """The current role of the broker; must not be read before `start`."""
         assert self._changes is not None
         return self._changes.role
 
@@ -109,7 +108,7 @@ class Broker:
     # --- start and close
 
     async def start(self) -> None:
-        """Open the store, listen, register; if that fails, close everything again.
+        """Open the store, listen, and register at the nameservers; if that fails, close everything again.
 
         Raises:
             SettingsError: A setting is invalid.
@@ -247,7 +246,7 @@ class Broker:
             self._closing.push_async_callback(table.close)
         self._mark.load()
         if not self._topics.is_whole:
-            # A .bak lacks the newest topics; a topic that is missing in an intact file was deleted.
+            # A .bak may lack the newest topics; a topic that is missing in an intact file was deleted.
             store = self._store
             self._topics.make_again(store.queue_counts(), store.batch_topics())
         self._counters = Counters(clock, self._topics.is_system)
@@ -285,7 +284,7 @@ class Broker:
             self.fast_port = server.bind(host, fast_port)
         except NetError as error:
             # Only old clients use it, and without it they find the first port.
-            _log.warning("the second port is not served: %s", error)
+            _log.warning("the second port, for old clients, is not served: %s", error)
         self._store.store_host = encode_host(self.address)
         return server
 
@@ -336,8 +335,5 @@ class Broker:
         )
 
     async def close(self) -> None:
-        """Unregister, close connections, save everything, close the store.
-
-        Closes everything at any time: before a start, after a failed one, or a second time.
-        """
+        """Unregister, close connections, save tables and close the store; callable at any time, also after a failed start."""
         await self._closing.aclose()

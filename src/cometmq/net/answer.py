@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -> bytes:
-    """Return the length prefix and the JSON header of an answer's frame, as a Java server sends by default."""
+    """Return the length prefix and the JSON header of an answer's frame."""
     code, remark, fields, _ = answer
     header = encode_answer_header(code, command[2], remark, fields)
     return with_prefix(header, JSON, body_size)
@@ -58,5 +58,5 @@ def answer_to_error(error: BaseException, code: int) -> Answer:
     _log.error("%s failed, error id %s", request_name(code), mark, exc_info=error)
     return Answer(
         ResponseCode.SYSTEM_ERROR,
-        f"{request_name(code)} failed inside the server; its log has error id {mark}",
+        f"{request_name(code)} failed because of an internal error; the server's log has the details under error id {mark}",
     )

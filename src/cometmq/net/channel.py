@@ -44,7 +44,7 @@ _AT_ONCE = 128
 # Maximum header of a broker's frame in bytes: 32,767 bytes of properties, all escaped, and some names.
 HEADER_SIZE_MAX = 256 << 10
 
-# Interval in seconds for checking a peer that sent half a frame or does not read.
+# Interval in seconds of the checks for a peer that sent a part of a frame or does not read.
 _LOOK_SECONDS = 1.0
 # Checks without progress before the connection is closed; fewer if much unsent data is held for the peer.
 _STUCK_LOOKS = 10
@@ -116,9 +116,8 @@ class Channel(asyncio.Protocol):
 
     def _give_bunch(self) -> None:
         self._give(_BUNCH)
-        if (
-            self._outgoing
-        ):  # Callers resumed by these answers see their requests written already.
+        if self._outgoing:
+            # Callers resumed by these answers see their requests written already.
             self._write_now()
         if self._looking is None and self._wire.is_within_frame:
             self._look_soon(0, self._heard, 0)
@@ -198,9 +197,9 @@ class Channel(asyncio.Protocol):
             _log.warning(
                 "closing the connection to %s: %s for %d s",
                 self.address,
-                "half an answer is here, and no more of it comes"
+                "the rest of an answer has not arrived"
                 if is_reading
-                else f"it reads nothing, and {unread} bytes wait for it",
+                else f"it has not read {unread} bytes that wait for it",
                 looks * _LOOK_SECONDS,
             )
             transport.abort()
@@ -218,9 +217,9 @@ class Channel(asyncio.Protocol):
             return
         if not self._can_write.is_set():
             _log.warning(
-                "%s reads nothing of what waits for it; its request %d is left",
+                "%s does not read what was sent to it, so its request %s is dropped",
                 self.address,
-                raw[0],
+                request_name(raw[0]),
             )
             return
         command = Command(*raw)
@@ -263,9 +262,7 @@ class Channel(asyncio.Protocol):
     # --- interface for callers
 
     def start_call(self, command: Command, *, timeout_ms: float) -> asyncio.Future[Command]:
-        """Send a request and return a future for its answer without creating a task.
-
-        The future fails with RequestTimeout or ConnectionLost.
+        """Send a request and return a future for its answer, which fails with RequestTimeout or ConnectionLost.
 
         Raises:
             ConnectionLost: The channel is already closed.
@@ -295,13 +292,7 @@ class Channel(asyncio.Protocol):
             self._first_outgoing()
 
     def send(self, pieces: SendPieces, body: bytes, waiter: Waiter, deadline: float) -> None:
-        """Send a request whose header is already encoded as text.
-
-        Args:
-            pieces: The header (`codec.send_text`).
-            body: The body of the request.
-            waiter: As in `start`.
-            deadline: As in `start`.
+        """Send a request whose header is already encoded as text; `waiter` and `deadline` are as in `start`.
 
         Raises:
             ConnectionLost: The channel is already closed.
@@ -372,11 +363,7 @@ class Channel(asyncio.Protocol):
             ) from None
 
     def oneway(self, command: Command) -> None:
-        """Send a request that gets no answer.
-
-        Raises:
-            ConnectionLost: The channel is closed.
-        """
+        """Send a request that gets no answer; raise ConnectionLost if the channel is closed."""
         if self.is_closed:
             raise self._closed()
         if self._signer is not None:
@@ -384,11 +371,7 @@ class Channel(asyncio.Protocol):
         self._send(self._wire.oneway(command))
 
     def send_oneway(self, pieces: SendPieces, body: bytes) -> None:
-        """Send a request with a header encoded as text that gets no answer.
-
-        Raises:
-            ConnectionLost, CodecError: As `send`.
-        """
+        """Send a request with an encoded header that gets no answer; raise ConnectionLost or CodecError as `send`."""
         if self.is_closed:
             raise self._closed()
         if self._signer is not None:
@@ -410,11 +393,7 @@ class Channel(asyncio.Protocol):
         self._send(frame)
 
     async def drain(self) -> None:
-        """Wait until the peer has read enough of our data.
-
-        Raises:
-            ConnectionLost: The connection was lost, or closed because the peer does not read.
-        """
+        """Wait until the peer has read enough of our data; raise ConnectionLost if the connection closes."""
         await self._can_write.wait()
         if self.is_closed:
             raise self._closed()

@@ -38,7 +38,6 @@ class _Losses:
     last: float = 0.0
 
     def pause_seconds(self, now: float) -> float:
-        """Return the seconds to wait before the next connection."""
         if self.count <= 1:
             return 0.0
         pause = min(_PAUSE_SECONDS * 2.0 ** min(self.count - 2, 10), _PAUSE_SECONDS_MAX)
@@ -100,7 +99,7 @@ class Channels:
             return channel
         if self._is_closed:
             raise ClientClosed(
-                f"the client was closed; it does not connect to {address} any more"
+                f"the client was closed and does not connect to {address} any more"
             )
         attempt = self._connecting.get(address)
         if attempt is None:
@@ -134,7 +133,7 @@ class Channels:
             ) from None
         except ssl.SSLError as error:
             why = getattr(error, "verify_message", "") or error.reason or error
-            raise ConnectError(f"no TLS with {address}: {why}") from error
+            raise ConnectError(f"the TLS handshake with {address} failed: {why}") from error
         except (OSError, ValueError) as error:
             raise ConnectError(
                 f"cannot connect to {address}: {error}; is it running there?"
@@ -171,20 +170,12 @@ class Channels:
     async def call(
         self, address: str, command: Command, *, timeout_ms: float = 3000
     ) -> Command:
-        """Send a request to an address and return its answer, whatever its response code.
-
-        Raises:
-            ConnectError, ConnectionLost, RequestTimeout, CodecError: As `get` and `Channel.call`.
-        """
+        """Send a request and return its answer, whatever its code; raise a NetError, or CodecError for its answer."""
         channel = await self.get(address)
         return await channel.call(command, timeout_ms=timeout_ms)
 
     async def oneway(self, address: str, command: Command) -> None:
-        """Send a request that gets no answer to an address.
-
-        Raises:
-            ConnectError, ConnectionLost: The address cannot be reached.
-        """
+        """Send a request that gets no answer; raise ConnectError or ConnectionLost if the address cannot be reached."""
         channel = await self.get(address)
         channel.oneway(command)
 

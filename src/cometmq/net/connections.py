@@ -56,7 +56,7 @@ class ServedProtocol(asyncio.Protocol):
     """A protocol that serves a connection of a door.
 
     Attributes:
-        has_read: Whether bytes were received since the door looked last. The protocol sets it, the door clears it.
+        has_read: Whether bytes were received since the door last checked. The protocol sets it, the door clears it.
     """
 
     __slots__ = ()
@@ -119,16 +119,14 @@ class OpenConnection:
 
 
 def _ip_of(host: str) -> str:
-    """Return the plain IP address of a socket's; one of IPv4 is plain, and parsing takes as long as an accept."""
+    """Return the address of a socket as `plain_ip` does, but without parsing IPv4, which takes as long as an accept."""
     return plain_ip(host) if ":" in host else host
 
 
 def network_of(ip: str, *, is_own: bool) -> str:
-    """Return the network that a connection counts towards: an IPv4 address, an IPv6 /64, or this machine.
+    """Return the network that a connection counts towards: an IPv4 address, an IPv6 /64, or this machine if `is_own`.
 
-    Args:
-        ip: Address of the peer, normalized by `plain_ip`.
-        is_own: Whether the peer is this machine.
+    `ip` is the address of the peer as returned by `plain_ip`.
     """
     if is_own:
         return OWN_MACHINE
@@ -164,8 +162,8 @@ class Connections:
         self._number_max = descriptors.for_connections()
         if self._number_max < self._count_max:
             _log.warning(
-                "at most %d connections: this process may have %d descriptors (ulimit -n), and its "
-                "files need some",
+                "at most %d connections are accepted: this process may open %d file descriptors (ulimit -n), and its "
+                "files need some of them",
                 self._number_max, descriptors.limit(),
             )  # fmt: skip
             self._count_max = self._number_max
@@ -176,15 +174,15 @@ class Connections:
         of_network = self._of_network[network]
         if of_network >= self._bounds.of_network_max and network != OWN_MACHINE:
             key = self._bounds.of_network_key
-            remedy = f"; raise {key} where many clients share an address" if key else ""
-            return f"{of_network} connections of its address are open already{remedy}"
+            remedy = f"; raise {key} if many clients share an address" if key else ""
+            return f"its address already has {of_network} open connections{remedy}"
         is_full = count >= self._count_max or (
             # Descriptors are assigned from the lowest free number: a high one means that few are left. Even if files
             # occupy most of them, connections may use a quarter.
             newcomer.accepted.number >= self._number_max and count >= self._number_max // 4
         )
         if is_full and not self._make_room(newcomer):
-            return f"{count} connections are open already"
+            return f"{count} connections are already open"
         return None
 
     def add(self, connection: OpenConnection) -> None:
@@ -194,7 +192,7 @@ class Connections:
         self._of_network[connection.network] += 1
 
     def forget(self, protocol: ServedProtocol) -> None:
-        """Count the connection of a protocol no more, if it still is."""
+        """Stop counting the connection of a protocol, if it is still counted."""
         connection = self._open.pop(protocol, None)
         if connection is None:
             return
@@ -204,7 +202,7 @@ class Connections:
             del self._of_network[network]
 
     def look(self) -> None:
-        """Update since when each connection is silent; a read only sets a flag, to keep it cheap."""
+        """Update since when each connection is silent; a read itself only sets a flag."""
         now = self._clock.monotonic()
         for protocol, connection in self._open.items():
             if protocol.has_read:
@@ -220,7 +218,7 @@ class Connections:
         return [(each, limit) for each, limit in limits if now - each.silent_since >= limit]
 
     def _make_room(self, newcomer: OpenConnection) -> bool:
-        """Close a silent connection in favour of the newcomer; return whether there was one."""
+        """Close the connection that is silent longest, if the newcomer may replace it; return whether it was closed."""
         connection = self._longest_silent()
         if connection is None:
             return False
@@ -230,7 +228,9 @@ class Connections:
         may_go = is_fair or (not is_busy and silent >= self._patience(connection, newcomer))
         if may_go:
             self.forget(connection.protocol)
-            connection.drop("silent for longest, and others wait for a connection")
+            connection.drop(
+                "it was silent for the longest time, and a new connection needs its place"
+            )
         elif is_busy:
             self._silent.clear()  # Others may be idle by now.
         return may_go
@@ -250,7 +250,7 @@ class Connections:
             self._find_silent()
 
     def _find_silent(self) -> None:
-        """Collect candidates for closing at the busiest address: first the idle ones that never sent, then by silence."""
+        """Collect candidates for closing at the busiest address: idle ones that never sent first, then by silence."""
         self.look()
         crowded = self._of_network.most_common(1)[0][0]
         silent = [each for each in self._open.values() if each.network == crowded]

@@ -1,9 +1,9 @@
-"""Dispatch of the requests that all connections sent in one loop iteration (a read batch) to the handlers of their codes.
+"""Dispatch of the requests of a read batch (all that arrived in one loop iteration) to the handlers of their codes.
 
-Most handlers get one command and return its answer, or steps that wait and then return it. A batch handler gets all commands
-of its codes (sends, for example) that came in one iteration of the loop, to store them with one write. Its `written` then
-runs after the answers are on the wire and serves waiting consumers. Requests of a connection are handled in order, but those
-of batch handlers last, and those accepted by the intake (the fast path) first.
+Most handlers get one command and return its answer, or a generator (`Steps`) that waits and then returns it. A batch
+handler gets all commands of its codes (for example sends) in the read batch, to store them with one write. Its
+`written` then runs after the answers were written, and serves waiting consumers. Requests of a connection are handled
+in order, but those of batch handlers last, and those accepted by the fast path (`Intake`) first.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Maximum of one connection's requests that wait; an official client has at most a few dozen. Maximum bytes of these, of one
-# connection and of all; a request counts REQUEST_SIZE for its header and its steps.
+# Maximum number of waiting requests of a connection (an official client has a few dozen), and maximum bytes of those of
+# one connection and of all; a request counts REQUEST_SIZE for its header and state.
 PENDING_MAX = 4096
 PENDING_SIZE_MAX, PENDING_SIZE_OF_ALL = 32 << 20, 64 << 20
 REQUEST_SIZE = 2048
@@ -48,7 +48,7 @@ PAUSED = int(PeerState.PAUSED)
 _named = (
     tuple.__new__
 )  # Command(*values) goes through a Python function and takes three times as long.
-_TELLING_FAILED = "what follows a turn's answers failed"
+_TELLING_FAILED = "the callback after the answers of a read batch failed"
 
 
 # Called for each answered request: its code, its flag, the response code, and the nanoseconds it took.
@@ -69,11 +69,11 @@ class Dispatcher:
         world: World | None = None,
         on_answered: OnAnswered | None = None,
     ) -> None:
-        """Use the table; without one every request is answered with REQUEST_CODE_NOT_SUPPORTED.
+        """Use a table of requests; without one every request is answered with REQUEST_CODE_NOT_SUPPORTED.
 
         Args:
             table: The requests with their handlers.
-            world: What the steps of requests wait with; None: the running loop and its threads.
+            world: Timers and threads for handlers that wait; None: those of the running loop.
             on_answered: Called for each request of a single handler; batch handlers count their requests themselves.
         """
         self._on_answered = on_answered
@@ -99,9 +99,7 @@ class Dispatcher:
     def handle(self, reads: list[Read], is_over: Callable[[], bool]) -> None:
         """Handle the commands of a read batch, and return the rest to their peer if it stops reading or time runs out.
 
-        Args:
-            reads: The connections with their commands.
-            is_over: Returns whether time has run out; called before each request of a single handler.
+        `is_over` returns whether time has run out; it is called before each request of a single handler.
         """
         self.handle_taken()
         batches = self._batches
@@ -208,7 +206,7 @@ class Dispatcher:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 f"[REJECTREQUEST]system busy: {PENDING_MAX} requests of this connection, or too many bytes of requests, "
-                "are not answered yet; wait for them",
+                "are not answered yet; wait for answers before sending more",
             )
 
     def _answer(
@@ -223,7 +221,7 @@ class Dispatcher:
     def _take_steps(
         self, steps: Steps[Answer | None], command: Command, peer: "Peer", began: int
     ) -> None:
-        """Run steps up to their first wait, and from then on in the world; many need not wait at all."""
+        """Run a handler's steps up to their first wait, and the rest later; many handlers never wait."""
         try:
             wait = next(steps)
         except StopIteration as end:

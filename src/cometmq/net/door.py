@@ -1,12 +1,9 @@
-"""The door of a port: it listens, admits connections, bounds them, and hands each to a protocol.
+"""The door of a port: it listens, admits and limits connections, and gives each to a protocol.
 
-Remoting (`net.server`), pages (`net.http`) and replication (`broker.replication.master_port`) each have one. A connection
-passes these steps:
-
-    accepted -> admitted by its address -> counted -> TLS or cleartext by its first byte -> its protocol
-
-The door closes a connection that sends nothing at first, is silent for too long, or has to make room for another
-(`net.connections`). It closes it in any of these steps; until the protocol has the connection, the door owns it.
+Remoting (`net.server`), pages (`net.http`) and replication (`broker.replication.master_port`) each have one. A
+connection is accepted, admitted by its address, counted, found to use TLS or not, and then served by its protocol. In
+each step, the door closes a connection that sends nothing at first, is silent for too long, or has to make room for
+another one (`net.connections`).
 """
 
 import asyncio
@@ -33,7 +30,7 @@ _IDLE_SHARE = 0.25
 _CLOSE_SECONDS_MAX = 2
 # Largest number of connections that wait to be admitted.
 WAITING_MAX = 8
-# Log one line about refused connections in so many seconds.
+# Refused connections are logged at most once in so many seconds.
 LINE_SECONDS = 60.0
 
 
@@ -41,7 +38,7 @@ class AddressCheck(Protocol):
     """Decides by the IP address of a peer whether it may connect (`AllowedAddresses` of the HA port).
 
     Attributes:
-        refusal: Why others are refused, for the log.
+        refusal: Text for the log if an address is refused.
     """
 
     refusal: str
@@ -74,8 +71,9 @@ class Door:
     ) -> None:
         """Set the limits; `start` listens.
 
-        `make` makes the protocol of a connection, which calls `forget` when the connection is lost; `name` is the port's
-        name in the log. Without `tls` only cleartext is accepted, without `admission` peers of any address are.
+        `make` creates the protocol of a connection, which must call `forget` when the connection is lost; `name` is the
+        port's name in logs. Without `tls` only cleartext is accepted; without `admission` peers of any address are
+        admitted.
         """
         self.clock = clock
         self.tasks = Tasks(name)
@@ -104,8 +102,6 @@ class Door:
     async def start(self, host: str, port: int) -> int:
         """Listen on an address and return its port, which the system chooses if `port` is 0.
 
-        May be called again for further addresses (a broker's second port).
-
         Raises:
             NetError: Listening failed; the message names the address and the reason.
         """
@@ -114,11 +110,7 @@ class Door:
         return bound
 
     def bind(self, host: str, port: int) -> int:
-        """Reserve an address without listening yet; return the port for callers that need it beforehand.
-
-        Raises:
-            NetError: As `start`.
-        """
+        """Reserve an address for `serve` and return its port; raise NetError as `start` does."""
         try:
             bound = loop_network().bind(host, port)
         except OSError as error:
@@ -181,7 +173,6 @@ class Door:
     def _asked(
         self, connection: OpenConnection, asked: asyncio.Task[bool], admission: AddressCheck
     ) -> None:
-        """Let a connection in or close it, now that is known whether its address is allowed."""
         if asked.cancelled():
             connection.accepted.close()
         elif asked.exception() is None and asked.result():
@@ -222,25 +213,25 @@ class Door:
         try:
             await connection.accepted.attach(connection.protocol, self._tls)
         except (NetError, OSError) as error:
-            self.refuse(connection.address, f"it is not served: {error}")
+            self.refuse(connection.address, f"the connection could not be set up: {error}")
         else:
             connection.attaching = None
 
     def _attached(self, connection: OpenConnection) -> None:
-        """Close a connection whose protocol does not have it: that failed, or the task was cancelled, perhaps before its first step."""
+        """Close a connection that was not attached to its protocol, because that failed or was cancelled."""
         if connection.attaching is not None:
             connection.attaching = None
             connection.accepted.close()
             self.forget(connection.protocol)
 
     def forget(self, protocol: ServedProtocol) -> None:
-        """Count a connection no more, as it is lost; called by its protocol."""
+        """Stop counting a connection; its protocol calls this when the connection is lost."""
         self._connections.forget(protocol)
         if not self._connections:
             self._all_gone.set()
 
     def look_soon(self) -> None:
-        """Look at the connections within LOOK_SECONDS, because one has something to send soon."""
+        """Check the connections within LOOK_SECONDS, because one of them has to send something soon."""
         self._look_by(min(LOOK_SECONDS, self._idle_seconds))
 
     def _look_by(self, seconds: float) -> None:
@@ -261,10 +252,10 @@ class Door:
         self.close_silent()
 
     def is_awaiting(self) -> bool:
-        """Return whether a connection has something to send soon, for example its first byte."""
+        """Return whether a connection has to send something soon, for example its first byte."""
         return not all(each.has_spoken for each in self._connections)
 
     def close_silent(self) -> None:
         """Close connections that are silent for too long."""
         for connection, seconds in self._connections.overdue():
-            connection.drop(f"silent for {seconds:.0f} s")
+            connection.drop(f"it was silent for {seconds:.0f} s")

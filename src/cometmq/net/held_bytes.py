@@ -26,8 +26,6 @@ _SOON = 0.5  # Tolerance for early timers, in seconds.
 
 
 class _Held:
-    """The bytes that one connection holds, the time of its last progress, and the bytes at the last check."""
-
     __slots__ = ("looked", "since", "size")
 
     def __init__(self, size: int, since: float) -> None:
@@ -48,13 +46,9 @@ class HeldBytes:
     def __init__(
         self, what: str, bytes_max: int, measure: "Callable[[Peer], int]", clock: Clock
     ) -> None:
-        """Set the limit and how to measure.
+        """Limit the sum of the bytes of all connections to `bytes_max`.
 
-        Args:
-            what: Name of the kind in log messages.
-            bytes_max: Limit for the sum, in bytes.
-            measure: Returns the bytes that a connection holds now.
-            clock: Clock that measures progress.
+        `what` names the bytes in log messages; `measure` returns the bytes that a connection holds now.
         """
         self.total = 0
         self.on_first: Callable[[], None] = lambda: None
@@ -95,7 +89,7 @@ class HeldBytes:
         latest = self._clock.monotonic() - seconds
         for peer, held in list(self._held.items()):
             if held.since <= latest and peer.is_read and is_late(peer):
-                self._drop(peer, f"after {seconds:.0f} s no header of it is whole")
+                self._drop(peer, f"no frame header was complete after {seconds:.0f} s")
 
     def close_stuck(self) -> None:
         """Close connections whose bytes have hardly grown since the last check 10 s ago."""
@@ -107,7 +101,7 @@ class HeldBytes:
             if not peer.is_read:
                 held.looked = -PROGRESS_MIN
             elif held.size - held.looked < PROGRESS_MIN:
-                self._drop(peer, "does not get on")
+                self._drop(peer, f"hardly any progress in {PROGRESS_SECONDS:.0f} s")
             else:
                 held.looked = held.size
 
@@ -124,7 +118,7 @@ class HeldBytes:
             return held.size * (now - held.since + _JUST_NOW)
 
         for peer in sorted(self._held, key=weight, reverse=True):
-            self._drop(peer, f"all together hold more than {self._bytes_max} bytes")
+            self._drop(peer, f"all connections together hold more than {self._bytes_max} bytes")
             if self.total <= self._bytes_max * _LEFT:
                 return
 

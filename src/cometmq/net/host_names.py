@@ -33,7 +33,7 @@ class HostNames:
         self._lookups: dict[str, _Lookup] = {}
 
     async def ips_of(self, name: str) -> frozenset[str]:
-        """Return the IPs of a host in the form of `plain_ip`; empty if the name is unknown or resolving takes too long.
+        """Return the IPs of a host as `plain_ip` does; empty if it is unknown, slow, or too many lookups are running.
 
         A slow lookup continues, as its thread cannot be cancelled; later calls for the name wait for it as well.
         """

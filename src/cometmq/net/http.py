@@ -1,8 +1,8 @@
-"""Minimal HTTP/1.1 server for GET requests, with limits on everything that a client can make it hold.
+"""Minimal HTTP/1.1 server for GET and HEAD requests, with limits on everything that a client can make it hold.
 
-Each connection serves one request and is closed after the answer. Limited are the number of connections (`net.door`), the
-size of a request's head, the time until it has arrived, and the time until the answer is read. Request bodies are not
-read. `h11` parses the protocol. The pages are for monitoring: no files, no forms, no secrets.
+Each connection serves one request and is closed after the answer. The number of connections (`net.door`), the size of a
+request's head, the time until it has arrived, and the time until the answer is read are limited. Request bodies are
+ignored. `h11` parses the protocol. The pages are for monitoring: no files, no forms, no secrets.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class HttpAnswer:
     """The answer of an HTTP page.
 
     Attributes:
-        pieces: The pieces of the body, in order.
+        pieces: The body in pieces, in order.
         status: HTTP status code.
         content_type: Media type of the body.
         headers: Additional headers.
@@ -84,11 +84,7 @@ class HttpServer(Door):
         self.answer_seconds_max = answer_seconds_max
 
     async def start(self, host: str, port: int) -> int:
-        """Listen on an address; port 0 selects a free port.
-
-        Raises:
-            NetError: Listening failed; the message names the address and the reason.
-        """
+        """Listen on an address and return the port, a free one if `port` is 0; raise NetError as `Door.start` does."""
         self.is_local = _is_loopback(host)
         self.port = await super().start(host, port)
         return self.port
@@ -202,16 +198,19 @@ class HttpPeer(ServedProtocol):
         if isinstance(asked, RemoteProtocolError):
             status = HTTPStatus(asked.error_status_hint)
             if status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
-                return words(f"a request's head may have {HEAD_SIZE_MAX} bytes", status)
-            return words("this is no request of HTTP/1.1", status)
+                return words(
+                    f"the head of the request has more than {HEAD_SIZE_MAX} bytes", status
+                )
+            return words("this is not a valid HTTP/1.1 request", status)
         if not asked.target.startswith(b"/"):
-            return words("this is no request of HTTP/1.1", HTTPStatus.BAD_REQUEST)
+            return words("this is not a valid HTTP/1.1 request", HTTPStatus.BAD_REQUEST)
         if asked.method not in (_GET, _HEAD):
-            refusal = words("only GET is answered here", HTTPStatus.METHOD_NOT_ALLOWED)
+            refusal = words("only GET and HEAD are supported", HTTPStatus.METHOD_NOT_ALLOWED)
             return replace(refusal, headers={"Allow": "GET, HEAD"})
         if self._server.is_local and _is_strange(asked):
             return words(
-                "this address is for this machine; a page of another site asks for it by a name of its own",
+                "this address serves only this machine, so the Host header must be localhost or an IP address, not an "
+                "internet host (protection against pages of other sites)",
                 HTTPStatus.MISDIRECTED_REQUEST,
             )
         return await self._found(asked.target.partition(b"?")[0].decode("latin-1"))
@@ -221,14 +220,16 @@ class HttpPeer(ServedProtocol):
         if page is None:
             known = ", ".join(self._server.pages)
             return words(
-                f"there is no {printable(path[:80])} here, but {known}", HTTPStatus.NOT_FOUND
+                f"there is no page {printable(path[:80])}; the pages are {known}",
+                HTTPStatus.NOT_FOUND,
             )
         try:
             return await page()
         except Exception:  # noqa: BLE001  A failing page must not affect others.
-            _log.exception("the page %s cannot be made", path)
+            _log.exception("the page %s cannot be created", path)
             return words(
-                "it cannot be made; the log says why", HTTPStatus.INTERNAL_SERVER_ERROR
+                "the page cannot be created; the log of the program has the reason",
+                HTTPStatus.INTERNAL_SERVER_ERROR,
             )
 
 

@@ -92,17 +92,14 @@ class _MemoryBound:
         self._others = others
 
     def listen(self, on_accepted: OnAccepted) -> None:
-        """Accept connections from now on (see `Bound`)."""
         self.on_accepted = on_accepted
 
     def close(self) -> None:
-        """Release the address (see `Bound`)."""
         self.on_accepted = None
         if self in self._others:
             self._others.remove(self)
 
     def take(self, transport: "MemoryTransport") -> None:
-        """Accept a connection, or abort it if the listener is closed."""
         if self.on_accepted is None:
             transport.abort()
         else:
@@ -110,7 +107,7 @@ class _MemoryBound:
 
 
 class _MemoryAccepted:
-    """An accepted connection in memory that is not read yet; the server attaches a protocol or closes it (`Accepted`)."""
+    """An accepted connection in memory that is not read yet; implements `Accepted`."""
 
     number = 0
 
@@ -120,13 +117,11 @@ class _MemoryAccepted:
         self._transport = transport
 
     async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
-        """Deliver received bytes to a protocol (see `Accepted`); TLS is not supported."""
         assert tls is None, "no TLS in memory"
         await asyncio.sleep(0)
         self._transport.start(protocol)
 
     def close(self) -> None:
-        """Reject the connection (see `Accepted`)."""
         self._transport.abort()
 
 
@@ -153,13 +148,11 @@ class _Pipe:
         return max(self.size - SOCKET_SIZE, 0)
 
     def write(self, data: bytes) -> None:
-        """Append bytes."""
         self._pieces.append(data)
         self.size += len(data)
         self._tell()
 
     def read(self, size_max: int) -> bytes:
-        """Remove and return up to `size_max` bytes."""
         taken = bytearray()
         while self._pieces and len(taken) < size_max:
             taken += self._pieces.popleft()
@@ -171,17 +164,14 @@ class _Pipe:
         return bytes(taken)
 
     def drop_waiting(self) -> None:
-        """Discard bytes that the writer's transport still holds."""
         while self.size > SOCKET_SIZE:
             self.size -= len(self._pieces.pop())
 
     def end(self) -> None:
-        """Mark the end of the stream."""
         self.is_ended = True
         self._tell()
 
     def break_off(self) -> None:
-        """Discard all bytes and refuse new ones, because the reader has gone."""
         self.is_broken = True
         self._pieces.clear()
         self.size = 0

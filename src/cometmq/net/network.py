@@ -30,7 +30,7 @@ class Accepted(Protocol):
         ...
 
     async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
-        """Deliver received bytes to a protocol, decrypted if the peer speaks TLS and `tls` is given.
+        """Deliver received bytes to a protocol, decrypted if `tls` is given and the peer uses TLS.
 
         Raises:
             NetError, OSError: The connection cannot be served.
@@ -66,17 +66,9 @@ class Network(Protocol):
     """A network of real sockets or of connections in memory."""
 
     def bind(self, host: str, port: int) -> Bound:
-        """Reserve an address; port 0 selects a free port.
-
-        Raises:
-            OSError: The address is in use, or not an address of this machine.
-        """
+        """Reserve an address (port 0: a free port); raise OSError if it is in use or not an address of this machine."""
         ...
 
     def own_ip(self, host: str, port: int) -> str:
-        """Return the local address that connections to a host and port come from.
-
-        Raises:
-            OSError: The host cannot be reached.
-        """
+        """Return the local address of connections to a host and port; raise OSError if the host cannot be reached."""
         ...

@@ -1,9 +1,9 @@
 """An accepted connection: an asyncio protocol on one side, an interface for request handlers on the other.
 
-A connection is in one of six states (`PeerState`); the table below says what each event makes of each state. Received bytes
-go one of two ways to the handlers: alone, if recent batches had only one small read, or with those of other connections in
-the read batch of this iteration (net.turn). They are decoded (wire.connection), and the answers leave with one write. A peer
-that does not read its answers is not read either; its requests wait until the write buffer has drained, which bounds its
+A connection is in one of six states (`PeerState`); the constants below list the next state for each event. Received
+bytes are handled alone if recent batches had only one small read, otherwise with those of other connections in the read
+batch of this iteration (net.turn). They are decoded (wire.connection), and the answers leave with one write. A peer
+that does not read its answers is not read either: its requests wait until the write buffer has drained, which limits
 memory.
 """
 
@@ -16,7 +16,7 @@ from cometmq.codec.host import encode_host
 from cometmq.codec.remoting import Command, RawCommand, decode_command
 from cometmq.kernel import PeerEnd
 from cometmq.kernel.turn_reads import PeerState
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
 from cometmq.model.flags import ONEWAY
 from cometmq.model.rights import Asker
@@ -45,7 +45,7 @@ REQUEST_SIZE = 2048
 DECODED_SIZE = 64 << 10
 
 QUIET, QUEUED, HELD, PAUSED, CLOSING, CLOSED = map(int, PeerState)
-# What an event makes of each state, in their order (docs/design/0037-a-turn-is-a-batch.md). In the first two it is read.
+# The next state for each state, in their order (docs/design/0037). Only in the first two states the peer is read.
 Event = tuple[int, int, int, int, int, int]
 MORE_CAME: Event = QUEUED, HELD, HELD, PAUSED, CLOSING, CLOSED
 SOME_LEFT: Event = QUEUED, QUEUED, HELD, PAUSED, CLOSING, CLOSED
@@ -85,7 +85,6 @@ class Peer(PeerEnd, ServedProtocol):
     )  # fmt: skip
 
     def __init__(self, server: "Server", came: OpenConnection) -> None:
-        """Create the peer of a connection that a server accepted."""
         super().__init__(server.turn, encode_host(came.address))
         self.address, self.ip, self.network = came.address, came.ip, came.network
         self.is_on_own_machine = came.is_on_own_machine
@@ -111,7 +110,7 @@ class Peer(PeerEnd, ServedProtocol):
     # --- callbacks of asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set up the writer; close the connection if the server has dropped it meanwhile."""
+        """Set up the writer; close the connection if the server is closing or has dropped it meanwhile."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         self._writer = SocketWriter(self._transport)
@@ -137,7 +136,6 @@ class Peer(PeerEnd, ServedProtocol):
         return self.state <= QUEUED
 
     def _on(self, event: Event) -> None:
-        """Change the state, and read the peer or not as the new one says."""
         before, self.state = self.state, event[self.state]
         if self.state > QUEUED:
             self.sends_alone = False
@@ -151,7 +149,7 @@ class Peer(PeerEnd, ServedProtocol):
     # --- reading
 
     def read_more(self, data: bytes) -> None:
-        """Keep bytes that came while others wait; the peer is not read until all are handled."""
+        """Keep received bytes while earlier ones wait; reading stops until all are handled."""
         if self.state < CLOSING:
             self.unread += data
             self._on(MORE_CAME)
@@ -160,8 +158,7 @@ class Peer(PeerEnd, ServedProtocol):
     def next_requests(self, count: int) -> list[RawCommand] | None:
         """Return the next requests, at most `count`; the read batch calls `end_share` after handling them.
 
-        The intake may accept some requests instead, which precede the returned ones. If it accepted all, the result is
-        None and there is no share to end.
+        The fast path may accept some first. If it accepted all, the result is None and there is no share to end.
         """
         if self.state >= PAUSED:
             return []
@@ -195,7 +192,7 @@ class Peer(PeerEnd, ServedProtocol):
         self._backlog = commands + self._backlog
 
     def _new_requests(self, taken_max: int) -> list[RawCommand] | None:
-        """Decode waiting bytes into requests, after offering the first `taken_max` to the intake."""
+        """Decode waiting bytes into requests, after offering the first `taken_max` to the fast path."""
         if self._joined:
             data, self._joined = self._joined, b""
             self._turn.gone(len(data) - self._joined_at)
@@ -211,7 +208,7 @@ class Peer(PeerEnd, ServedProtocol):
         return self._split(data, 0, taken_max)
 
     def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand] | None:
-        """Offer up to `taken_max` requests to the intake and decode the rest; return None if it accepted all."""
+        """Offer up to `taken_max` requests to the fast path and decode the rest; return None if it accepted all."""
         intake = self.dispatcher.intake
         if data and taken_max and intake is not None:
             before = intake.count
@@ -256,7 +253,6 @@ class Peer(PeerEnd, ServedProtocol):
         return self._wire.is_header_whole
 
     def _judge(self, kind: int, header: bytes) -> str | None:
-        """Return the reason to refuse a large frame of an unknown user, or None to accept it."""
         strangers = self._server.strangers
         if strangers is None or self.has_signed:
             return None
@@ -377,7 +373,6 @@ class Peer(PeerEnd, ServedProtocol):
             self.write_at_once(self._take_gathered())
 
     def _note_rest(self, writer: SocketWriter) -> None:
-        """Count unsent answers if they are or were large."""
         self.direct_fd = -1
         if self._has_unread or writer.unsent > UNREAD_SHARE:
             self._note_unread()
@@ -440,7 +435,7 @@ class Peer(PeerEnd, ServedProtocol):
         except TimeoutError:
             self._wire.expire(deadline)
             raise RequestTimeout(
-                f"{self.address} did not answer request {code} within {timeout_ms} ms"
+                f"{self.address} did not answer {request_name(code)} within {timeout_ms} ms"
             ) from None
         return answer
 

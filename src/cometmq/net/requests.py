@@ -1,9 +1,8 @@
 """The request table of a server: for each code the handler, the required right and the touched resources.
 
 Each server declares its rules in one file (broker.requests, nameserver.requests), and handlers name the codes that they
-answer. `RequestTable` joins both and fails if a code lacks either. Rights are checked here only, before the handler
-runs, for single requests and batches. Handlers of unrestricted codes are used without a wrapper, so a simple send is
-not checked twice (docs/design/0044-one-table-of-requests.md).
+answer. `RequestTable` joins both and fails if a code lacks either. Rights are checked only here, before a handler runs.
+Handlers of unrestricted codes have no wrapper, so that a simple send is not checked twice (docs/design/0044).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,8 +56,8 @@ class WithAsker(NamedTuple):
     """A handler that needs to know who sent the request.
 
     Attributes:
-        handler: Called with the asker of this request. The connection does not know it, because pipelined requests may
-            be signed by different users and steps run on after later ones have been checked.
+        handler: Called with the user who sent this request. The connection cannot tell, because pipelined requests may
+            be signed by different users, and a handler may still run after later requests have been checked.
     """
 
     handler: AskedHandler
@@ -106,12 +105,13 @@ class Intake(Protocol):
     ) -> int:
         """Accept up to `count_max` requests from `position` on; return the position of the first other one.
 
-        With a `signer`, only requests that it passes are accepted. The intake may keep references to `data`.
+        With a `signer`, only requests that it signed, to topics that it may use, are accepted. The intake may keep
+        references to `data`.
         """
         ...
 
     def take_reads(self, turn: TurnReads["Peer"], count_max: int, size_min: int, /) -> None:
-        """Accept the requests of peers that delivered one each, up to the first peer that delivered anything else.
+        """Accept requests of peers that delivered one each, up to the first peer with anything else.
 
         Accepts at most `count_max`; stops when fewer than `size_min` bytes wait. The first peer's `sends_alone` is set.
         """
@@ -120,7 +120,7 @@ class Intake(Protocol):
     def answer_ahead(self, data: bytes, write: Write) -> int:
         """Write the answer to a read that is not in a batch; return its size in bytes, or 0 if nothing was done.
 
-        Called only after it has set `asks_alone` of this connection.
+        It is called only after the intake has set `asks_alone` of this connection.
         """
         ...
 
@@ -206,11 +206,7 @@ class Gate(Protocol):
         ...
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> Asker:
-        """Return the sender of an allowed request.
-
-        Raises:
-            RequestError: NO_PERMISSION: The request is not allowed.
-        """
+        """Return the sender of a request, or raise RequestError (NO_PERMISSION) if it is not allowed."""
         ...
 
 
@@ -327,7 +323,6 @@ class RequestTable:
 
 
 def _gated(handler: Handler | WithAsker, rule: RequestRule, gate: Gate | None) -> Handler:
-    """Add the gate check and the asker argument to a handler, as needed."""
     if isinstance(handler, WithAsker):
         with_asker = handler.handler
 
@@ -347,8 +342,6 @@ def _gated(handler: Handler | WithAsker, rule: RequestRule, gate: Gate | None) -
 
 
 class _GatedBatch:
-    """A batch handler behind a gate check."""
-
     def __init__(
         self, batch: BatchHandler, rules: Mapping[int, RequestRule], gate: Gate
     ) -> None:
@@ -357,7 +350,6 @@ class _GatedBatch:
         self._gate = gate
 
     def handle(self, reads: list[Read]) -> None:
-        """Answer refused requests with the error and pass the others to the handler."""
         allowed: list[Read] = []
         for peer, commands in reads:
             passed: list[RawCommand] = []
@@ -374,7 +366,6 @@ class _GatedBatch:
             self._batch.handle(allowed)
 
     def written(self) -> None:
-        """Notify the wrapped handler that the answers have been written."""
         self._batch.written()
 
 
@@ -392,7 +383,6 @@ class _GatedIntake:
 
     @property
     def count(self) -> int:
-        """Return the number of accepted requests that are not processed yet."""
         return self._intake.count
 
     def take_reads(self, _turn: TurnReads["Peer"], _count_max: int, _size_min: int) -> None:
@@ -410,7 +400,7 @@ class _GatedIntake:
         count_max: int,
         _signer: KnownSigner | None = None,
     ) -> int:
-        """Accept requests that the connection's signer passes; ask the gate once for each new topic of the signer."""
+        """Accept requests signed by the connection's known user; ask the gate once for each new topic of that user."""
         signer = self._gate.signer_of(peer)
         if signer is None:
             return position
@@ -444,14 +434,12 @@ def any_topic(_name: str) -> bool:
 
 
 def topic(field: str, *actions: Action, shows_messages: bool = False) -> Finder:
-    """Return a finder for the topic named by a field; a retry topic counts as its group.
-
-    It finds nothing if the field is missing; the handler refuses a request that needs it.
+    """Return a finder for the topic that a header field names, if any; a retry topic counts as its group.
 
     Args:
         field: Name of the header field.
         actions: Actions of which any one suffices.
-        shows_messages: See `Access`.
+        shows_messages: Whether the request returns messages (`Access`).
     """
     wanted = frozenset(actions)
 
@@ -465,7 +453,7 @@ def topic(field: str, *actions: Action, shows_messages: bool = False) -> Finder:
 
 
 def group(field: str, *actions: Action) -> Finder:
-    """Return a finder for the group named by a field."""
+    """Return a finder for the group that a header field names, if any."""
     wanted = frozenset(actions)
 
     def find(fields: Mapping[str, str], _body: bytes) -> tuple[Access, ...]:

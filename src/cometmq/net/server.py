@@ -52,10 +52,10 @@ class Server(Door):
         self.turn = Turn(dispatcher, clock)
         self.bad_frames = 0
         self.half_frames = HeldBytes(
-            "half-received frames", partial_size_max, lambda peer: peer.partial_size, clock
+            "incomplete frames", partial_size_max, lambda peer: peer.partial_size, clock
         )
         self.unread_answers = HeldBytes(
-            "answers that it does not read", unread_size_max, Peer.unread_size, clock
+            "answers that the peer has not read", unread_size_max, Peer.unread_size, clock
         )
         self.half_frames.on_first = self.look_soon
         self.unread_answers.on_closed = self.turn.cut
@@ -71,7 +71,7 @@ class Server(Door):
         self.bad_frames += 1
 
     def is_awaiting(self) -> bool:
-        """Return whether a first byte or the rest of a frame is awaited."""
+        """Return whether a connection has to send its first byte or the rest of a frame."""
         return bool(self.half_frames) or super().is_awaiting()
 
     def close_silent(self) -> None:

@@ -27,7 +27,7 @@ async def shared(task: asyncio.Task[Value]) -> Value:
         current = asyncio.current_task()
         if not task.cancelled() or (current is not None and current.cancelling()):
             raise
-        raise ClientClosed("the client was closed meanwhile") from None
+        raise ClientClosed("the client was closed during the call") from None
 
 
 def _take_error(task: asyncio.Task[Any]) -> None:

@@ -1,8 +1,8 @@
 """The machine's network: TCP sockets.
 
-A listening socket accepts many waiting connections per loop iteration. uvloop's own servers accept one, and an iteration
-serves all existing ones. The time until n clients are connected then grows with n squared: with 1,000 clients the last
-first answer came after 7.7 s, here 0.2 s.
+A listening socket accepts many waiting connections per loop iteration. uvloop's own servers accept one, so the time
+until n clients are connected grows with n squared: the last of 1,000 got its first answer after 7.7 s, here after 0.2
+s.
 """
 
 import asyncio
@@ -61,7 +61,6 @@ class _BoundSocket:
         self._again: asyncio.TimerHandle | None = None
 
     def listen(self, on_accepted: OnAccepted) -> None:
-        """Accept connections from now on (see `Bound`)."""
         self._on_accepted = on_accepted
         self._taken.settimeout(0)
         self._taken.listen(BACKLOG)
@@ -69,7 +68,6 @@ class _BoundSocket:
         self._resume()
 
     def close(self) -> None:
-        """Release the address (see `Bound`)."""
         if self._again is not None:
             self._again.cancel()
         self._loop.remove_reader(self._taken)
@@ -99,7 +97,7 @@ class _BoundSocket:
 
     def _pause(self, error: OSError) -> None:
         """Stop accepting for a moment, for example if no descriptor is free, to avoid a busy loop."""
-        _log.warning("no connection can be accepted: %s; trying again", error)
+        _log.warning("cannot accept connections: %s; trying again", error.strerror or error)
         self._loop.remove_reader(self._taken)
         self._again = self._loop.call_later(PAUSE_SECONDS, self._resume)
 
@@ -116,7 +114,6 @@ class _AcceptedSocket:
         self._connection = connection
 
     async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
-        """Deliver received bytes to a protocol (see `Accepted`)."""
         loop = asyncio.get_running_loop()
         context = None if tls is None else await tls.context_for(self._connection)
         if context is None:
@@ -131,5 +128,4 @@ class _AcceptedSocket:
             )
 
     def close(self) -> None:
-        """Reject the connection (see `Accepted`)."""
         self._connection.close()

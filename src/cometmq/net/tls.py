@@ -39,8 +39,8 @@ class TlsMode(Enum):
 
 # X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL.
 _WRONG_DATES = {
-    9: "is not valid yet: see its dates, and this machine's clock",
-    10: "has expired: no client that looks would come; put a new one there",
+    9: "is not valid yet: check its dates and this machine's clock",
+    10: "has expired, so clients that verify it cannot connect: replace it",
 }
 
 
@@ -71,11 +71,7 @@ class ServerFiles:
     check: ClientCheck = ClientCheck.none
 
     def context(self) -> ssl.SSLContext:
-        """Create the TLS context for accepted connections.
-
-        Raises:
-            SettingsError: A file cannot be used; the message names it.
-        """
+        """Create the TLS context for accepted connections; raise SettingsError if a file cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # All offered ciphers are strong. The client knows which is fast on its processor (mostly AES-128).
@@ -84,7 +80,8 @@ class ServerFiles:
         if self.check is not ClientCheck.none:
             if self.trust_file is None:
                 raise SettingsError(
-                    "clients are to show certificates, and nothing says who signs them: name tls.server.trustCertPath"
+                    "tls.server.need.client.auth asks for certificates of clients, but no CA certificate is configured "
+                    "to verify them: set tls.server.trustCertPath"
                 )
             load_trusted(context, self.trust_file)
         check_dates(context, self.cert_file)
@@ -113,24 +110,27 @@ def load_pair(
     """
     try:
         if os.stat(key_file).st_mode & 0o007:  # noqa: PTH116
-            raise SettingsError(f"{key_file} is a key, and others may read it: chmod 600")
+            raise SettingsError(
+                f"other users can access the private key {key_file}: run chmod 600 on it"
+            )
         # Without a password OpenSSL would prompt on the terminal.
         context.load_cert_chain(cert_file, key_file, password or "")
     except ssl.SSLError as error:
         reason = (error.reason or "unreadable").replace("_", " ").lower()
         raise SettingsError(
-            f"certificate {cert_file} with key {key_file}: {reason}; PEM files that belong together are wanted, and the "
-            "password of the key if it has one"
+            f"certificate {cert_file} with key {key_file}: {reason}; both must be PEM files that belong together, and "
+            "an encrypted key needs its password"
         ) from None
     except OSError as error:
-        raise SettingsError(f"{cert_file}, {key_file}: {error.strerror or error}") from None
+        raise SettingsError(
+            f"certificate {cert_file} or its key {key_file} cannot be read: {error.strerror or error}"
+        ) from None
 
 
 def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
-    """Check a certificate's dates by a handshake in memory, because `ssl` reveals them only to a peer.
+    """Raise SettingsError if a certificate has expired or is not valid yet; other defects are left to clients.
 
-    Raises:
-        SettingsError: The certificate has expired or is not valid yet. Other defects are left to clients.
+    `ssl` reveals the dates only to a peer, so this needs a handshake in memory.
     """
     asker = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asker.check_hostname = False
@@ -145,31 +145,25 @@ def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
                 end.do_handshake()
     except ssl.SSLCertVerificationError as error:
         if wrong := _WRONG_DATES.get(error.verify_code):
-            raise SettingsError(f"certificate {cert_file}: it {wrong}") from None
+            raise SettingsError(f"certificate {cert_file} {wrong}") from None
     except ssl.SSLError:
         return
 
 
 def load_trusted(context: ssl.SSLContext, path: str) -> None:
-    """Trust the CA certificates in a file.
-
-    Raises:
-        SettingsError: The file cannot be read.
-    """
+    """Trust the CA certificates in a file; raise SettingsError if it cannot be read."""
     try:
         context.load_verify_locations(path)
     except ssl.SSLError:
-        raise SettingsError(f"{path}: no certificates in PEM can be read there") from None
+        raise SettingsError(f"{path} has no readable certificates in PEM format") from None
     except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror or error}") from None
+        raise SettingsError(
+            f"CA certificates {path} cannot be read: {error.strerror or error}"
+        ) from None
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Create the TLS context for connections to servers.
-
-    Raises:
-        SettingsError: A file cannot be used; the message names it.
-    """
+    """Create the TLS context for connections to servers; raise SettingsError if a file cannot be used."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if settings.ca_file is not None:
@@ -193,11 +187,7 @@ class ServerTls:
     """
 
     def __init__(self, mode: TlsMode, files: ServerFiles) -> None:
-        """Read the certificate.
-
-        Raises:
-            SettingsError: It cannot be used.
-        """
+        """Read the certificate; raise SettingsError if it cannot be used."""
         self.mode = mode
         self._files = files
         self._looks = files.looks()
@@ -212,9 +202,13 @@ class ServerTls:
         try:
             self._context = self._files.context()
         except SettingsError as error:
-            _log.error("the certificate stays as it was: %s", error)
+            _log.error(
+                "the changed certificate is not used, and the old one stays in use: %s", error
+            )
         else:
-            _log.info("the certificate %s is taken for new connections", self._files.cert_file)
+            _log.info(
+                "the changed certificate %s is used for new connections", self._files.cert_file
+            )
 
     async def context_for(self, connection: socket.socket) -> ssl.SSLContext | None:
         """Return the TLS context for an accepted connection, or None for cleartext and if the peer has left.
@@ -226,12 +220,12 @@ class ServerTls:
         if first == _HANDSHAKE:
             return self._context
         if first and self.mode is TlsMode.enforcing:
-            raise ConnectError("it does not speak TLS (tls.server.mode=enforcing)")
+            raise ConnectError("it does not use TLS, which tls.server.mode=enforcing requires")
         return None
 
 
 async def _first_byte(connection: socket.socket) -> bytes:
-    """Return the first byte once it is there, and leave it unread; nothing if the peer closes the connection instead."""
+    """Wait for the first byte and return it without consuming it; nothing if the peer closes the connection instead."""
     loop = asyncio.get_running_loop()
     is_there = asyncio.Event()
     number = connection.fileno()

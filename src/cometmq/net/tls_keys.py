@@ -69,8 +69,8 @@ class TlsKeys:
         """
         if self.is_tls_test:
             raise SettingsError(
-                "tls.test.mode.enable=true: no certificate is made for tests; make one (openssl req -x509 ...) and name it in "
-                "tls.server.certPath and tls.server.keyPath"
+                "tls.test.mode.enable=true: CometMQ creates no test certificate; create one (openssl req -x509 ...), and "
+                "set tls.server.certPath and tls.server.keyPath"
             )
         has_one = bool(self.tls_cert_file or self.tls_key_file)
         mode = self.tls_mode or (TlsMode.enforcing if has_one else TlsMode.disabled)
@@ -78,13 +78,13 @@ class TlsKeys:
         if mode is TlsMode.disabled or (mode is TlsMode.permissive and not has_one):
             if wants_clients:
                 raise SettingsError(
-                    f"tls.server.need.client.auth={self.client_check.name} without TLS: name a certificate in "
+                    f"tls.server.need.client.auth={self.client_check.name} needs TLS: set "
                     "tls.server.certPath and tls.server.keyPath"
                 )
             return None
         if not self.tls_cert_file or not self.tls_key_file:
             raise SettingsError(
-                f"tls.server.mode={mode.name} needs a certificate and its key: name both, in tls.server.certPath and "
+                f"tls.server.mode={mode.name} needs a certificate and its key: set both tls.server.certPath and "
                 "tls.server.keyPath"
             )
         files = ServerFiles(
@@ -94,11 +94,7 @@ class TlsKeys:
         return ServerTls(mode, files)
 
     def client_tls(self) -> TlsSettings | None:
-        """Return the TLS settings of outgoing connections, or None for cleartext.
-
-        Raises:
-            SettingsError: The settings contradict each other.
-        """
+        """Return the TLS settings of outgoing connections (None: cleartext); raise SettingsError if they conflict."""
         if not self.is_tls_client:
             return None
         return TlsSettings(
@@ -108,7 +104,7 @@ class TlsKeys:
 
 
 def tls_layers(layers: Iterable[Layer]) -> list[Layer]:
-    """Return the settings of the file that `tls.config.file` names; they have a lower priority than the given ones.
+    """Return the settings of the file that `tls.config.file` names, if any; those of `layers` take precedence.
 
     Raises:
         SettingsError: The file cannot be read.

@@ -1,11 +1,9 @@
-"""The read batch: what all connections received in one iteration of the loop (a turn) is handled together.
+"""The read batch (turn): what all connections received in one iteration of the loop is handled together.
 
 Most clients send one request and wait, so a read holds one request. Batching shares the cost of a write to the store
 and its dispatch. A batch is limited in requests, bytes and time. The rest is handled in the next iteration, after
 connections that already wait and in equal shares; timers, new connections and new bytes are served in between
-(docs/design/0037).
-
-After several batches with a single small read, the next reads are handled immediately, as waiting gains nothing.
+(docs/design/0037). After several batches with a single small read, the next reads are handled immediately.
 """
 
 import asyncio
@@ -92,7 +90,7 @@ class Turn(TurnReads["Peer"]):
             self._step(self.fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
     def answer_ahead(self, data: bytes, peer: "Peer") -> bool:
-        """Answer a read before the batch if the intake can; return False if nothing was done."""
+        """Answer a read before the batch if the fast path can; return False if nothing was done."""
         intake = self._dispatcher.intake
         if intake is None or self.ahead_size <= 0:
             return False
@@ -101,7 +99,7 @@ class Turn(TurnReads["Peer"]):
         return size > 0
 
     def flush_soon(self, peer: "Peer") -> None:
-        """Send what a peer collects from now on with one write, at the start of the next iteration."""
+        """Collect what a peer writes from now on, and send it with one write at the start of the next iteration."""
         if not self._to_flush:
             asyncio.get_running_loop().call_soon(self._flush)
         self._to_flush.append(peer)
@@ -217,7 +215,7 @@ class Turn(TurnReads["Peer"]):
         return count
 
     def _gather(self, waiting: "deque[Peer]", count_max: int) -> tuple[list[Read], int]:
-        """Offer requests to the intake; return the reads with others, and the number of requests of both kinds."""
+        """Offer requests to the fast path; return the reads with others, and the number of requests of both kinds."""
         few = len(waiting) <= FEW
         # If requests are slow, no connection gets many before the others get one.
         least_share = SHARE_MIN if count_max == COUNT_MAX else 1

@@ -2,13 +2,12 @@
 
 Everything runs on one thread, with connections in memory and random numbers from a seed. Days pass in moments, and the
 same program with the same seed repeats exactly. Code and files are real. Computing takes no virtual time; a loop
-iteration takes `TURN_SECONDS`, so that polling for a time ends.
+iteration takes `TURN_SECONDS`, so that a program that polls until a certain time ends.
 
-Idle days can be skipped. Periodic work that changes nothing on an idle system (a heartbeat, a renewed long poll, a
-check for silent connections) is a *beat*: a timer set by `beat_later` instead of `call_later`. After `QUIET_SECONDS`
-with only beats, the loop leaps to the next other timer. During a leap the monotonic clock stands still, as on a
-sleeping machine. Deadlines, leases and beats, which use it, continue afterwards with the same remaining time. The wall
-clock and the loop's `time` advance.
+Idle days can be skipped. Periodic work that changes nothing on an idle system (heartbeats, renewed long polls) uses
+*beats*: timers set by `beat_later` instead of `call_later`. After `QUIET_SECONDS` with only beats, the loop leaps to
+the next other timer. During a leap the wall clock and the loop's `time` advance, but the monotonic clock stands still,
+as on a sleeping machine: deadlines, leases and beats, which use it, continue afterwards with the same remaining time.
 """
 
 import asyncio
@@ -110,10 +109,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(
         self, *, seed: int = 0, start_ms: int = START_MS, has_leaps: bool = False
     ) -> None:
-        """Create a loop, for example by `asyncio.Runner(loop_factory=VirtualLoop)`.
-
-        With `has_leaps` the loop skips idle days; otherwise every beat runs.
-        """
+        """Create a loop, for example by `Runner(loop_factory=VirtualLoop)`; with `has_leaps` it skips idle days."""
         self.clock = VirtualClock(start_ms)
         self.chance = random.Random(seed)  # noqa: S311  To repeat a run.
         self._beats: list[tuple[float, int, Beat]] = []
@@ -167,7 +163,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         is_quiet = clock.monotonic() - self._quiet_since >= QUIET_SECONDS
         if until_timer == inf and (not beats or is_quiet):
             raise LoopDeadlock(
-                "every task waits for something that nothing on this loop will bring, and no timer is set"
+                "every task waits, but no event is pending on this loop and no timer is set"
             )
         if is_quiet and until_beat < until_timer:
             clock.leap(until_timer)

@@ -36,7 +36,6 @@ class Call:
     __slots__ = ("_future",)
 
     def __init__(self, future: asyncio.Future[Command]) -> None:
-        """Deliver the answer or the error to `future`."""
         self._future = future
 
     def answered(self, answer: RawCommand, /) -> None:

@@ -109,7 +109,7 @@ class MasterEnd:
             self._begin_plain(log)
         silent = now - self._read_at
         if silent >= self._terms.silence_seconds:
-            raise LinkError(f"nothing came for {silent:.0f} s")
+            raise LinkError(f"it sent nothing for {silent:.0f} s")
 
     def outgoing(self, now: float) -> bytes:
         """Return the bytes to write before anything else, and forget them; empty if there are none."""
@@ -147,13 +147,13 @@ class MasterEnd:
 
     def _first_word(self, content: bytes, log: LogBounds, now: float) -> bytes:
         if content[: len(MAGIC)] == MAGIC:
-            raise LinkError("it began with CMHA, which is the master's to say")
+            raise LinkError("it began with CMHA, which only a master may send first")
         if len(content) < REPORT.size:
             return content
         (start,) = REPORT.unpack_from(content)
         if not 0 <= start <= max(log.end, 0) and not self._may_be_ours(content, start):
             raise LinkError(
-                f"it says to have a log up to {start}, and this one ends at {log.end}"
+                f"it reports a log up to physical offset {start}, but this log ends at {log.end}"
             )
         self._start, self._spoke_at = start, now
         self._step = MasterStep.SPOKE_ONCE
@@ -177,19 +177,23 @@ class MasterEnd:
 
     def _reply(self, content: bytes, log: LogBounds) -> bytes:
         if not MAGIC.startswith(content[: len(MAGIC)]):
-            raise LinkError("it said its offset twice, and then nothing of CMHA")
+            raise LinkError("it reported its offset twice, but did not continue with CMHA")
         if len(content) < REPLY.size:
             return content
         _, version, _, broker_id, chance, proof = REPLY.unpack_from(content)
         if version != VERSION or broker_id <= 0:
-            raise LinkError(f"a slave with CMHA version {version} and broker id {broker_id}")
+            raise LinkError(
+                f"it uses CMHA version {version} and broker id {broker_id}; version {VERSION} and an id above 0 are needed"
+            )
         said = content[: REPLY.size - len(NO_PROOF)]
         parts = (self._chance, REPORT.pack(self._start), said)
         if not is_proof(self._terms.secret, proof, b"slave", *parts):
             self._outgoing += WELCOME.pack(
                 MAGIC, VERSION, Verdict.NOT_PROVEN, 0, 0, 0, 0, NO_PROOF
             )
-            raise LinkError("its proof is wrong: haSecretFile must be the same at every member")
+            raise LinkError(
+                "its proof of the secret is wrong: haSecretFile must be the same at every member"
+            )
         head = WELCOME.pack(
             MAGIC, VERSION, Verdict.WELCOME,
             log.oldest, log.end, log.flushed, log.file_size, NO_PROOF,
@@ -204,16 +208,18 @@ class MasterEnd:
     def _begin_plain(self, log: LogBounds) -> None:
         """Begin to send the log to a RocketMQ slave; raise LinkError if a secret is set or its log cannot be continued."""
         if self._terms.secret is not None:
-            raise LinkError("it proves nothing, and haSecretFile is set: a Java slave cannot")
+            raise LinkError(
+                "haSecretFile is set, but it sent no proof of the secret; a Java slave cannot send one"
+            )
         if self._start > log.end:
             raise LinkError(
-                f"it has a log up to {self._start}, and this one ends at {log.end}: it is ahead; "
+                f"its log ends at physical offset {self._start}, ahead of this log, which ends at {log.end}; "
                 "compare the two (`cometmq store compare`), and empty the wrong one"
             )
         if 0 < self._start < log.oldest:
             raise LinkError(
-                f"it has a log up to {self._start}, and nothing before {log.oldest} is left here: "
-                "empty its store, and it gets all that is"
+                f"its log ends at physical offset {self._start}, but this log starts at {log.oldest}, because older files "
+                "were deleted; empty its store, and it will get everything that this broker has"
             )
         self._begin(log)
 
@@ -232,7 +238,7 @@ class MasterEnd:
             (acked,) = REPORT.unpack_from(content, whole - REPORT.size)
             if acked < self.acked or acked > self.sent:
                 raise LinkError(
-                    f"it acknowledges {acked}, after {self.acked}, and was sent bytes up to {self.sent}"
+                    f"it acknowledged physical offset {acked} after {self.acked}, but was sent bytes up to {self.sent}"
                 )
             self.acked = acked
         return content[whole:]

@@ -170,7 +170,7 @@ class SlaveEnd:
         """Raise LinkError, to close the connection, if the master has been silent for too long."""
         silent = now - self._read_at
         if silent >= self._terms.silence_seconds:
-            raise LinkError(f"nothing came from the master for {silent:.0f} s")
+            raise LinkError(f"the master sent nothing for {silent:.0f} s")
 
     def compared(self, offset: int) -> None:
         """Record that the received bytes match this log up to a physical offset."""
@@ -180,7 +180,7 @@ class SlaveEnd:
         """Return the error for a byte, at a physical offset, that differs in this log."""
         where = f"the two logs differ at physical offset {offset}"
         if offset == self.start:  # A real first difference would come after equal bytes.
-            where += ", the first that was compared, and so perhaps before it"
+            where += ", the first one compared, so they may also differ before it"
         return CopyingStopped(f"another history: {where}")
 
     def outgoing(self, kept: int, now: float) -> bytes:
@@ -198,7 +198,7 @@ class SlaveEnd:
             # Nothing after the joint is acknowledged before the joint is known to match.
             if kept < self._reported:
                 raise LinkError(
-                    f"this log was truncated to {kept}, and its end at {self._reported} was acknowledged"
+                    f"this log was truncated to physical offset {kept}, after {self._reported} had been acknowledged"
                 )
             end = kept if self.is_joined else self._reported
             is_due = now - self._wrote_at >= self._terms.heartbeat_seconds
@@ -216,7 +216,7 @@ class SlaveEnd:
         if not MAGIC.startswith(bytes(view[: len(MAGIC)])):
             if self._terms.secret is not None:
                 raise LinkError(
-                    "the master proves nothing, and haSecretFile is set: a Java master cannot"
+                    "haSecretFile is set, but the master sent no proof of the secret; a Java master cannot send one"
                 )
             self.is_java = True
             self._step = SlaveStep.COPYING
@@ -226,10 +226,12 @@ class SlaveEnd:
         _, version, flags, self._master_chance = CHALLENGE.unpack_from(view)
         if version != VERSION:
             raise LinkError(
-                f"a master with CMHA version {version}, and this one speaks {VERSION}"
+                f"the master uses CMHA version {version}, but this slave needs version {VERSION}"
             )
         if self._terms.secret is None and flags & NEEDS_PROOF:
-            raise LinkError("the master asks for a proof: set haSecretFile as it is set there")
+            raise LinkError(
+                "the master requires a secret: set haSecretFile to a file with the same content as there"
+            )
         said = REPLY.pack(MAGIC, VERSION, 0, self._broker_id, self._chance, NO_PROOF)
         said = said[: -len(NO_PROOF)]
         parts = (self._master_chance, REPORT.pack(self.start), said)
@@ -245,13 +247,17 @@ class SlaveEnd:
             view
         )
         if magic != MAGIC or version != VERSION:
-            raise LinkError("the master said something else than its welcome")
+            raise LinkError("the master did not answer with a welcome")
         if verdict != Verdict.WELCOME:
-            raise LinkError("the master does not take the proof: haSecretFile differs there")
+            raise LinkError(
+                "the master rejected the proof of the secret: haSecretFile differs there"
+            )
         head = bytes(view[: WELCOME.size - len(NO_PROOF)])
         parts = (self._chance, self._master_chance, REPORT.pack(self.start), head)
         if not is_proof(self._terms.secret, proof, b"master", *parts):
-            raise LinkError("the proof of the master is wrong: haSecretFile differs there")
+            raise LinkError(
+                "the master's proof of the secret is wrong: haSecretFile differs there"
+            )
         self._check(oldest, end, file_size)
         self.master_flushed = flushed
         self._step = SlaveStep.COPYING
@@ -261,21 +267,21 @@ class SlaveEnd:
         """Raise CopyingStopped if this log cannot be the beginning of the master's, or has files of another size."""
         if file_size != self._file_size:
             raise CopyingStopped(
-                f"files of another size: the master's have {file_size} bytes, and here "
+                f"files of another size: the master's have {file_size} bytes, but here "
                 f"mappedFileSizeCommitLog={self._file_size}",
-                f"Write mappedFileSizeCommitLog={file_size}, and start this slave with an empty storePathRootDir",
+                f"Set mappedFileSizeCommitLog={file_size}, and start this slave with an empty storePathRootDir",
             )
         if self._end > end:
             raise CopyingStopped(
-                f"ahead: this log ends at {self._end}, and its master's at {end}: this slave has "
+                f"ahead: this log ends at {self._end}, and its master's at {end}, so this slave has "
                 f"{self._end - end} bytes that its master lost",
-                "Under SYNC_MASTER these were acknowledged. If they count, stop the master and make this slave the "
-                f"master; if not, {_EMPTY}",
+                "Under SYNC_MASTER these were acknowledged. To keep them, stop the master and make this slave the "
+                f"master; to discard them, {_EMPTY}",
             )
         if self._end > self.start and self.start < oldest:
             raise CopyingStopped(
                 f"behind: this log ends at {self._end}, and its master has nothing before {oldest}",
-                f"The master has deleted its older files; {_EMPTY}, and it gets all that the master has",
+                f"The master has deleted its older files; {_EMPTY}, and it will get everything that the master has",
             )
 
     def _frame_head(self, view: memoryview) -> memoryview:
@@ -283,12 +289,14 @@ class SlaveEnd:
             return view
         offset, size = FRAME_HEAD.unpack_from(view)
         if not 0 <= size <= FRAME_BODY_MAX or offset < 0:
-            raise LinkError(f"a frame of {size} bytes at physical offset {offset}")
+            raise LinkError(
+                f"the master sent an invalid frame of {size} bytes at physical offset {offset}"
+            )
         if size and self.next == 0 and self._end == 0:
             self.next = offset  # An empty log begins where the master's does.
         if offset != self.next and (size or self.next):
             raise LinkError(
-                f"a frame for physical offset {offset}, and this log goes on at {self.next}"
+                f"the master sent a frame for physical offset {offset}, but this log continues at {self.next}"
             )
         if size:
             self._empty_since = None

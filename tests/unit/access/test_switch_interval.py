@@ -143,5 +143,5 @@ def test_a_list_that_no_client_could_take_is_refused_with_what_makes_it_shorter(
     assert isinstance(body, bytes)
     assert orjson.loads(body) == rows[:14]
     assert listed(iter(()), "filter").body == b""
-    with pytest.raises(RequestError, match="narrow it by subjectFilter"):
+    with pytest.raises(RequestError, match="narrow it with subjectFilter"):
         listed(iter(rows), "subjectFilter")

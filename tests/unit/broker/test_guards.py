@@ -98,7 +98,7 @@ async def test_two_clients_of_one_id_are_named_and_one_that_reconnected_is_not(s
         assert found.kind == CLIENT_ID
         assert len({side.clients for side in found.sides}) == 2
     assert len(warnings(caplog)) == 1
-    assert "several clients have one id" in warnings(caplog)[0]
+    assert "several clients have the same client id" in warnings(caplog)[0]
 
 
 async def test_who_holds_the_queues_of_a_group_is_told(served):

@@ -197,7 +197,7 @@ async def test_health_is_said_in_words(tmp_path):
         status, text = await get(served, "/healthz")
         assert (status, text.startswith("ok: broker broker-a answers")) == (200, True)
         assert await get(served, "/readyz") == (
-            200, "ready: ASYNC_MASTER, recovered, registered, its log takes messages\n",
+            200, "ready: ASYNC_MASTER, recovered, registered, its log accepts messages\n",
         )  # fmt: skip
         served.broker._store.refuse_for_now("the disk is full")
         status, text = await get(served, "/readyz")
@@ -215,7 +215,9 @@ async def test_a_taken_port_is_said_once_and_the_broker_serves(tmp_path, caplog)
     async with serve(tmp_path / "a") as first, serve(tmp_path / "b") as second:
         assert (http_port(first), http_port(second)) == (5557, 0)
         said = [
-            each.getMessage() for each in caplog.records if "no metrics" in each.getMessage()
+            each.getMessage()
+            for each in caplog.records
+            if "metrics are not served" in each.getMessage()
         ]
         assert len(said) == 1
         assert "metricsPromExporterPort" in said[0]

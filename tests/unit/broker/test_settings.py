@@ -298,7 +298,7 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path):
     secret.chmod(0o600)
     assert link_terms(settings).secret == b"0123456789abcdef"
     secret.write_bytes(b"short")
-    with pytest.raises(SettingsError, match="5 bytes; 16 at least"):
+    with pytest.raises(SettingsError, match="5 bytes, but at least 16"):
         link_terms(settings)
     secret.unlink()
     with pytest.raises(SettingsError, match=r"haSecretFile=.*No such file"):

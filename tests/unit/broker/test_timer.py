@@ -164,7 +164,7 @@ async def test_a_message_of_one_topic_took_back_one_of_another(timed):
     forged = {"TIMER_DELAY_SEC": "5", "UNIQ_KEY": "m", "TIMER_DEL_UNIQKEY": f"Orders+{KEY}"}
     answer = await send(served, b"m", forged, topic="Mine")
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-    assert "names no message of topic Mine" in answer.remark
+    assert "does not name a message of topic Mine" in answer.remark
     own = await send(served, b"m", {**forged, "TIMER_DEL_UNIQKEY": "Orders+other"})
     assert own.code == ResponseCode.SUCCESS
     await in_wheel(served, 2)

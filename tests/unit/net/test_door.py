@@ -219,4 +219,4 @@ def test_who_is_refused_is_counted_and_logged_once_a_minute(caplog):
     virtual(main)
     first, second = (each.message for each in caplog.records if "refused" in each.message)
     assert first.startswith("the echo port refused 127.0.0.1:")
-    assert second.endswith("open already (and 2 others since the last line)")
+    assert second.endswith("already open (and 2 others since the last line)")

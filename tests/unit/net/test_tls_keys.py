@@ -53,10 +53,10 @@ def test_a_certificate_alone_means_enforcing_and_none_means_plain(tmp_path, pair
         ("tls.server.mode=sometimes\n", "one of disabled, permissive, enforcing"),
         ("tls.server.certPath={cert}\n", "needs a certificate and its key"),
         ("tls.server.certPath={cert}\ntls.server.keyPath=/nowhere.key\n", "No such file"),
-        ("tls.server.certPath={cert}\ntls.server.keyPath={cert}\n", "belong together|others may read"),
-        ("tls.server.need.client.auth=require\n", "without TLS"),
+        ("tls.server.certPath={cert}\ntls.server.keyPath={cert}\n", "belong together|other users can access"),
+        ("tls.server.need.client.auth=require\n", "needs TLS"),
         ("tls.server.certPath={cert}\ntls.server.keyPath={key}\ntls.server.need.client.auth=require\n", "trustCertPath"),
-        ("tls.test.mode.enable=true\n", "no certificate is made for tests"),
+        ("tls.test.mode.enable=true\n", "CometMQ creates no test certificate"),
         ("tls.config.file=/nowhere.properties\n", "No such file"),
         ("useTLS=true\n", "useTLS=true"),
     ],
@@ -129,7 +129,7 @@ def test_a_certificate_that_has_expired_is_refused_and_a_new_one_like_it_is_not_
         "tls.server.certPath={}\ntls.server.keyPath={}\ntls.server.need.client.auth=require\n"
     )
     text += f"tls.server.trustCertPath={cert.with_name('ca.pem')}\n"
-    with pytest.raises(SettingsError, match=r"old.pem: it has expired.* put a new one there"):
+    with pytest.raises(SettingsError, match=r"old.pem has expired.* replace it"):
         read(tmp_path, text.format(old, old_key)).server_tls()
     place, place_key = tmp_path / "server.pem", tmp_path / "server.key"
     for source, target in ((cert, place), (key, place_key)):
@@ -138,7 +138,7 @@ def test_a_certificate_that_has_expired_is_refused_and_a_new_one_like_it_is_not_
     for source, target in ((old, place), (old_key, place_key)):
         shutil.copy(source, target)
     served.look()
-    assert "stays as it was" in caplog.text
+    assert "the old one stays in use" in caplog.text
 
 
 def is_valid(cert) -> bool:

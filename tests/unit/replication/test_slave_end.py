@@ -107,7 +107,7 @@ def test_a_log_that_was_truncated_behind_what_it_acknowledged_is_acknowledged_no
     list(end.received(frame(40, LOG[40:110]), 0.0))
     end.compared(100)
     assert end.outgoing(110, 0.0) == REPORT.pack(110)
-    with pytest.raises(LinkError, match="truncated to 70, and its end at 110"):
+    with pytest.raises(LinkError, match="truncated to physical offset 70, after 110 had"):
         end.outgoing(70, 5.0)
 
 
@@ -218,7 +218,7 @@ def test_an_idle_java_master_stops_nobody_who_has_joined():
     for seconds in range(5, 60, 5):
         assert not list(end.received(frame(0, b""), float(seconds)))
         end.tick(float(seconds))
-    with pytest.raises(LinkError, match="nothing came from the master for 20 s"):
+    with pytest.raises(LinkError, match="the master sent nothing for 20 s"):
         end.tick(75.0)
 
 
@@ -233,8 +233,8 @@ def test_the_first_frame_of_a_java_master_says_where_an_empty_log_begins():
 @pytest.mark.parametrize(
     ("ours", "theirs", "said"),
     [
-        (SECRET, None, "the proof of the master is wrong"),
-        (SECRET, SECRET[::-1], "does not take the proof"),
+        (SECRET, None, "the master's proof of the secret is wrong"),
+        (SECRET, SECRET[::-1], "rejected the proof of the secret"),
     ],
 )
 def test_both_prove_that_they_know_the_secret(ours, theirs, said):
@@ -252,12 +252,12 @@ def test_both_prove_that_they_know_the_secret(ours, theirs, said):
 
 def test_who_has_no_secret_is_told_that_one_is_asked_for():
     challenge = CHALLENGE.pack(MAGIC, VERSION, NEEDS_PROOF, b"m" * 32)
-    with pytest.raises(LinkError, match="set haSecretFile as it is set there"):
+    with pytest.raises(LinkError, match="requires a secret: set haSecretFile"):
         list(slave_end(0, 0).received(challenge, 0.0))
 
 
 def test_with_a_secret_a_java_master_is_not_believed():
-    with pytest.raises(LinkError, match="a Java master cannot"):
+    with pytest.raises(LinkError, match="a Java master cannot send one"):
         list(slave_end(0, 0, LinkTerms(secret=SECRET)).received(frame(0, LOG), 0.0))
 
 

@@ -1,19 +1,16 @@
-"""Changes attributes of topics and groups: `+key` sets one and `-key` removes one, as in AttributeUtil of RocketMQ 5.3.3."""
+"""Changes attributes of topics and groups: `+key` sets and `-key` removes one, as AttributeUtil of RocketMQ 5.3.3."""
 
 from collections.abc import Iterable, Mapping
 
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.text import in_quotes
 
 
 def altered(
     known: Mapping[str, str], changes: Iterable[tuple[str, str | None]]
 ) -> dict[str, str]:
-    """Return attributes after changes; attributes that the changes do not name stay.
-
-    Args:
-        known: The attributes before.
-        changes: Pairs of a signed key and, for `+`, the new value.
+    """Return the attributes after changes, which are pairs of a signed key and, for `+`, the new value.
 
     Raises:
         RequestError: INVALID_PARAMETER: A key has no sign, or is to be set without a value.
@@ -28,7 +25,7 @@ def altered(
         else:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"attribute {signed!r:.80}: write +key=value to set and -key to remove",
+                f"attribute {in_quotes(signed, 80)}: write +key=value to set it and -key to remove it",
             )
     return found
 

@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.1  # Longest delay before a round that is due or requested.
 
 
 class Cleaning(Feature):
-    """The feature that runs the store's cleaner; `asker` is the requesting client, for the log."""
+    """The feature that runs the store's cleaner; `asker` in its methods is the requesting client, for the log."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -97,34 +97,27 @@ class Cleaning(Feature):
 
     def delete_expired(self, asker: str) -> None:
         """Delete expired files now, whatever the hour."""
-        _log.info("expired files go, asked by %s", asker)
+        _log.info("deleting expired files, requested by %s", asker)
         self._parts.store.cleaner.ask()
         self._rounds.wake()
 
     def clean_topics(self, asker: str) -> None:
-        """Delete the queues of deleted topics.
-
-        Raises:
-            RequestError: SYSTEM_ERROR: Some files could not be deleted.
-        """
+        """Delete the queues of deleted topics; raise RequestError (SYSTEM_ERROR) if some files could not be deleted."""
         parts = self._parts
         for topic in parts.store.topics():
             is_known = parts.topics.get(topic) is not None or parts.topics.is_system(topic)
             if not is_known and not topic.startswith(LMQ_PREFIX):
-                _log.info("removing queues of %s, asked by %s", topic, asker)
-                with _told(topic):
+                _log.info("deleting the queues of topic %s, requested by %s", topic, asker)
+                with _told(f"topic {topic}"):
                     parts.store.delete_topic(topic)
         with _told("deleted topics"):
             parts.store.sweep()
 
     def clean_queues(self, asker: str) -> None:
-        """Delete empty queues beyond their topic's number of queues.
+        """Delete empty queues beyond their topic's number of queues; raise RequestError if some files remain.
 
-        Differs: RocketMQ deletes any queue whose messages are gone. Such a queue restarts at offset 0, and consumers with a
-        larger offset miss new messages.
-
-        Raises:
-            RequestError: SYSTEM_ERROR: Some files could not be deleted.
+        Differs: RocketMQ deletes any queue whose messages are gone. Such a queue restarts at offset 0, and consumers
+        with a larger offset miss new messages.
         """
         store = self._parts.store
         for topic in store.topics():
@@ -134,17 +127,17 @@ class Cleaning(Feature):
             for queue in store.queues_of(topic):
                 is_empty = queue.min_offset == queue.max_offset == queue.next_offset
                 if is_empty and queue.queue_id >= config.queue_count:
-                    _log.info("removing %s, asked by %s", queue, asker)
+                    _log.info("deleting %s, requested by %s", queue, asker)
                     with _told(str(queue)):
                         store.delete_queue(queue)
 
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    """Turn an OSError into an answer that files remain."""
     try:
         yield
     except OSError as error:
         raise RequestError(
-            ResponseCode.SYSTEM_ERROR, f"files of {what} remain: {error.strerror}"
+            ResponseCode.SYSTEM_ERROR,
+            f"some files of {what} could not be deleted: {error.strerror}",
         ) from error

@@ -1,8 +1,8 @@
 """Reads and changes the settings of a running broker.
 
-Only keys marked `is_remote` can be changed, because all parts of the broker read them when needed; other keys are refused by
-name. Changes are saved next to the broker's file, which belongs to the user. Follows AdminBrokerProcessor of RocketMQ
-5.3.3, which instead has a list of keys that must not be changed, and rewrites the file.
+Only keys marked `is_remote` can be changed, because all parts of the broker read them when needed; other keys are
+refused by name. Changes are saved next to the broker's file, which belongs to the user. Follows AdminBrokerProcessor of
+RocketMQ 5.3.3, which instead has a list of keys that must not be changed, and rewrites the file.
 """
 
 import logging
@@ -16,6 +16,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
 from cometmq.model.settings import set_keys, settings_table
+from cometmq.model.text import in_quotes, printable
 
 _log = logging.getLogger(__name__)
 
@@ -63,8 +64,8 @@ class Configuration:
         if refused := sorted(self._in_force.refused(values)):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
-                f"Can not update config in black list. {', '.join(refused)}: change it in the conf "
-                "file and start again",
+                f"Can not update config in black list. {', '.join(refused)}: change it in the configuration "
+                "file and restart the broker",
             )
         try:
             self._in_force.change(values)
@@ -73,30 +74,25 @@ class Configuration:
         self._changed(values, asker)
 
     def keep(self, values: Mapping[str, str]) -> None:
-        """Save changed values for the next start; call this in a thread, because it waits for the disk.
+        """Save changed values for the next start; raise RequestError if they could not be saved (they stay in force).
 
-        Raises:
-            RequestError: The values are in force but could not be saved.
+        Call this in a thread, because it waits for the disk.
         """
         try:
             self._in_force.keep(values)
         except OSError as error:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"in force until the next start, but not written: {error.strerror}",
+                f"the change is in force until the next start, but could not be saved: {error.strerror}",
             ) from error
 
     def set_reading(self, mode: str | None, asker: str) -> None:
-        """Set whether the system reads the log ahead (dataReadAheadEnable).
-
-        Raises:
-            RequestError: INVALID_PARAMETER: There is no such mode.
-        """
+        """Set whether the system reads the log ahead (dataReadAheadEnable); raise RequestError for an unknown mode."""
         if mode not in _READ_AHEAD_BY_MODE:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 "set commitlog readahead mode param value error: READ_AHEAD_MODE is "
-                f"{mode!r}; 0 reads ahead, 1 does not",
+                f"{'missing' if mode is None else in_quotes(mode)}; 0 reads ahead, 1 does not",
             )
         values = {"dataReadAheadEnable": str(_READ_AHEAD_BY_MODE[mode]).lower()}
         self._in_force.change(values)
@@ -114,14 +110,15 @@ class Configuration:
 
     def _changed(self, values: Mapping[str, str], asker: str) -> None:
         self.version = self.version.next(self._clock.now_ms())
-        _log.warning("%s changed settings: %s", asker, values)
+        shown = ", ".join(f"{key}={printable(text)}" for key, text in values.items())
+        _log.warning("%s changed settings: %s", asker, shown)
 
 
 def reported_settings(settings: BrokerSettings, address: str) -> dict[str, str]:
     """Return all current settings by key, and fixed values for some of RocketMQ's others; `address` is the broker's.
 
-    RocketMQ's tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read them.
-    RocketMQ's keys without a meaning here (thread pools, its maps, RocksDB) are left out.
+    RocketMQ's tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read
+    them. RocketMQ's keys without a meaning here (thread pools, its maps, RocksDB) are left out.
     """
     ip = address.rpartition(":")[0].strip("[]")
     told = {

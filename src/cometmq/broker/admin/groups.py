@@ -1,8 +1,8 @@
 """Administration of consumer groups: create, change, delete, read; compare and copy their offsets.
 
-Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, except for two bugs: comparing only reads (Java
-deletes the offsets of the groups to be left out), and copying without a topic copies all topics (Java looks for a topic
-with an empty name).
+Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, except for two bugs: comparing only reads
+(Java deletes the offsets of the groups to be left out), and copying without a topic copies all topics (Java looks for a
+topic with an empty name).
 """
 
 import logging
@@ -24,6 +24,7 @@ from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_group, check_group_of_clients, retry_topic
+from cometmq.model.text import as_given
 from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
 
@@ -80,8 +81,8 @@ class GroupAdministration:
     def delete(self, request: DeleteGroup, asker: str) -> Steps[None]:
         """Delete a group; `asker` is for the log.
 
-        Unless the request keeps the offsets, its retry topics are deleted, too, and a new group of this name starts afresh.
-        Dead letters stay, because no group consumes them.
+        Unless the request keeps the offsets, its retry topics are deleted, too, and a new group of this name starts
+        afresh. Dead letters stay, because no group consumes them.
 
         Raises:
             StoreBusy: The log is being truncated; nothing is changed.
@@ -89,7 +90,7 @@ class GroupAdministration:
         """
         name = request.group_name
         check_group_of_clients(name)
-        _log.info("deleting group %s, asked by %s", name, asker)
+        _log.info("deleting group %s, requested by %s", name, asker)
         saving: list[Future[Any]] = []
         if request.clean_offset:
             for topic in self._retry_topics(name):
@@ -117,11 +118,7 @@ class GroupAdministration:
         return [own, *(others - shared)]
 
     def find(self, name: str) -> GroupConfig:
-        """Return the configuration of a group.
-
-        Raises:
-            RequestError: SUBSCRIPTION_GROUP_NOT_EXIST.
-        """
+        """Return the configuration of a group, or raise RequestError (SUBSCRIPTION_GROUP_NOT_EXIST)."""
         group = self._groups.peek(name)
         if group is None:
             raise RequestError(
@@ -150,7 +147,8 @@ class GroupComparison:
     def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
         """Return the smallest offset of any group in each queue of a topic.
 
-        If the compared group is behind that, the value is `AHEAD_OF_ALL`. Offsets before the queue's first message do not count.
+        If the compared group is behind that, the value is `AHEAD_OF_ALL`. Offsets before the queue's first message do
+        not count.
         """
         left_out = set((request.filter_groups or "").split(","))
         smallest: dict[int, int] = {}
@@ -172,8 +170,8 @@ class GroupComparison:
     def copy(self, request: CloneOffsetsRequest) -> None:
         """Copy a group's offsets to another one, in one topic or in all of its topics.
 
-        Deleted topics are skipped; so are those to which the source group's members do not subscribe any more, unless the
-        request says that they are offline.
+        Deleted topics are skipped; so are those to which the source group's members do not subscribe any more, unless
+        the request says that they are offline.
         """
         check_group_of_clients(request.dest_group)
         topic = (request.topic or "").strip()
@@ -194,12 +192,12 @@ def _check(group: GroupConfig) -> None:
     if policy != _DELAY_LEVELS:
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
-            f"the retry policy {policy!r:.40} of group {group.name} is not there yet; "
-            f"{_DELAY_LEVELS} follows the delay levels",
+            f"the retry policy {as_given(policy, 40)} of group {group.name} is not supported; use {_DELAY_LEVELS}, "
+            "which follows the delay levels",
         )
     if group.retry_queues > QUEUES_MAX:
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
-            f"group {group.name} wants {group.retry_queues} retry queues (retryQueueNums); a topic has at most "
-            f"{QUEUES_MAX}; 0 makes a dead letter of each refused message",
+            f"retryQueueNums={group.retry_queues} of group {group.name}: a topic can have at most {QUEUES_MAX} queues; "
+            "with 0, each refused message becomes a dead letter",
         )

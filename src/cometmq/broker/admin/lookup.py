@@ -36,14 +36,9 @@ class MessageLookup:
     def by_key(
         self, request: QueryMessageRequest, may: Callable[[str], bool]
     ) -> Steps[FoundMessages]:
-        """Return the newest messages of a topic with a key.
+        """Return the newest messages of a topic with a key; raise RequestError (QUERY_NOT_FOUND) if there is none.
 
-        Args:
-            request: The topic, the key and a time range.
-            may: Returns whether messages of a topic may be shown; another topic's key may have the same hash.
-
-        Raises:
-            RequestError: QUERY_NOT_FOUND: There is none.
+        `may` returns whether messages of a topic may be shown, because another topic's key may have the same hash.
         """
         is_unique = request.unique_key_query == "true"
         slack_ms = CLOCKS_APART_MS if is_unique else 0
@@ -68,11 +63,7 @@ class MessageLookup:
     def by_offset(
         self, request: ViewMessageRequest, may: Callable[[str], bool]
     ) -> Steps[bytes]:
-        """Return the record that begins at a physical offset.
-
-        Args:
-            request: The physical offset.
-            may: Returns whether messages of a topic may be shown.
+        """Return the record that begins at a physical offset, if `may` permits to show messages of its topic.
 
         Raises:
             RequestError: SYSTEM_ERROR: There is none, or it is not dispatched yet and could be lost by a power failure.

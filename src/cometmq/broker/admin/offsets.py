@@ -73,11 +73,10 @@ class CommittedOffsets:
     ) -> Steps[bool]:
         """Return whether a queue was added to a topic that the group consumed before the queue's first message.
 
-        Differs: in RocketMQ the group starts at the end of such a queue (its issue 9307), and misses what was sent while it was
-        away. A group that is new in the topic must not start at the beginning of one queue because it has just committed its
-        offset of another. So the first message must be younger than the group's first commit. If that was before the
-        broker's start, its time is unknown: then the first message must be younger than all messages that the group
-        consumed in other queues.
+        Differs: in RocketMQ the group starts at the end of such a queue (its issue 9307), and misses what was sent
+        while it was away. A group that is new in the topic must not start at the beginning of one queue just because it
+        has committed its offset of another. So the first message must be younger than the group's first commit, or, if
+        that was before the broker's start, younger than all messages that the group consumed in other queues.
         """
         group, topic = request.consumer_group, request.topic
         if queue.min_offset > 0:
@@ -118,8 +117,8 @@ class CommittedOffsets:
         if not self._offsets.has_room(group, topic, queue_id):
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
-                f"[REJECTREQUEST]system busy: no offset of group {group} in topic {topic} is kept: there "
-                "are too many offsets; delete groups that nobody uses",
+                f"[REJECTREQUEST]system busy: the offset of group {group} in topic {topic} is not stored: there "
+                "are too many offsets; delete unused groups",
             )
         self._offsets.commit(group, topic, queue_id, offset=request.commit_offset)
         return True
@@ -142,7 +141,8 @@ class CommittedOffsets:
         if offset < 0 or not is_there:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"offset {offset} of queue {queue_id} cannot be committed",
+                f"offset {offset} of queue {queue_id} of topic[{topic}] cannot be committed: the offset is negative, or "
+                "the queue does not exist",
             )
         queue = self._store.queue(topic, queue_id)
         end = 0 if queue is None else queue.max_offset
@@ -153,7 +153,7 @@ class CommittedOffsets:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
                 f"offset {offset} is illegal: queue {queue_id} of topic[{topic}] ends at "
-                f"{end}; commit what was consumed",
+                f"{end}; commit only offsets of consumed messages",
             )
 
 
@@ -181,7 +181,7 @@ class QueueOffsets:
         return (yield from elsewhere(lambda: self._store.earliest_store_time(queue)))
 
     def by_time(self, request: SearchOffset) -> Steps[int]:
-        """Return the offset at a time: of several messages, the first or the last; 0 for a queue that was never written.
+        """Return the offset at a time (of several messages, the first or last); 0 for a queue that was never written.
 
         Raises:
             RequestError: INVALID_PARAMETER: The boundary is neither LOWER nor UPPER.

@@ -1,8 +1,9 @@
 """Resets the offsets of a group in a topic.
 
-The broker stores the new offsets and moves consumers there with their next pull; held pulls are woken for that. This works for
-every client, and for groups without members (RocketMQ 5.x, useServerSideResetOffset=true). With false the members are
-notified instead, as by brokers of 4.9. Follows AdminBrokerProcessor.resetOffset and Broker2Client.resetOffset of RocketMQ 5.3.3.
+The broker stores the new offsets and moves consumers there with their next pull; held pulls are woken for that. This
+works for every client, and for groups without members (RocketMQ 5.x, useServerSideResetOffset=true). With false the
+members are notified instead, as by brokers of 4.9. Follows AdminBrokerProcessor.resetOffset and
+Broker2Client.resetOffset of RocketMQ 5.3.3.
 """
 
 import logging
@@ -28,12 +29,7 @@ _TO_THE_END = -1  # As timestamp: the end of the queue.
 
 
 class ResetResult(NamedTuple):
-    """The result of a reset of offsets.
-
-    Attributes:
-        offsets: The new offsets of the group.
-        is_for_members: Whether the members must be notified to move themselves.
-    """
+    """The result of a reset: the new offsets, and whether the members must be notified to move themselves."""
 
     offsets: dict[MessageQueue, int]
     is_for_members: bool
@@ -53,7 +49,7 @@ class GroupResets:
         members: Members,
         polls: LongPolls,
     ) -> None:
-        """`settings` decide whether the broker or the members move a group."""
+        """Use `settings` to decide whether the broker or the members move a group."""
         self._settings = settings
         self._store = store
         self._topics = topics
@@ -80,7 +76,8 @@ class GroupResets:
                 f"Group {request.group} does not exist",
             )
         wanted = yield from elsewhere(lambda: self._wanted(request, topic))
-        _log.info("resetting %s: %s, asked by %s", request.group, wanted, asker)
+        shown = ", ".join(f"{queue} to {offset}" for queue, offset in wanted.items())
+        _log.info("resetting group %s: %s, requested by %s", request.group, shown, asker)
         if self._settings.is_reset_by_broker:
             self._assign(request.group, wanted)
             return ResetResult(wanted, is_for_members=False)

@@ -97,7 +97,7 @@ class TopicAdministration:
             yield from self._settled([self._topics.put(config) for config in wanted][-1])
 
     def _settled(self, *saving: "Future[Any]") -> Steps[None]:
-        """Wait until changes are on disk, which is under way, and known to the nameservers."""
+        """Wait until changes are on disk and known to the nameservers; the saves have already begun."""
         yield from self._announce()
         yield from saved(*saving)
 
@@ -112,12 +112,12 @@ class TopicAdministration:
         if min(counts) < 0 or not 1 <= max(counts) <= QUEUES_MAX:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"{counts[0]} read and {counts[1]} write queues; give 1 to {QUEUES_MAX}",
+                f"topic {config.name} would have {counts[0]} read and {counts[1]} write queues; write 1 to {QUEUES_MAX}",
             )
         if not 0 <= config.perm <= _PERM_BITS:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"perm {config.perm} is none; 6 is read and write, 4 read, 2 write",
+                f"perm {config.perm} of topic {config.name} is not a permission; 6 is read and write, 4 read, 2 write",
             )
         limits_of(config.attributes)
         known = self._topics.get(config.name)
@@ -139,7 +139,7 @@ class TopicAdministration:
                 ResponseCode.INVALID_PARAMETER,
                 f"The topic[{name}] is conflict with system topic.",
             )
-        _log.info("deleting topic %s, asked by %s", name, asker)
+        _log.info("deleting topic %s, requested by %s", name, asker)
         left: OSError | None = None
         saving: list[Future[Any]] = []
         for each in (*self._pop_retry_topics(name), name):
@@ -153,7 +153,7 @@ class TopicAdministration:
         if left is not None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"topic {name} is deleted, but files of it remain: {left.strerror}",
+                f"topic {name} is deleted, but some of its files could not be deleted: {left.strerror}",
             ) from left
         yield from self._settled(*saving)
         if self._copied is not None:
@@ -162,8 +162,8 @@ class TopicAdministration:
     def _pop_retry_topics(self, topic: str) -> list[str]:
         """Return the retry topics of the groups that popped a topic.
 
-        Group a_b with topic c has the same retry topic as group a with topic b_c (enableRetryTopicV2 avoids that). Such a
-        topic stays if another group has an offset in it.
+        Group a_b with topic c has the same retry topic as group a with topic b_c (enableRetryTopicV2 avoids that). Such
+        a topic stays if another group has an offset in it.
         """
         owners = {
             name: group
@@ -179,11 +179,7 @@ class TopicAdministration:
         return [name for name in owners if name not in shared]
 
     def find(self, name: str) -> TopicConfig:
-        """Return the topic of this name.
-
-        Raises:
-            RequestError: TOPIC_NOT_EXIST.
-        """
+        """Return the topic of this name, or raise RequestError (TOPIC_NOT_EXIST)."""
         config = self._topics.get(name)
         if config is None:
             raise RequestError(

@@ -44,7 +44,7 @@ class UnreadQueues:
 def _unread(
     queues: Iterable[ConsumeQueue], places: Iterable[tuple[str, Mapping[int, int]]]
 ) -> Mapping[str, int]:
-    """Count the messages that the slowest group of each topic has not consumed; all of them if the topic has no group."""
+    """Count the messages that the slowest group of each topic has not consumed (without a group, all messages)."""
     names = {queue.topic for queue in queues}
     offsets: dict[str, list[Mapping[int, int]]] = {}
     for key, by_queue in places:

@@ -1,7 +1,7 @@
 """The counters of a broker since its start; statistics, consoles, metrics and the dashboard read them.
 
-Sends add once per queue and read batch; pulls, pops and runs of acknowledgements add once each. Growth is sampled every 10 s
-(counters.growth). Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
+Sends add once per queue and read batch; pulls, pops and runs of acknowledgements add once each. Growth is sampled every
+10 s (counters.growth). Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
 """
 
 import time
@@ -121,7 +121,7 @@ class Counters:
             queue.tally = self.puts.of(queue.topic, queue_id=queue.queue_id)
 
     def count_columns(self, batch: SendBatch[ConsumeQueue], began: float) -> None:
-        """Count the columns of a read batch, which were stored and can be answered."""
+        """Count the sends of a read batch (`SendBatch`) that were stored and can be answered."""
         count, time_us = batch.count, int((self.now() - began) * _US)
         count_columns(batch, 0, count, time_us)
         self.sends.add(time_us, count)
@@ -191,10 +191,7 @@ class Counters:
         self.count_handed_out(topic, group, queue_id, count, size, began)
 
     def count_pull(self, tally: Tally, count: int, size: int, began: float) -> None:
-        """Count a pull that was answered on the fast path, as `count_get` and `answered` do.
-
-        `tally` is that of its group and queue in `gets`.
-        """
+        """Count a pull answered on the fast path; `tally` is that of its group and queue in `gets`."""
         time_us = int((self.now() - began) * _US)
         self.found += 1
         if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
@@ -235,7 +232,7 @@ class Counters:
     # --- rates
 
     def sample(self, now: float) -> None:
-        """Sample the totals; once a second unless `is_quiet`."""
+        """Sample the totals; called once a second unless `is_quiet`."""
         totals = (self.put_count, self.get_count, self.found, self.missed)
         if not self._samples or self._samples[-1][1:] != totals:
             self._samples.append((now, *totals))
@@ -247,7 +244,7 @@ class Counters:
         self.is_quiet = True
 
     def rates(self, now: float) -> dict[str, tuple[float, ...]]:
-        """Return puts, gets, found and missed pulls per second in each window that ends now (`now`: monotonic seconds)."""
+        """Return puts, gets, found and missed pulls per second, in each window that ends `now` (monotonic seconds)."""
         totals = (self.put_count, self.get_count, self.found, self.missed)
         names = ("put", "get", "found", "missed")
         beginnings = [self._before(now - window, now) for window in WINDOWS_SECONDS]

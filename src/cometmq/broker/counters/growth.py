@@ -66,7 +66,7 @@ class TallyGrowth:
         tally.kept = None
 
     def is_kept(self, tally: Tally) -> bool:
-        """Return whether the growth of the tally is known."""
+        """Return whether the tally has samples or may still get them."""
         return tally.kept is not None or self.kept < self._kept_max
 
     def of(self, tally: Tally, now: float) -> tuple[Growth, ...]:

@@ -54,7 +54,7 @@ class Latencies(TimeCounts):
         self._before, self._long_before = self.counts, self._before
 
     def percentile_ms(self, share: float) -> float:
-        """Return a percentile of the durations of the last minutes, ms; 0 if there are none."""
+        """Return a percentile of the durations in this minute and the last, ms; 0 if there are none."""
         recent = [now - then for now, then in zip(self.counts, self._long_before, strict=True)]
         wanted = sum(recent) * share
         if not wanted:

@@ -48,7 +48,7 @@ class TallyTable:
         tallies_max: int = TALLIES_MAX,
         is_system: Callable[[str], bool] = is_system_topic,
     ) -> None:
-        """`fresh` receives tallies when they first grow after a sample; `is_system` returns whether a topic is a system topic."""
+        """Append tallies to `fresh` when they first grow after a sample; `is_system` detects system topics."""
         self._fresh = fresh
         self._is_system = is_system
         self._tallies_max = tallies_max
@@ -63,7 +63,7 @@ class TallyTable:
         return self._count
 
     def of(self, topic: str, group: str = "", queue_id: int = WHOLE) -> Tally:
-        """Return the tally of a queue or topic, for a group or none; create it if needed."""
+        """Return the tally of a queue or topic, for a group or none, creating it; beyond the limit, a wider tally."""
         tallies = self._topics.get(topic)
         tally = None if tallies is None else tallies.get((group, queue_id))
         return tally or self._make(topic, group, queue_id)

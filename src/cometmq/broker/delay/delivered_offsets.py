@@ -1,7 +1,7 @@
-"""The delivered offset of each delay level, saved in delayOffset.json once the deliveries are flushed.
+"""The delivered offset of each delay level, saved in delayOffset.json.
 
-Messages before a saved offset are never delivered again. It is therefore saved only after the delivered messages are flushed;
-otherwise a power failure would lose them.
+Messages before a saved offset are never delivered again. It is therefore saved only after the delivered messages are
+flushed; otherwise a power failure would lose them.
 """
 
 from cometmq.codec.bodies.delay_offset import (
@@ -16,11 +16,7 @@ from cometmq.store.config_file import ConfigFile
 
 
 class DeliveredOffsets:
-    """The table of delivered offsets and its file.
-
-    Attributes:
-        offsets: The next queue offset to deliver, by level.
-    """
+    """The table of delivered offsets and its file; `offsets` has the next queue offset to deliver, by delay level."""
 
     def __init__(self, file: ConfigFile, *, clock: Clock) -> None:
         self.offsets: dict[int, int] = {}
@@ -29,11 +25,7 @@ class DeliveredOffsets:
         self._saved = DelayOffsets(DataVersion(clock.now_ms()))
 
     def load(self) -> None:
-        """Read delayOffset.json.
-
-        Raises:
-            CodecError: The file cannot be decoded; the message names it.
-        """
+        """Read delayOffset.json; raises CodecError, which names the file, if it cannot be decoded."""
         table = self._file.load(decode_delay_offsets)
         if table is not None:
             self._saved = table
@@ -56,7 +48,7 @@ class DeliveredOffsets:
         return self.offsets == offsets
 
     def take(self, table: DelayOffsets) -> Steps[None]:
-        """Save the offsets of a master, whose deliveries are in the log here; no offset moves back.
+        """Save the offsets of this slave's master, whose deliveries are in the log here; no offset moves back.
 
         Raises:
             OSError: The file could not be written; nothing counts as saved.

@@ -1,8 +1,8 @@
 """Delivers the messages of delay levels when they are due.
 
-A level's queue is ordered by due time, so only its head is examined: when it is due, and when a message arrives in an empty
-queue. Due messages are read in a pool thread and stored with one write. Follows ScheduleMessageService of RocketMQ 5.3.3, but
-with one background job for all levels.
+A level's queue is ordered by due time, so only its first message is examined: when it is due, and when a message arrives in
+an empty queue. Due messages are read in a pool thread and stored with one write. Follows ScheduleMessageService of RocketMQ
+5.3.3, but with one background job for all levels.
 """
 
 import logging
@@ -36,11 +36,12 @@ _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.1  # DELAY_FOR_A_WHILE: messages due within it are delivered together.
 _AFTER_ERROR_SECONDS = 1.0  # Differs: RocketMQ waits 10 s.
+_DISCARDED = "the delayed message at physical offset %d cannot be decoded and is discarded: %s"
 
 
 @dataclass(slots=True)
 class DelayLevel:
-    """One delay level.
+    """A delay level and its progress.
 
     Attributes:
         number: The level, from 1.
@@ -62,7 +63,7 @@ class DueOfLevel:
     """The due messages of a delay level.
 
     Attributes:
-        records: The due records; None for one that the log has no longer.
+        records: The due records; None for a record that the log has lost or that cannot be decoded.
         next_offset: Queue offset after them.
         due_ms: When the next message is due, epoch ms; None if unknown.
     """
@@ -73,11 +74,7 @@ class DueOfLevel:
 
 
 class DelayedDelivery:
-    """The delivery of all delay levels.
-
-    Attributes:
-        on_delivered: Called when there is an offset to save.
-    """
+    """The delivery of all delay levels; `on_delivered` is called when there is an offset to save."""
 
     def __init__(
         self,
@@ -120,12 +117,12 @@ class DelayedDelivery:
             if not low <= offset <= high:
                 offsets[number] = min(max(offset, low), high)
                 _log.error(
-                    "delayOffset.json has %d for level %d, whose queue holds %d to %d; going on "
-                    "at %d", offset, number, low, high, offsets[number],
+                    "delayOffset.json has offset %d for delay level %d, but its queue has %d to %d; "
+                    "delivery continues at %d", offset, number, low, high, offsets[number],
                 )  # fmt: skip
 
     def truncated(self, end: int) -> None:
-        """Move the levels back to deliver again what the truncated log has lost."""
+        """Move the levels back, so that deliveries that the truncated log has lost are repeated."""
         self._truncations += 1
         offsets = self._delivered.offsets
         for level in self._levels:
@@ -137,7 +134,10 @@ class DelayedDelivery:
             offset = min(known, high, known if before is None else before)
             if offset != known:
                 _log.warning(
-                    "delay level %d goes back from %d to %d", level.number, known, offset
+                    "delay level %d returns from offset %d to %d, because the log was truncated",
+                    level.number,
+                    known,
+                    offset,
                 )
                 offsets[level.number] = offset
         self.on_delivered()
@@ -173,7 +173,7 @@ class DelayedDelivery:
                 yield from self._deliver_batch(level)
         except (StoreError, CodecError, OSError) as error:
             _log.warning(
-                "delay level %d: %s; next try in %.0f s",
+                "messages of delay level %d cannot be delivered: %s; next attempt in %.0f s",
                 level.number,
                 error,
                 _AFTER_ERROR_SECONDS,
@@ -181,7 +181,7 @@ class DelayedDelivery:
             level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
         except Exception:  # noqa: BLE001
             # A fault in one level must not end the deliveries of the others.
-            _log.exception("delay level %d failed", level.number)
+            _log.exception("the delivery of delay level %d failed and is retried", level.number)
             level.rests_until = clock.monotonic() + _AFTER_ERROR_SECONDS
 
     def _may_be_due(self, level: DelayLevel) -> bool:
@@ -200,8 +200,8 @@ class DelayedDelivery:
     def _waits(self, due_ms: int, level: DelayLevel) -> bool:
         """Return whether a message is not due yet.
 
-        A due time beyond the level's delay was set before the clock was set back, or when this number was that of a longer
-        level; such a message is due now (correctDeliverTimestamp).
+        A due time that is further ahead than the level's delay was set before the clock was set back, or when this number
+        was that of a longer level; such a message is due now (correctDeliverTimestamp).
         """
         now_ms = self._clock.now_ms()
         return now_ms < due_ms <= now_ms + level.delay_ms
@@ -256,7 +256,7 @@ class DelayedDelivery:
         try:
             properties = record.properties()
         except CodecError as error:
-            _log.error("the message at %d is dropped: %s", record.physical_offset, error)
+            _log.error(_DISCARDED, record.physical_offset, error)
             return None
         place = real_place(record, properties, self._topics)
         if place is None:
@@ -270,5 +270,5 @@ def _decoded(content: bytes, entry: QueueEntry) -> Record | None:
     try:
         return decode_record(content)
     except CodecError as error:
-        _log.error("the message at %d is dropped: %s", entry.physical_offset, error)
+        _log.error(_DISCARDED, entry.physical_offset, error)
         return None

@@ -46,11 +46,7 @@ class DelayLevels(Feature):
         )
 
     async def start(self) -> None:
-        """Load the delivered offsets and start the delivery.
-
-        Raises:
-            CodecError: delayOffset.json cannot be decoded; the message names it.
-        """
+        """Load the delivered offsets and start the delivery; raises CodecError if delayOffset.json cannot be decoded."""
         self._delivered.load()
         self._delivery.correct_offsets()
         if self._parts.topics.is_promoted:
@@ -66,11 +62,7 @@ class DelayLevels(Feature):
         ).wake
 
     async def follow(self) -> None:
-        """Load the delivered offsets; as a slave, deliver nothing.
-
-        Raises:
-            CodecError: delayOffset.json cannot be decoded; the message names it.
-        """
+        """Load the delivered offsets; as a slave, deliver nothing. Raises as `start` does."""
         self._delivered.load()
 
     async def close(self) -> None:
@@ -90,7 +82,7 @@ class DelayLevels(Feature):
         return self._parts.settings.flush_delay_offset_interval_ms / 1000
 
     def facts(self) -> dict[str, str]:
-        """Return the delivered and the last offset of each level, for consoles."""
+        """Return the delivered and the last offset of each level, as the runtime numbers show them."""
         found = {}
         for number, offset in self._delivered.offsets.items():
             queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)

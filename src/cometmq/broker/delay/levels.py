@@ -1,7 +1,7 @@
 """The delay levels: which sends are delayed, and where they wait.
 
-A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX. REAL_TOPIC and REAL_QID are its destination, and its queue
-entry has the time at which it is due. Follows HookUtils.handleScheduleMessage of RocketMQ 5.3.3.
+A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX. Its properties REAL_TOPIC and REAL_QID are the
+destination, and its queue entry has the time at which it is due. Follows HookUtils.handleScheduleMessage of RocketMQ 5.3.3.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import SCHEDULE_TOPIC
+from cometmq.model.text import in_quotes
 from cometmq.model.topic import TopicConfig
 
 # Properties that a message with a delay level does not use (HookUtils.checkIfTimerMessage).
@@ -20,11 +21,7 @@ _TIMES = (keys_of.TIMER_DELIVER_MS, keys_of.TIMER_DELAY_SEC, keys_of.TIMER_DELAY
 
 
 class DelayLevelTable:
-    """The delay levels of a broker.
-
-    Attributes:
-        delays_ms: The delay of each level, starting with level 1 (messageDelayLevel).
-    """
+    """The delay levels of a broker; `delays_ms` has the delay of each, starting with level 1 (messageDelayLevel)."""
 
     def __init__(self, delays_ms: Sequence[int], topics: Topics) -> None:
         self.delays_ms = delays_ms
@@ -49,13 +46,9 @@ class DelayLevelTable:
     def place(
         self, level: int, topic: str, queue_id: int, properties: dict[str, str]
     ) -> tuple[TopicConfig, int, dict[str, str]]:
-        """Return the topic and queue where a message waits, and its properties with the destination.
+        """Return the topic and queue where a message waits, and a copy of its properties with the destination.
 
-        Args:
-            level: The level, from 1; larger than the last means the last.
-            topic: The topic of the destination.
-            queue_id: The queue of the destination.
-            properties: The message's properties; a changed copy is returned.
+        Levels count from 1; a level above the last one means the last. `topic` and `queue_id` are the destination.
         """
         level = min(level, len(self.delays_ms))
         properties = {name: text for name, text in properties.items() if name not in _TIMES}
@@ -70,16 +63,12 @@ class DelayLevelTable:
 
 
 def level_of(properties: dict[str, str]) -> int:
-    """Return the level that a message requests; 0 or less for none.
-
-    Raises:
-        RequestError: It is not a number.
-    """
+    """Return the level that a message requests, 0 or less for none; raises RequestError if it is not a number."""
     text = properties.get(keys_of.DELAY, "0")
     try:
         return int(text)
     except ValueError:
         raise RequestError(
             ResponseCode.MESSAGE_ILLEGAL,
-            f"the property {keys_of.DELAY}={text!r:.40} is no delay level; send a number",
+            f"the property {keys_of.DELAY}={in_quotes(text, 40)} is not a delay level; send a number",
         ) from None

@@ -1,6 +1,6 @@
 """Remembers the positions of a background job before its last writes, in case the log is truncated.
 
-If the log is truncated to before a delivery, the job must return to its position before that write and deliver again.
+If the log loses a delivery in a truncation, the job must return to its position before that write and deliver again.
 """
 
 from collections import deque
@@ -11,12 +11,12 @@ from cometmq.store.appender import PutResult
 
 T = TypeVar("T")
 
-# After a truncation before more writes than this, the job returns to before the oldest of them.
+# If a truncation removes more writes than this, the job returns to the position before the oldest that is remembered.
 WRITES_MAX = 4_096
 
 
 class PutMarks(Generic[T]):
-    """The last writes of one background job, each with the position before it."""
+    """The last writes of one background job, each with the job's position before it."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[int, T]] = deque(maxlen=WRITES_MAX)
@@ -28,7 +28,7 @@ class PutMarks(Generic[T]):
             self.note(physical_offset + size, before)
 
     def note(self, end: int, before: T) -> None:
-        """Note that the log now ends at `end`; `before` is the position before its last part was written."""
+        """Note that the log now ends at `end`; `before` is the job's position before the log's last part was written."""
         assert not self._marks or self._marks[-1][0] <= end, "the log grows"
         self._marks.append((end, before))
 

@@ -1,7 +1,7 @@
 """Writes the broker's own messages: retries, due delays, transaction marks, dead letters.
 
-They are stored like sends: open queue, one put, dispatch, flusher. Nothing waits here; a caller that needs its messages
-on disk waits for `durable`.
+They are appended to the log with one write, dispatched and flushed like sends, without waiting; `durable` waits until they
+are on disk.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ class InnerMessage:
     """A message that the broker writes.
 
     Attributes:
-        topic: The destination. Only the name counts at the put; the queues are those that the topic has then.
+        topic: The destination. Only the name is used; the queues are those that the topic has at the put.
         queue_id: The wanted queue. If the topic has fewer queues at the put, another queue gets the message.
         body: The body as the record stores it (compressed if `sys_flag` says so).
         properties: All properties; nothing is added.
@@ -82,10 +82,7 @@ class InnerPuts:
         self._on_written = on_written
 
     def put(self, *messages: InnerMessage) -> list[PutResult]:
-        """Store messages with one write and dispatch them.
-
-        Returns:
-            (queue offset, physical offset, size) of each, in order.
+        """Store messages with one write and dispatch them; return the place of each: queue offset, physical offset, size.
 
         Raises:
             StoreError: None of them was stored.
@@ -105,7 +102,7 @@ class InnerPuts:
     def durable(self, results: Sequence[PutResult]) -> Steps[None]:
         """Wait until messages are confirmed; with a synchronous flush, this means flushed.
 
-        Replicas that are late or missing are no failure: the messages are stored, and writing them again would not help (as in
+        Late or missing replicas are no failure: the messages are stored, and writing them again would not help (as in
         EndTransactionProcessor of RocketMQ 5.3.3).
 
         Raises:
@@ -119,7 +116,9 @@ class InnerPuts:
             return
         durability = yield from confirmed(end)
         if durability is Durability.DISK_LATE:
-            raise StoreError(f"messages up to physical offset {end}: {durability.value}")
+            raise StoreError(
+                f"the messages up to physical offset {end} were {durability.value}"
+            )
 
     def _pack(self, message: InnerMessage) -> Put:
         topic = self._topics.get(message.topic.name) or message.topic
@@ -142,9 +141,9 @@ class InnerPuts:
 def in_parts(
     put: Callable[[Sequence[T]], list[PutResult]], items: Sequence[T]
 ) -> Iterator[tuple[Sequence[T], list[PutResult] | StoreError | CodecError]]:
-    """Store all items with one write; if one of them is illegal, nothing was written, and each half is tried by itself.
+    """Store all items with one write; if an item is illegal, nothing is written, and each half is tried separately.
 
-    Yields the parts in order, each with its places, or with the error why none of it is stored.
+    Yields the parts in order, each with the places of its items, or with the error why none of them is stored.
     """
     outcome: list[PutResult] | StoreError | CodecError
     try:

@@ -1,7 +1,4 @@
-"""Reads a queue of the broker's own, several messages at a time, from an offset to its end.
-
-Messages in memory are read directly; only reads from the disk wait.
-"""
+"""Reads a queue of the broker's own, several messages at a time, from an offset to its end; only disk reads wait."""
 
 from cometmq.codec.record import Record, decode_records
 from cometmq.steps.steps import Steps, elsewhere
@@ -12,11 +9,7 @@ _TOGETHER_MAX = 32  # Messages per read, as for a pull (maxTransferCountOnMessag
 
 
 class QueueCursor:
-    """A read position in a queue.
-
-    Attributes:
-        offset: Queue offset of the next message.
-    """
+    """A read position in a queue; `offset` is the queue offset of the next message."""
 
     def __init__(self, store: MessageStore, topic: str, queue_id: int, *, offset: int) -> None:
         self.offset = offset
@@ -26,7 +19,7 @@ class QueueCursor:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether everything visible was read."""
+        """Whether all messages were read that are visible to consumers."""
         queue = self._store.queue(self._topic, self._queue_id)
         return queue is None or self.offset >= queue.max_offset
 
@@ -48,11 +41,7 @@ class QueueCursor:
         return []
 
     def record_at(self, offset: int) -> Steps[Record | None]:
-        """Return the message at an offset, or None; does not move the cursor.
-
-        Raises:
-            CodecError, OSError: As for `next_records`.
-        """
+        """Return the message at an offset, or None; does not move the cursor. Raises as `next_records` does."""
         found = yield from self._get(offset, 1)
         records = decode_records(b"".join(found.records))
         return records[0] if records and records[0].queue_offset == offset else None

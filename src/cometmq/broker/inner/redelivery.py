@@ -1,4 +1,4 @@
-"""Stores a message again at another place, for retries, due delays and timers.
+"""Stores a message again elsewhere, for retries, delay levels and timers.
 
 Body, flags, producer host and creation time are those of the stored record. The caller decides topic, queue and properties.
 """
@@ -14,7 +14,7 @@ from cometmq.model import properties as keys_of
 from cometmq.model.errors import CodecError, RecordIllegal
 from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.model.names import REVIVE_LOG_PREFIX, is_written_by_brokers, topic_fault
-from cometmq.model.text import plural
+from cometmq.model.text import in_quotes, plural
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.appender import PutResult
@@ -23,8 +23,8 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# Largest batch of due messages, stored with one write. The loop and the pool thread may have to wait 5 ms for each other
-# (the GIL), so a batch must be worth that.
+# Largest batch of due messages, stored with one write. Event loop and pool thread may wait 5 ms for each other (the GIL), so
+# small batches would be slow.
 BATCH_COUNT_MAX = 512
 BATCH_SIZE_MAX = 1 << 20
 # Messages with the same unique key that are examined: the delivered one, and its retries.
@@ -43,16 +43,10 @@ def once_more(
     is_due_coded: bool = False,
     block: bytes | None = None,
 ) -> InnerMessage:
-    """Return a message with the content of a stored record, for another place.
+    """Return a message with the content of a stored record, for another topic and queue.
 
-    Args:
-        record: The stored record.
-        topic: The destination topic.
-        queue_id: The queue of that topic.
-        properties: All properties.
-        reconsume_times: How often consumption has failed; None: as in the record.
-        is_due_coded: Whether the destination is the delay topic.
-        block: The encoded properties; None if they have changed.
+    Without `reconsume_times` those of the record are kept. `is_due_coded` means that the destination is the delay topic.
+    `block` is the encoded `properties`, or None if they have changed.
     """
     return InnerMessage(
         topic=topic,
@@ -72,13 +66,7 @@ def once_more(
 
 
 def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: Topics) -> bool:
-    """Return whether a topic of a stored message was deleted after the message had been stored.
-
-    Args:
-        record: The stored message.
-        properties: Its properties, with the topic that it waits for and the topic that a retry came from.
-        topics: The topics of the broker.
-    """
+    """Return whether a topic of a stored message was deleted later: its own, its destination, or that of a retry."""
     if not len(topics.deleted):
         return False
     names = (
@@ -91,7 +79,7 @@ def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: T
 
 
 def not_delivered(store: MessageStore, records: Sequence[Record]) -> Steps[list[Record]]:
-    """Remove waiting messages that another broker has delivered, because the log has them in their topic.
+    """Remove waiting messages that another broker has delivered: the log has a later copy in their topic.
 
     A promoted slave knows its master's progress with a delay of some seconds. The index finds a delivered message by its
     unique key.
@@ -132,7 +120,7 @@ def _is_delivered(record: Record, search: MessageSearch) -> bool:
 
 
 def topic_of(record: Record) -> str:
-    """Return the topic whose rights a record needs; for a record that waits in a system topic, its destination."""
+    """Return the topic whose rights are needed for a record; if it waits in a system topic, its destination."""
     waits = is_written_by_brokers(record.topic)
     return (record.properties().get(keys_of.REAL_TOPIC) if waits else None) or record.topic
 
@@ -140,26 +128,26 @@ def topic_of(record: Record) -> str:
 def real_place(
     record: Record, properties: dict[str, str], topics: Topics
 ) -> tuple[TopicConfig, int] | None:
-    """Return the destination of a waiting message; None, with a log line, if there is none.
+    """Return the destination of a waiting message; None, with a log line, if it cannot be delivered.
 
-    Follows RocketMQ: a topic that this broker does not know gets the message all the same, so that it has it once the
-    topic is created. A message of a deleted topic is discarded later (`put_deliverable`).
+    Follows RocketMQ: a topic that this broker does not know gets the message all the same, and has it once the topic is
+    created. A message of a deleted topic is discarded later (`put_deliverable`).
     """
     name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
     # A store may hold messages that clients sent to the timer's topic before brokers refused that.
     topic = topics.get(name)
     fault = topic_fault(name) if topic is None else None
     if topic is not None and is_batch_topic(topic.attributes):
-        fault = "It is a batch topic, which this broker reads and does not write."
+        fault = "It is a batch topic, which this broker can read but not write to."
     # A timer written by RocketMQ has check points of pop.
     if is_written_by_brokers(name) and not name.startswith(REVIVE_LOG_PREFIX):
-        fault = "The system alone writes there."
+        fault = "Only brokers write to this topic."
     if fault is None and not (queue.isdecimal() and len(queue) < 10):
-        fault = f"The queue {queue!r:.40} is no number."
+        fault = f"The queue {in_quotes(queue, 40)} is not a number."
     if fault is not None:
         _log.error(
-            "the message at %s of %s cannot be delivered to %r: %s",
-            record.physical_offset, record.topic, name[:255], fault,
+            "the message at physical offset %d of topic %s cannot be delivered to topic %s: %s",
+            record.physical_offset, record.topic, in_quotes(name, 255), fault,
         )  # fmt: skip
         return None
     return topic or TopicConfig(name, 1, 1), int(queue)
@@ -168,12 +156,10 @@ def real_place(
 def put_deliverable(
     inner: InnerPuts, topics: Topics, messages: Sequence[InnerMessage]
 ) -> list[PutResult]:
-    """Store messages that have waited with one write.
-
-    Messages of topics deleted meanwhile, and messages that no store could ever hold, are discarded and logged.
+    """Store waiting messages with one write; discard and log those of deleted topics and those that no log could hold.
 
     Raises:
-        StoreError: None was stored, or, after one that no store could hold, a part; a later attempt may succeed.
+        StoreError: No message was stored, or only those before one that no log could hold; a later attempt may succeed.
     """
     living = [
         message
@@ -183,7 +169,7 @@ def put_deliverable(
     ]
     if len(living) < len(messages):
         _log.warning(
-            "discarded, because the topic was deleted: %d %s that waited",
+            "discarded %d waiting %s, because the topic was deleted",
             len(messages) - len(living),
             plural(len(messages) - len(living), "message"),
         )
@@ -196,7 +182,10 @@ def _put(inner: InnerPuts, messages: Sequence[InnerMessage]) -> list[PutResult]:
         if isinstance(outcome, list):
             results += outcome
         elif isinstance(outcome, (RecordIllegal, CodecError)):
-            _log.error("a message for %s is dropped: %s", part[0].topic.name, outcome)
+            _log.error(
+                "a waiting message for topic %s cannot be stored and is discarded: %s",
+                part[0].topic.name, outcome,
+            )  # fmt: skip
         else:
             raise outcome
     return results

@@ -1,9 +1,8 @@
-"""Keeps the loop awake for a moment while a single producer is expected to send again at once.
+"""Keeps the event loop awake for a moment while a single producer is expected to send again at once.
 
 A producer on this machine that waits for each answer sends again some 20 us after it. If the loop sleeps meanwhile, waking
-it takes as long again, on a virtual machine longer. So the loop polls instead, and yields its core to other
-processes between polls. If that was in vain, as for a producer on another machine, the loop sleeps the next times
-(docs/design/0004).
+it takes as long again, on a virtual machine longer. So the loop polls instead, and yields its core to other processes
+between polls. If that was in vain, as for a producer on another machine, the loop sleeps the next times (docs/design/0004).
 """
 
 import asyncio
@@ -18,7 +17,7 @@ SLEEPS_AFTER_VAIN_MAX = 256
 
 
 class BusyPoll:
-    """The decision to keep the loop awake; it does other work as usual meanwhile."""
+    """The decision to keep the loop awake; the loop does other work as usual meanwhile."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self._loop = loop

@@ -29,13 +29,13 @@ class Caller(Protocol[T_contra]):
 
     @property
     def is_gone(self) -> bool:
-        """Whether nobody waits for an answer any more."""
+        """Whether the client has disconnected, so that nobody waits for an answer."""
         ...
 
     def hold(self) -> None:
-        """Keep what an answer needs, because the request will wait."""
+        """Keep only what an answer needs, because the request will wait."""
         ...
 
     def answer(self, work: Callable[[], T_contra | Steps[T_contra | None] | None]) -> None:
-        """Do `work`, steps of it included, and answer with its result or its error; None: it continues to wait."""
+        """Answer with the result or the error of `work`, which may return steps; None means that the request waits on."""
         ...

@@ -1,11 +1,9 @@
-"""Runs the store's periodic work: flushes, creation of files ahead, checkpoints, its timer.
+"""Runs the store's periodic work: flushes, creation of log files ahead of need, checkpoints.
 
-The store decides what is due; this provides two threads: one that flushes, and one that creates files and checkpoints.
-Nothing here decides about durability.
-
-With SYNC_FLUSH all producers wait for the flush, and switching to a thread and back takes longer than a fast disk does.
-So the loop flushes itself, once for all reads of one iteration, as long as flushes are quick. After a slow one the thread
-does the next ones (docs/design/0004).
+The store decides what is due and when messages count as durable; this provides two threads: one that flushes, and one that
+creates files and checkpoints. With SYNC_FLUSH all producers wait for the flush, and switching to a thread and back takes
+longer than a fast disk does. So the loop flushes itself, once for all reads of one iteration, as long as flushes are quick.
+After a slow one the thread does the next ones (docs/design/0004).
 """
 
 import asyncio
@@ -28,16 +26,15 @@ TICK_SECONDS = 0.05
 # The same when idle, which is also how often the store checks the disk.
 REST_SECONDS = DISK_LOOK_INTERVAL_S
 
-# A flush longer than this blocked the loop for too long. The thread does the next ones, and four times as many, up to a
-# limit, each time the loop's next attempt is slow again. A fast disk has a slow flush now and then; a slow one
-# has nothing else.
+# After a flush that took longer, the thread does the next ones, and four times as many, up to a limit, each time the loop's
+# next attempt is slow again: a fast disk has a slow flush now and then, a slow disk has no other.
 QUICK_SECONDS = 0.002
 FLUSHES_AFTER_SLOW = 2
 FLUSHES_AFTER_SLOW_MAX = 64
 
 
 class Flusher:
-    """The flusher of a store, which also creates its files ahead of need."""
+    """The flusher of a store, which also creates its log files ahead of need."""
 
     def __init__(self, store: MessageStore, clock: Clock) -> None:
         self._store = store
@@ -60,10 +57,7 @@ class Flusher:
         self._tick()
 
     def written(self) -> None:
-        """Note that records were written; flush if sends wait for that. Called once per read batch.
-
-        The next log file can wait for the timer: half of the current one is still free.
-        """
+        """Note that records were written, and flush if sends wait for that. Called once per read batch."""
         if self._is_at_rest:
             self._tick_in(TICK_SECONDS)
         positions = self._positions
@@ -76,7 +70,7 @@ class Flusher:
             self._loop.call_soon(self._flush_written)
 
     async def close(self) -> None:
-        """Stop the timer and the threads; the store may be closed afterwards."""
+        """Stop the timer and the threads; the store must be closed after this."""
         self._is_closed = True
         self._is_at_rest = False
         self._busy_poll.end()  # No producer is expected any more.
@@ -108,11 +102,11 @@ class Flusher:
             is_at_rest = self._store.is_at_rest() and not self._under_way
         except Exception:  # noqa: BLE001
             # An error here must not end flushing for good; the next tick tries again.
-            _log.exception("the store's timer failed")
+            _log.exception("the store's periodic work failed and is tried again")
         self._tick_in(self._rest_seconds() if is_at_rest else TICK_SECONDS)
 
     def _rest_seconds(self) -> float:
-        """Return the seconds between checks of a full disk; infinite under virtual time, where nothing else fills it."""
+        """Return the seconds between checks for a full disk when idle; infinite under virtual time unless sends are refused."""
         is_refusing = self._store.refusal is not None
         return REST_SECONDS if is_refusing or not self._clock.is_steady else NEVER
 
@@ -151,7 +145,7 @@ class Flusher:
             if isinstance(error, OSError):
                 self._store.flush_failed(error)
             elif error is not None:
-                _log.error("the flusher failed", exc_info=error)
+                _log.error("the flush of the log failed", exc_info=error)
                 self._store.flush_failed(OSError(str(error)))
             else:
                 self._store.flushed(target)

@@ -1,4 +1,4 @@
-"""Work on very many items in time slices: some milliseconds per loop iteration, the first slice at once."""
+"""Work on very many items in time slices: 5 ms per loop iteration, the first slice at once."""
 
 import asyncio
 from collections import deque

@@ -1,8 +1,8 @@
 """Limits long work per loop iteration.
 
-Compiling a long expression, or filtering messages with one, takes milliseconds. The first such work of an iteration is done at
-once. When the iteration's time is used up, work waits for later ones, and connections take turns; so other requests
-wait for at most one piece of such work, however many there are.
+Compiling a long expression, or filtering messages with one, takes milliseconds. The first such work of an iteration is done
+at once. When the iteration's time is used up, further work waits for later ones, and connections take turns; so other
+requests wait for at most one piece of such work, however many there are.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 
 class _Piece(NamedTuple):
-    """Work that waits for its turn: `done` makes its steps go on."""
+    """Work that waits for its turn; `done` continues its steps."""
 
     size: int
     done: Done
 
 
 class Turns:
-    """The part of the loop's time for long work, in limited turns."""
+    """The scheduler of long work, which gives it a part of the loop's time, in turns of 5 ms."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -63,7 +63,7 @@ class Turns:
             if not self._bounds.take(peer, size):
                 raise RequestError(
                     ResponseCode.SYSTEM_BUSY,
-                    "[REJECTREQUEST]system busy: too many requests with long expressions wait; try again later",
+                    "[REJECTREQUEST]system busy: too many requests with long expressions are waiting; try again later",
                 )
             yield from called_back(lambda done: self._add(peer, _Piece(size, done)))
         began = self._clock.monotonic()
@@ -95,7 +95,11 @@ class Turns:
             self._bounds.give_back(peer, piece.size)
             if pieces:
                 self._waiting[peer] = pieces  # After the others.
-            gone = ConnectionLost("its turn came too late") if peer.is_closed else None
+            gone = (
+                ConnectionLost("the client disconnected before its request was processed")
+                if peer.is_closed
+                else None
+            )
             piece.done(None, gone)  # The steps of `run` go on and do the work.
         if (self._waiting or self._spent) and not self._is_running:
             self._next()

@@ -1,6 +1,6 @@
-"""A thread that does one job at a time and passes the results to the loop.
+"""A thread that does one job at a time and passes the results to the event loop.
 
-For work that must not share a thread: flushes (112 us this way, 140 us through an executor) and creating files ahead.
+For flushes (112 us this way, 140 us through an executor) and for creating files ahead, which must not share a thread.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Worker(Protocol):
 
 
 def start_worker(name: str) -> Worker:
-    """Start and return a worker thread with a name; on a virtual loop, which has no threads, return a worker on the loop."""
+    """Start and return a worker thread with this name; under virtual time, without threads, a worker on the event loop."""
     return WorkerThread(name) if may_have_threads() else WorkerOnLoop()
 
 

@@ -20,11 +20,7 @@ class ClientConnections:
         self._clock = clock
 
     def consumer_ids(self, group_name: str) -> list[str]:
-        """Return the client ids of a consumer group's members.
-
-        Raises:
-            RequestError: The group has no members.
-        """
+        """Return the client ids of a consumer group's members; raise RequestError if it has none."""
         group = self._members.consumer_group(group_name)
         if group is None:
             remark = f"no consumer for this group, {group_name}"
@@ -34,11 +30,7 @@ class ClientConnections:
         return group.client_ids()
 
     def consumers(self, group_name: str) -> ConsumerConnections:
-        """Return the members of a consumer group and their subscriptions.
-
-        Raises:
-            RequestError: CONSUMER_NOT_ONLINE.
-        """
+        """Return a group's consumers and subscriptions; raise RequestError (CONSUMER_NOT_ONLINE) without consumers."""
         group = self._members.consumer_group(group_name)
         if group is None:
             raise RequestError(
@@ -53,11 +45,7 @@ class ClientConnections:
         )
 
     def producers(self, group_name: str) -> list[ClientConnection]:
-        """Return the producers of a group.
-
-        Raises:
-            RequestError: The group has none.
-        """
+        """Return the producers of a group; raise RequestError if it has none."""
         clients = self._members.producers(group_name)
         if not clients:
             raise RequestError(

@@ -1,7 +1,7 @@
 """Detects members of a group that contradict each other, which RocketMQ does not.
 
-The latest subscription counts for the whole group, so two members with different subscriptions silently lose messages; two
-clients with the same id get the same queues. Both are logged once, with both sides, and returned to administrators
+The latest subscription counts for the whole group, so two members with different subscriptions silently lose messages;
+two clients with the same id get the same queues. Both are logged once, with both sides, and returned to administrators
 (GET_GROUP_CONFLICTS). No client is refused, because a rolling update to another subscription looks the same.
 """
 
@@ -71,14 +71,12 @@ class _Seen:
     is_due: bool = False
 
     def take(self, peer: ClientPeer, told: _Told) -> None:
-        """Replace a member's last heartbeat by one with another content."""
         self.drop(peer)
         self.told[peer] = told
         self.says[told.says] += 1
         self.ids[told.client_id] += 1
 
     def drop(self, peer: ClientPeer) -> None:
-        """Remove a member's heartbeat, because it has left."""
         old = self.told.pop(peer, None)
         if old is not None:
             for counts, value in ((self.says, old.says), (self.ids, old.client_id)):
@@ -153,9 +151,9 @@ class Guards(Feature):
         if len(self._logged) > _LOGGED_MAX:
             del self._logged[next(iter(self._logged))]
         what = (
-            "members want different things; the last one's word counts for all"
+            "members have different subscriptions; the broker applies the latest to all"
             if conflict.kind == SUBSCRIPTION
-            else "several clients have one id and take the same queues"
+            else "several clients have the same client id and consume the same queues"
         )
         sides = " | ".join(
             f"{_listed(side.clients)}: {_cut(side.says)}"
@@ -201,7 +199,6 @@ def _are_several(clients: list[tuple[Client, _Told]]) -> bool:
 
 
 def _listed(clients: tuple[str, ...]) -> str:
-    """Format a few names, each of bounded length, because they come from clients."""
     more = len(clients) - _CLIENTS_SHOWN
     shown = ", ".join(map(_cut, clients[:_CLIENTS_SHOWN]))
     return f"{shown} and {more} more" if more > 0 else shown

@@ -15,10 +15,11 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import GROUP_LENGTH_MAX, is_system_group, length_fault, retry_topic
+from cometmq.model.text import in_quotes
 from cometmq.steps.steps import Steps
 
-# `ip@instance#nanos@unit` has some 60 characters; users set the instance and the unit. A list of 10,000 members with ids
-# of this length still fits one frame.
+# `ip@instance#nanos@unit` has some 60 characters; users set the instance and the unit. 10,000 members with ids of this
+# length still fit one frame.
 CLIENT_ID_LENGTH_MAX = 1024
 # A process has a few consumers and producers; a thousand would be remarkable.
 HEARTBEAT_GROUPS_MAX = 1000
@@ -50,7 +51,7 @@ class Heartbeats:
         *,
         announce: Callable[[float], Steps[None]],
     ) -> None:
-        """`announce` registers the broker's topics at the reachable nameservers, and waits some seconds at most for them."""
+        """`announce` registers topics at the reachable nameservers, and waits at most so many seconds for them."""
         self._members = members
         self._groups = groups
         self._topics = topics
@@ -113,7 +114,7 @@ def _check_names(heartbeat: Heartbeat) -> None:
     if count > HEARTBEAT_GROUPS_MAX:
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
-            f"heartbeat: {count} groups; {HEARTBEAT_GROUPS_MAX} are the most of a client",
+            f"heartbeat: {count} groups, but a client can have at most {HEARTBEAT_GROUPS_MAX}",
         )
     check_client_id(heartbeat.client_id)
     for name in chain(
@@ -124,8 +125,8 @@ def _check_names(heartbeat: Heartbeat) -> None:
         if len(name) > GROUP_LENGTH_MAX:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"heartbeat: the name {name[:40]!r}... has {len(name)} characters; "
-                f"{GROUP_LENGTH_MAX} are the most of a group or topic",
+                f"heartbeat: the name {in_quotes(name[:40])}... has {len(name)} characters, but a group or topic can "
+                f"have at most {GROUP_LENGTH_MAX}",
             )
 
 
@@ -133,20 +134,16 @@ def _check_made(count: int, group: str) -> None:
     if count > HEARTBEAT_NEW_GROUPS_MAX:
         raise RequestError(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"consumer group {group} is not made now: a heartbeat makes "
-            f"{HEARTBEAT_NEW_GROUPS_MAX} groups; the next one makes more",
+            f"consumer group {group} is not created now: a heartbeat creates at most "
+            f"{HEARTBEAT_NEW_GROUPS_MAX} groups; the next one creates more",
         )
 
 
 def check_client_id(client_id: str) -> None:
-    """Refuse a client id that is too long, because it is kept per client and sent to all members of a group.
-
-    Raises:
-        RequestError: It is longer than any client creates.
-    """
+    """Raise RequestError if a client id is too long, because it is kept per client and sent to all group members."""
     if len(client_id) > CLIENT_ID_LENGTH_MAX:
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
-            f"the client id {client_id[:40]!r}... has {len(client_id)} characters; "
-            f"{CLIENT_ID_LENGTH_MAX} are the most",
+            f"the client id {in_quotes(client_id[:40])}... has {len(client_id)} characters, but at most "
+            f"{CLIENT_ID_LENGTH_MAX} are allowed",
         )

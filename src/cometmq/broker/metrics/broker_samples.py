@@ -1,7 +1,4 @@
-"""The sources of a broker's metrics: they read its counters and tables when a page is created.
-
-A source yields its samples one by one, and never waits.
-"""
+"""The sources of a broker's metrics: functions that yield samples of its counters and tables, without waiting."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -34,7 +31,7 @@ _POP = "CONSUME_POP"
 
 
 class BrokerSamples:
-    """The sources of a broker."""
+    """The sources of the metrics that are read from a broker's counters and tables."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

@@ -1,4 +1,4 @@
-"""Sends metrics and spans to a collector: OTLP over gRPC, by OpenTelemetry's exporters, in a thread of its own.
+"""Sends metrics and spans to an OpenTelemetry collector: OTLP over gRPC, by OpenTelemetry's exporters, in its own thread.
 
 An extra: `pip install cometmq[otlp]`. Imported only if `metricsExporterType=OTLP_GRPC`.
 """
@@ -32,10 +32,6 @@ _FLUSH_MS_MAX = 2_000
 
 class Collector:
     """A connection to one collector; logs when it stops answering and when it answers again.
-
-    Args:
-        settings: The collector's address and timeout.
-        resource: Identifies this broker.
 
     Attributes:
         target: The collector's address, a URL.
@@ -80,7 +76,7 @@ class Collector:
             is_sent = False
             try:
                 is_sent = self._metrics.export(metrics) is MetricExportResult.SUCCESS
-                self._said("" if is_sent else "no answer, or a refusal")
+                self._said("" if is_sent else "it does not answer, or refuses them")
             except Exception as error:  # noqa: BLE001  Errors of the library must not stop the exports.
                 self._said(str(error) or type(error).__name__)
             finally:
@@ -91,15 +87,15 @@ class Collector:
     def _said(self, problem: str) -> None:
         if problem and not self._is_away:
             _log.warning(
-                "the collector %s does not take metrics (%s); tried again, and said once",
+                "the collector %s does not accept metrics (%s); the broker keeps trying, and logs when it succeeds",
                 self.target, problem,
             )  # fmt: skip
         elif not problem and self._is_away:
-            _log.info("the collector %s takes metrics again", self.target)
+            _log.info("the collector %s accepts metrics again", self.target)
         self._is_away = bool(problem)
 
     def close(self) -> None:
-        """Stop; waits for sends in progress, for some seconds at most. Call this in a thread."""
+        """Stop; waits for sends in progress, at most some seconds. Call this in a thread."""
         self._metrics.shutdown(timeout_millis=_FLUSH_MS_MAX)
         if self._tracers is not None:
             self._tracers.shutdown()
@@ -118,15 +114,11 @@ def resource_of(settings: BrokerSettings) -> Resource:
 
 
 def target_of(text: str) -> str:
-    """Return a collector's address as a URL; without a scheme it is https, as in RocketMQ.
-
-    Raises:
-        SettingsError: The address is missing.
-    """
+    """Return a collector's address as a URL, without a scheme https as in RocketMQ; raises SettingsError if it is missing."""
     target = text.strip()
     if not target:
         raise SettingsError(
-            "metricsExporterType=OTLP_GRPC: name the collector in metricsGrpcExporterTarget, http://127.0.0.1:4317 for one"
+            "metricsExporterType=OTLP_GRPC needs a collector: set metricsGrpcExporterTarget, for example to http://127.0.0.1:4317"
         )
     return target if target.startswith("http") else f"https://{target}"
 

@@ -80,7 +80,7 @@ class Exporting:
         self._machines.keep("metrics", export, first_seconds=seconds, rest_seconds=seconds)
         if settings.spans_exporter_enable:
             self._start_spans(collector)
-        _log.info("metrics go to the collector %s", collector.target)
+        _log.info("metrics are sent to the collector %s", collector.target)
 
     def _start_spans(self, collector: "Collector") -> None:
         from cometmq.broker.metrics.stored_spans import StoredSpans
@@ -104,7 +104,7 @@ class Exporting:
         self._spans_from = min(self._spans_from, store.dispatched_offset)
         if skipped:
             _log.warning(
-                "no span for %d %s with a trace: so many came at once",
+                "no span for %d %s with a trace: too many arrived at once",
                 skipped,
                 plural(skipped, "message"),
             )
@@ -120,7 +120,7 @@ class Exporting:
 def _sent(
     collector: "Collector", piece: "MetricsData"
 ) -> Callable[[Callable[[Any, BaseException | None], None]], None]:
-    """Return an operation that sends a piece and calls back on the loop."""
+    """Return an operation that sends some metrics and calls back on the event loop with whether they were accepted."""
     loop = asyncio.get_running_loop()
 
     def begin(done: Callable[[Any, BaseException | None], None]) -> None:

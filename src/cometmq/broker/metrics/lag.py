@@ -1,6 +1,7 @@
 """The lag of consumer groups for metrics, in messages and in time.
 
-Computed in steps when a page is created. The times need the log and are read in a thread, for a limited number of queues.
+Computed in steps when a metrics page is created. The times need the log and are read in a thread, for a limited number of
+queues.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,8 +40,8 @@ class Lag(NamedTuple):
 class Lags:
     """The lag of all groups when last computed.
 
-    A slave reports none while its master is connected, which reports the same: a sum over both would count it twice. Neither
-    is there one for a group in broadcasting mode, because each member keeps its own offsets.
+    Groups in broadcasting mode have no lag here, because each member keeps its own offsets. A slave has none while its
+    master is connected: the master reports the same, and a sum over both would count it twice.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -113,7 +114,7 @@ class Lags:
         return ((lag.labels, lag.messages) for lag in self._lags)
 
     def in_flight(self) -> Iterator[Sample]:
-        """Yield the number of messages delivered but not acknowledged."""
+        """Yield the number of messages delivered to each group but not acknowledged, per topic."""
         return ((lag.labels, lag.in_flight) for lag in self._lags)
 
     def ready(self) -> Iterator[Sample]:
@@ -121,7 +122,7 @@ class Lags:
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:
-        """Yield the age of the oldest message that is not consumed, ms."""
+        """Yield the age of the oldest message that each group has not consumed, per topic, ms."""
         yield from self._ages_ms.items()
 
     def dead_letters(self) -> Iterator[Sample]:

@@ -1,7 +1,7 @@
 """A broker's metrics as OpenTelemetry points for OTLP, a thousand at a time, built from the SDK's own classes.
 
-Names and units are those of RocketMQ's instruments: what Prometheus reads as `rocketmq_rpc_latency_milliseconds` is the
-instrument `rocketmq_rpc_latency` with the unit "milliseconds". Imported only if metrics are exported.
+Names and units are those of RocketMQ's instruments: `rocketmq_rpc_latency_milliseconds` of Prometheus is the instrument
+`rocketmq_rpc_latency` with the unit "milliseconds". Imported only if metrics are exported.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

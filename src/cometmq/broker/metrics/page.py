@@ -1,6 +1,6 @@
 """The text of /metrics, created piece by piece: 10,000 topics give 32 MB, and no send waits for more than a piece.
 
-Text format 0.0.4 of Prometheus. A metric has at most `metricsOtelCardinalityLimit` label sets; the rest is summed in one
+Prometheus's text format 0.0.4. A metric has at most `metricsOtelCardinalityLimit` label sets; the rest is summed in one
 line, as in OpenTelemetry's SDK. For speed, the common start of all lines of a metric is one string, and the rest is a
 format string with a gap for each value.
 """
@@ -31,7 +31,7 @@ class Buckets(NamedTuple):
     total: float
 
 
-# Label values of a metric, and the number. None: no sample, but it took some time, too.
+# Label values and value. A source yields None between samples, so that other work may run.
 Sample = tuple[tuple[str, ...], float | Buckets]
 Source = Callable[[], Iterable[Sample | None]]
 
@@ -48,7 +48,7 @@ class MetricsPage:
         series_max: int,
         scope: str = SCOPE,
     ) -> None:
-        """`common` has the labels of all lines; `sources` are read anew for each page."""
+        """`common` has the labels of all lines; `sources` are read for each page."""
         assert sources.keys() <= metrics.keys(), "a source of a metric that is described"
         self._metrics = metrics
         self._sources = sources
@@ -140,7 +140,7 @@ def _begin_and_gaps(metric: Metric, common: str) -> tuple[str, str]:
 
 
 def _safe(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Escape values for use between quotes; hardly any needs it."""
+    """Escape label values for use between quotes; hardly any value needs it."""
     together = "".join(values)
     if '"' in together or "\\" in together or "\n" in together:
         return tuple(map(label_value, values))
@@ -148,7 +148,7 @@ def _safe(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sum_of(values: list[float | Buckets]) -> float | Buckets:
-    """Return the sum of values that get no line of their own."""
+    """Return the sum of a metric's values for which there is no line, because it has too many."""
     buckets = [value for value in values if isinstance(value, Buckets)]
     if not buckets:
         return sum(value for value in values if not isinstance(value, Buckets))

@@ -32,12 +32,7 @@ _TAKEN = {"le", "otel_scope_name", "cluster", "node_id", "node_type"}.union(
 
 
 class MonitoringHandler(Feature):
-    """Serves `/metrics`, `/healthz` and `/readyz`.
-
-    Attributes:
-        health: The texts of the health pages.
-        port: The port; 0 if not served.
-    """
+    """Serves `/metrics`, `/healthz` and `/readyz`; `health` has the texts of the last two."""
 
     def __init__(self, parts: Parts) -> None:
         settings = parts.settings
@@ -78,11 +73,11 @@ class MonitoringHandler(Feature):
 
     @property
     def port(self) -> int:
-        """The port on which the pages are served."""
+        """The port on which the pages are served; 0 if they are not."""
         return self._http.port
 
     async def start(self) -> None:
-        """Start to listen; if the port is in use, log that and continue without.
+        """Start to listen, and to export metrics; if the port is in use, log that and continue without the pages.
 
         Raises:
             SettingsError: Metrics are to be sent to a collector, and cannot be.
@@ -96,8 +91,8 @@ class MonitoringHandler(Feature):
             await self._http.start(host, settings.metrics_port)
         except NetError as error:
             _log.warning(
-                "no metrics: %s; metricsPromExporterPort names another port, and "
-                "metricsExporterType=DISABLE asks for none",
+                "metrics are not served: %s; set another port (metricsPromExporterPort), or switch "
+                "metrics off (metricsExporterType=DISABLE)",
                 error,
             )
             return
@@ -119,7 +114,7 @@ class MonitoringHandler(Feature):
         return words(self.health.ready())
 
     async def _metrics(self) -> HttpAnswer:
-        """Return the page; requests meanwhile, or soon after, get the same one."""
+        """Return the metrics page; requests while it is created, or within a second after, get the same one."""
         now = self._clock.monotonic()
         if self._making is None or (self._making.done() and now - self._made_at >= AGE_SECONDS):
             self._made_at = now
@@ -155,7 +150,7 @@ def extra_labels(text: str) -> dict[str, str]:
 
 
 class Health:
-    """The health of a broker: alive and ready. Any answer shows that its loop runs."""
+    """The health of a broker: alive and ready. Any answer shows that its event loop runs."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -164,35 +159,37 @@ class Health:
     def alive(self) -> str:
         """Return the text for a broker that is alive, with its uptime."""
         seconds = (self._parts.clock.now_ms() - self._started_ms) // 1000
-        return f"ok: broker {self._parts.settings.broker_name} answers, since {seconds} s"
+        return f"ok: broker {self._parts.settings.broker_name} has run for {seconds} s"
 
     def ready(self) -> str:
         """Return the text for a ready broker: recovered, registered, and able to store."""
         role = self._parts.settings.broker_role.name
         master = self._parts.replication().master
-        work = "its log takes messages" if master is None else self._copying(master)
+        work = "its log accepts messages" if master is None else self._copying(master)
         return f"ready: {role}, recovered, registered, {work}"
 
     def _copying(self, master: MasterState) -> str:
-        """Describe a slave's replication; it does not affect readiness, because the slave can be read."""
-        name = master.address or "its master, which no nameserver names"
+        """Describe a slave's replication, which does not affect readiness, because the slave can be read without it."""
+        name = master.address or "its master, whose address no nameserver returns"
         if master.stopped is not None:
-            return f"it copies nothing any more from {name}: {master.stopped}"
+            return f"it has stopped copying from {name}: {master.stopped}"
         if master.is_active:
-            return f"it copies {name}"
+            return f"it copies from {name}"
         why = f": {master.error}" if master.error else ""
-        return f"it copies nothing now from {name}, and tries again{why}"
+        return f"it cannot copy from {name} now, and tries again{why}"
 
     def faults(self) -> list[str]:
         """Return the reasons why a broker is not ready, each with a remedy; empty if it is."""
         parts, faults = self._parts, []
         store, settings = parts.store, parts.settings
         if store.refusal is not None:
-            faults.append(f"the store takes no message: {store.refusal}")
+            faults.append(f"the store accepts no messages: {store.refusal}")
         elif store.positions.refusal is not None:
-            faults.append(f"no message is taken: {store.positions.refusal}")
+            faults.append(f"no messages are accepted: {store.positions.refusal}")
         if not settings.perm & 2 and not settings.is_slave:
-            faults.append("brokerPermission allows no writing (a drain?); set it to 6 again")
+            faults.append(
+                "brokerPermission does not allow writing (a drain?); set it to 6 again"
+            )
         missing = self.unregistered()
         if missing:
             faults.append(

@@ -1,7 +1,7 @@
 """Creates a span for each stored message with an OpenTelemetry trace, as a child of the span that sent it.
 
-The log is read after dispatch, in a thread, so that sends are not affected. It is searched for the property's name; only if
-that occurs before the end are records decoded one by one.
+The log is read after dispatch, in a thread, so that sends are not affected. It is searched for the property `traceparent`;
+only if that occurs are records decoded one by one.
 """
 
 import logging
@@ -81,7 +81,7 @@ class StoredSpans:
         return self._walk(start, content, end)
 
     def _is_clear(self, start: int, end: int) -> bool:
-        """Return whether the name does not occur up to `end`; each part of the log is searched once."""
+        """Return whether no trace occurs between two offsets; each part of the log is searched once."""
         at = max(start, self._clear_to)
         while at < end:
             piece = self._read(at, min(PIECE_SIZE, end - at))
@@ -104,7 +104,10 @@ class StoredSpans:
                 return SpanScan(start + position + max(size, _HEAD.size), spans, skipped)
             after = position + size
             if size < _HEAD.size:
-                _log.warning("no record at %d; no spans before %d", start + position, end)
+                _log.warning(
+                    "no record begins at physical offset %d; no spans are created up to %d",
+                    start + position, end,
+                )  # fmt: skip
                 return SpanScan(end, spans, skipped)
             if after > len(content):
                 break

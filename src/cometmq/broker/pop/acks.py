@@ -1,9 +1,9 @@
 """Acknowledges popped messages, one or many at once, and changes the time for which they are invisible.
 
-An acknowledgement without an open check point is answered like any other: its message was acknowledged before, or its time
-is over and it is delivered again. Follows AckMessageProcessor and ChangeInvisibleTimeProcessor of RocketMQ 5.3.3. Differs: a
-message whose time is over cannot be hidden again (Java would deliver it twice), and a handle that was replaced by a change of
-the invisible time is refused (Java answers success and delivers the message again).
+An acknowledgement without an open check point succeeds: its message was acknowledged before, or its invisible time is over
+and it is delivered again. Follows AckMessageProcessor and ChangeInvisibleTimeProcessor of RocketMQ 5.3.3. Differs: a
+message whose time is over cannot be hidden again (Java would deliver it twice), and a handle that was replaced by a change
+of the invisible time is refused (Java answers success and delivers the message again).
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from cometmq.model.names import pop_origin_topic
 
 
 class ChangedTime(NamedTuple):
-    """The values from which a message's new handle is made.
+    """The values from which a message's new handle (its receipt) is made.
 
     Attributes:
         pop_time_ms: Pop time of its new check point, epoch ms.
@@ -40,7 +40,7 @@ class ChangedTime(NamedTuple):
 
 
 class Acks:
-    """The handler of acknowledgements and changes of the invisible time."""
+    """The service for acknowledgements and changes of the invisible time."""
 
     def __init__(
         self, parts: Parts, *, journal: Journal, orders: Orders, waiting: PopLongPolls
@@ -55,7 +55,7 @@ class Acks:
         """Acknowledge a popped message.
 
         Raises:
-            RequestError: There can be no such message, or its handle was replaced.
+            RequestError: Topic, queue or offset does not exist, or the message's handle was replaced.
         """
         topic, queue_id, offset = request.topic, request.queue_id, request.offset
         low, high = self._range(topic, queue_id)
@@ -72,14 +72,16 @@ class Acks:
             self._ack(place, receipt.start_offset, receipt.pop_time_ms, (offset,))
 
     def batch_ack(self, acks: Sequence[BatchAck]) -> None:
-        """Acknowledge messages of several check points.
+        """Acknowledge messages of several check points, as many as possible.
 
         Raises:
             RequestError: The batch is empty, a message popped in order is not at its offset, or a handle was replaced. All
                 other messages of the batch are acknowledged.
         """
         if not acks:
-            raise RequestError(ResponseCode.NO_MESSAGE, "the batch acknowledges nothing")
+            raise RequestError(
+                ResponseCode.NO_MESSAGE, "the batch contains no acknowledgements"
+            )
         failure: RequestError | None = None
         for ack in acks:
             try:
@@ -138,16 +140,17 @@ class Acks:
             self._waiting.wake((pop_origin_topic(topic, group), group))
 
     def change_invisible_time(self, request: ChangeInvisibleTimeRequest) -> ChangedTime:
-        """Change the time after which a message is delivered again.
+        """Change the time after which a popped message is delivered again; return the values of its new handle.
 
         Raises:
-            RequestError: There can be no such message, its handle was replaced, or the time is out of bounds.
+            RequestError: Topic, queue or offset does not exist, the handle was replaced, or the time is out of bounds.
         """
         low, high = self._range(request.topic, request.queue_id)
         if not low <= request.offset < high:
             raise RequestError(
                 ResponseCode.NO_MESSAGE,
-                f"offset {request.offset} is not in {low}~{high} of {request.topic}",
+                f"queue {request.queue_id} of topic {request.topic} has no message at offset {request.offset}: "
+                f"its first offset is {low}, and its next message gets {high}",
             )
         check_invisible_time(request.invisible_time, 0, self._parts.settings)
         receipt = parse_receipt(request.extra_info)
@@ -167,7 +170,7 @@ class Acks:
         )
 
     def _hide_again(self, request: ChangeInvisibleTimeRequest, receipt: Receipt) -> int:
-        """Give the message a check point of its own; return its pop time in epoch ms."""
+        """Give the message its own check point, and return the pop time of that, epoch ms."""
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         offset, now = request.offset, self._parts.clock.now_ms()
         old = (topic, group, queue_id, receipt.start_offset, receipt.pop_time_ms)
@@ -186,7 +189,7 @@ class Acks:
         return now
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Return the range of offsets that a client may name."""
+        """Return a queue's first offset and the offset after its last message; raise RequestError if there is no such queue."""
         config = self._parts.topics.get(topic)
         if config is None:
             raise RequestError(
@@ -206,5 +209,5 @@ def _replaced(topic: str, queue_id: int, offsets: Sequence[int]) -> RequestError
     return RequestError(
         ResponseCode.MESSAGE_ILLEGAL,
         f"the handle of {topic}@{queue_id}@{', '.join(map(str, offsets))} was replaced when the invisible time "
-        "was changed: use the handle that the change gave",
+        "was changed; use the handle from the answer to that change",
     )

@@ -57,11 +57,7 @@ class Assignments:
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
 
     def load(self) -> None:
-        """Load the request modes from messageRequestMode.json.
-
-        Raises:
-            CodecError: The file cannot be decoded.
-        """
+        """Load the request modes from messageRequestMode.json; raises CodecError if it cannot be decoded."""
         self._modes = self._file.load(decode_request_modes) or {}
 
     async def close(self) -> None:
@@ -69,7 +65,7 @@ class Assignments:
         await self._saver.close()
 
     def assign(self, query: AssignmentQuery) -> Steps[list[Assignment] | None]:
-        """Return the queues that a member shall consume, with its mode; None if unknown, so that it keeps those it has."""
+        """Return the queues that a group's member shall consume, each with pull or pop; None: unknown, it keeps its queues."""
         mode = self._mode_of(query)
         queues = yield from self._queues_of(query.topic)
         share = self._share(query, mode, queues) if queues else None
@@ -132,7 +128,10 @@ class Assignments:
         group = self._parts.members.consumer_group(query.group)
         allocate = _STRATEGIES.get(query.strategy)
         if group is None or allocate is None:
-            _log.warning("no assignment for %s: no such group or strategy", query)
+            _log.warning(
+                "client %s gets no queues of topic %s: group %s has no members here, or strategy %s is unknown",
+                query.client_id, query.topic, query.group, query.strategy,
+            )  # fmt: skip
             return None
         client_ids = group.client_ids()
         if mode.mode == POP:
@@ -176,7 +175,7 @@ class RouteLookup:
         self._ask = ask
 
     def read_queues(self, topic: str) -> Steps[list[MessageQueue] | None]:
-        """Return the queues that can be consumed; None if no nameserver answers."""
+        """Return a topic's queues of all brokers that can be consumed; None if no nameserver returns a route."""
         for address in self._settings.nameserver_addresses:
             try:
                 answer: PeerAnswer = yield from called_back(
@@ -185,7 +184,9 @@ class RouteLookup:
                 if answer.code == ResponseCode.SUCCESS:
                     return decode_topic_route(answer.body).read_queues(topic)
             except (NetError, CodecError) as error:
-                _log.warning("the route of %s from %s: %s", topic, address, error)
+                _log.warning(
+                    "no route of topic %s from nameserver %s: %s", topic, address, error
+                )
         return None
 
     def _begin(self, address: str, topic: str, done: Done) -> None:

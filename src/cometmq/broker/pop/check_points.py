@@ -1,11 +1,9 @@
-"""The check points of popped messages: which are open, which records they need, and how far groups may commit.
+"""The check points of popped messages: which are open, which of their records a start needs, and how far groups may commit.
 
-This is a state machine without I/O (`journal` and `revive` do that); a start rebuilds it from the journal. Its methods take
-the input: pops, acknowledgements, records of the revive topic, results of writes, the flushed offset, the time. Others
-return what is to be done: check points that are due, acknowledgements to record, records to rewrite, offsets to commit.
-
-A check point is in one of the states of `PointState`. While it is OPEN it can be found by its handle and has a due time; its
-record is needed until it is FORGOTTEN.
+A state machine without I/O, which is done by `journal` and `revive`; a start rebuilds it from the journal. Some methods
+take input: pops, acknowledgements, written records, the flushed offset, the time. Others return what is to be done: due
+check points, acknowledgements to record, records to rewrite, offsets to commit. An OPEN check point can be found by its
+handle and has a due time; its record is needed until it is FORGOTTEN.
 """
 
 from collections import deque
@@ -16,14 +14,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from cometmq.codec.bodies.pop_journal import AckBody, CheckPointBody
+from cometmq.model.text import printable
 
 OPEN_MAX = 500_000  # Check points, 1 KB each; beyond this, no more messages can be popped.
 PERIOD_MS = 100  # Precision of the due time.
-# Number of records that a start may read per open check point if fewer than a quarter of them are needed; rewriting
-# many would only move them.
+# A record is written again if more than this many newer ones follow, or four times as many as there are open check points:
+# a start reads from the oldest needed record on.
 BEHIND_MAX = 100_000
 _NEEDED_SHARE = 4
-# Number of empty periods to keep in the heap of due times, beyond as many as are in use.
+# The heap of due times is rebuilt when it has this many empty periods more than used ones.
 GONE_MAX = 1_000
 
 _NEVER = 1 << 63  # Greater than any log offset.
@@ -71,7 +70,7 @@ class CheckPoint:
         recorded: Bits of the acknowledged messages whose acknowledgement is recorded.
         place: Queue offset of its record; -1 if it has none yet.
         end: Physical offset after the last of its records that must be flushed.
-        is_said: Whether the group's committed offset has passed it; until then a start needs its record.
+        is_said: Whether the group has committed an offset after it; until then a start needs its record.
         has_replaced: Whether one of its messages has a new handle, after a change of its invisible time.
     """
 
@@ -100,20 +99,20 @@ class CheckPoint:
         self.is_said = True
         self.has_replaced = False
 
-    def __repr__(self) -> str:
-        return (
-            f"<CheckPoint {self.body} {self.state.name} {self.acknowledged:b} at {self.place}>"
-        )
+    def __str__(self) -> str:
+        body = self.body
+        queue = f"queue {body.queue_id} of topic {printable(body.topic)}"
+        return f"the messages that group {printable(body.group)} popped from {queue} at offset {body.start_offset}"
 
     @property
     def key(self) -> Key:
-        """The key by which a handle names the check point."""
+        """The values by which a message's handle names the check point."""
         body = self.body
         return body.topic, body.group, body.queue_id, body.start_offset, body.pop_time_ms
 
     @property
     def all_bits(self) -> int:
-        """The value of `acknowledged` when no message is left."""
+        """The value of `acknowledged` when no message is left, with one bit per message."""
         return (1 << len(self.body.offsets)) - 1
 
     @property
@@ -122,7 +121,7 @@ class CheckPoint:
         return self.body.pop_time_ms + self.body.invisible_ms
 
     def offsets_of(self, bits: int) -> tuple[int, ...]:
-        """Return the queue offsets of the messages that these bits stand for."""
+        """Return the queue offsets of the messages of these bits."""
         if bits == self.all_bits:
             return self.body.offsets
         return tuple(
@@ -151,12 +150,12 @@ class WrittenRecord(NamedTuple):
 
 
 class _Unsaid(NamedTuple):
-    """Messages that were popped or skipped, but may not be committed yet.
+    """A position of a group after messages that it has popped or skipped; not committed yet.
 
     Attributes:
-        point: The check point; None if messages were skipped.
-        end: Physical offset after its record.
-        behind: Queue offset after its messages.
+        point: The check point of the messages; None if they were skipped.
+        end: Physical offset after the record of the check point.
+        behind: Queue offset after the messages.
     """
 
     point: CheckPoint | None
@@ -202,7 +201,7 @@ class CheckPointTable:
         return list(self._by_key.values())
 
     def look(self) -> None:
-        """Note that the caller now looks for work; `on_work` is called again for later input."""
+        """Note that the caller now does all work that there is; `on_work` is called again for later input."""
         self._is_told = False
 
     def _tell(self) -> None:
@@ -213,19 +212,19 @@ class CheckPointTable:
     # --- input: check points and their records
 
     def begin(self, point: CheckPoint, written: WrittenRecord) -> None:
-        """Add a check point whose record was written: its messages may be delivered."""
+        """Add a check point whose record has been written, so that its messages may be delivered."""
         self.rewritten(point, written)
         if point.state is PointState.OPEN:
             self._open(point, point.due_ms)
 
     def rewritten(self, point: CheckPoint, written: WrittenRecord) -> None:
-        """Note that a check point's record was written again, with its acknowledgements."""
+        """Note that a check point's record was written again, with all acknowledgements so far."""
         self._place(point, written)
         point.recorded = point.acknowledged
         self._changed.pop(point, None)
 
     def begin_again(self, point: CheckPoint, written: WrittenRecord, grace_ms: int) -> None:
-        """Add a check point read from a record, from before this start or of another broker; it is due `grace_ms` later."""
+        """Add a check point read from the revive topic, of an earlier process or another broker; due `grace_ms` later."""
         known = self._by_key.get(point.key)
         if known is not None:  # Its record was rewritten.
             known.revive_queue = point.revive_queue
@@ -275,13 +274,13 @@ class CheckPointTable:
         return point is not None and offset in point.left()
 
     def is_replaced(self, key: Key, offset: int) -> bool:
-        """Return whether a message has a new handle, because its invisible time was changed after the pop of this key."""
+        """Return whether a message has a newer handle than this one, because its invisible time was changed."""
         topic, group, queue_id, *_ = key
         other = self._replacing.get((topic, group, queue_id, offset))
         return other is not None and other.key != key and not self.is_open(key, offset)
 
     def replaced(self, key: Key, offset: int, point: CheckPoint) -> None:
-        """Note that a message now has a check point, and so a handle, of its own."""
+        """Note that a message got its own check point, and so a new handle, because its invisible time was changed."""
         self._by_key[key].has_replaced = True
         self.acknowledge(key, (offset,))
         if point.state is PointState.OPEN:
@@ -290,8 +289,9 @@ class CheckPointTable:
     def new_pop_time(self, old: Key, offset: int, now_ms: int) -> int:
         """Return a pop time for a message that is hidden again, so that its new check point gets a new key.
 
-        With the same key, the end or acknowledgement of the old check point would apply to the new one. Because the old one's is
-        recorded after the new check point, the new time must also be later than the old one.
+        With the same key, the due time or acknowledgement of the old check point would apply to the new one. The
+        acknowledgement of the old one is recorded after the new check point, so the new time must also be later than the
+        old one.
         """
         topic, group, queue_id, _, pop_time_ms = old
         at_ms = max(now_ms, pop_time_ms + 1)
@@ -300,11 +300,7 @@ class CheckPointTable:
         return at_ms
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
-        """Close all check points of deleted topics or groups: their messages are not delivered again.
-
-        Args:
-            is_gone: Returns whether a topic, or the group of a check point, is deleted.
-        """
+        """Close the check points of deleted topics or groups, without redelivery; `is_gone` gets topic and group."""
         for point in self.points():
             if is_gone(point.body.topic, point.body.group):
                 self.acknowledge_bits(point, point.all_bits)
@@ -314,7 +310,7 @@ class CheckPointTable:
     # --- time
 
     def pop_due(self, now_ms: int) -> list[CheckPoint]:
-        """Return the check points that are due; each is returned once, or again after `again_at`."""
+        """Unschedule and return the check points that are due, oldest first; `again_at` schedules one again."""
         last = now_ms // PERIOD_MS
         due: list[CheckPoint] = []
         while self._ends and self._ends[0] <= last:
@@ -335,7 +331,7 @@ class CheckPointTable:
         ends.add(point)
 
     def handed_on(self, point: CheckPoint, written: WrittenRecord) -> None:
-        """Note that the rest of a check point was retried; `written` is the record of that."""
+        """Note that the rest of a check point was put into the retry topic; `written` is the record of that."""
         point.end = max(point.end, written.physical_offset + written.size)
         point.handed_on = point.all_bits & ~point.acknowledged
         point.acknowledged = point.all_bits
@@ -363,14 +359,10 @@ class CheckPointTable:
     # --- the log is truncated
 
     def truncated(self, end: int, end_of: Callable[[str, int], int]) -> list[CheckPoint]:
-        """Adapt to a log that was truncated: forget what it lost, and undo what was recorded there.
+        """Adapt to a log that now ends at physical offset `end`; return the check points whose records must be written again.
 
-        Args:
-            end: Physical offset at which the log ends now.
-            end_of: Returns the queue offset after the last message of a topic's queue.
-
-        Returns:
-            Check points whose records must be written again.
+        Messages that the log has lost are forgotten, and retries that it has lost are undone. `end_of` returns the queue
+        offset after the last message of a topic's queue.
         """
         known = {*self._by_key.values(), *(point for each in self._needed for _, point in each)}
         for point in known:
@@ -407,7 +399,7 @@ class CheckPointTable:
                 yield each
 
     def forget_places(self, revive_queue: int, behind: int) -> None:
-        """Forget the records after the new end of a revive queue."""
+        """Forget the records at or after a revive queue's new end (`behind`)."""
         needed = self._needed[revive_queue]
         self._needed[revive_queue] = deque(each for each in needed if each[0] < behind)
 
@@ -421,7 +413,7 @@ class CheckPointTable:
         )
 
     def unrecorded(self, count_max: int) -> list[tuple[CheckPoint, int]]:
-        """Return check points with unrecorded acknowledgements, oldest first, and their bits."""
+        """Return at most `count_max` check points with acknowledgements to record, oldest first, each with their bits."""
         return [
             (point, point.acknowledged & ~point.recorded)
             for point in islice(self._changed, count_max)
@@ -434,11 +426,10 @@ class CheckPointTable:
             del self._changed[point]
 
     def pop_far_behind(self, revive_queue: int, read_to: int) -> CheckPoint | None:
-        """Take a check point whose old record makes a start slow; rewrite its record, or return it with `keep_record`.
+        """Remove a check point whose record is so old that it makes a start slow; None if there is none.
 
-        Args:
-            revive_queue: Number of the revive queue.
-            read_to: Queue offset up to which the revive queue has been read.
+        The caller writes its record again, or returns it with `keep_record`. `read_to` is the queue offset up to which the
+        revive queue has been read.
         """
         needed = self._needed[revive_queue]
         while needed:
@@ -456,12 +447,7 @@ class CheckPointTable:
         self._needed[point.revive_queue].appendleft((point.place, point))
 
     def first_needed(self, revive_queue: int, flushed: int) -> int | None:
-        """Return the queue offset of the first record that a start needs; None if it needs none.
-
-        Args:
-            revive_queue: Number of the revive queue.
-            flushed: Physical offset up to which the log is flushed.
-        """
+        """Return the queue offset of the first record that a start needs if the log is flushed to `flushed`; None if none."""
         needed = self._needed[revive_queue]
         while needed:
             place, point = needed[0]
@@ -476,12 +462,12 @@ class CheckPointTable:
     # --- output: offsets of groups
 
     def next_offset(self, place: Place) -> int | None:
-        """Return the offset after all uncommitted messages that a group got from a queue; None if all are committed."""
+        """Return the offset after the uncommitted messages that a group got from a queue; None if all are committed."""
         unsaid = self._unsaid.get(place)
         return unsaid[-1].behind if unsaid else None
 
     def passed(self, place: Place, behind: int, point: CheckPoint | None = None) -> None:
-        """Note that a group continues at `behind`, after the messages of `point` or, if None, after skipped messages."""
+        """Note that a group continues at queue offset `behind`, after the messages of `point`; None: after skipped ones."""
         end = 0
         if point is not None:
             end, point.is_said = point.end, False
@@ -495,7 +481,7 @@ class CheckPointTable:
                 unsaid.point.is_said = True
 
     def pop_sayable(self, flushed: int) -> list[tuple[Place, int]]:
-        """Take the offsets that groups may commit: all check points before them are flushed or done."""
+        """Remove and return the offsets that groups may commit: all check points before them are flushed or done."""
         said = []
         for place in list(self._unsaid):
             unsaid = self._unsaid[place]
@@ -517,7 +503,7 @@ class CheckPointTable:
 
 def _move(point: CheckPoint, event: PointEvent) -> None:
     state = _NEXT.get((point.state, event))
-    assert state is not None, f"{point} cannot be moved on by {event.name}"
+    assert state is not None, f"{point}: {event.name} is impossible in state {point.state.name}"
     point.state = state
 
 

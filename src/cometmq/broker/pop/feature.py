@@ -30,8 +30,8 @@ from cometmq.steps.steps import Steps, on_device
 
 _PERIOD_SECONDS = PERIOD_MS / 1000
 
-# Greatest age of the offsets on disk (flushConsumerOffsetInterval, plus the flush of a check point before its offset is
-# committed): they contain all older check points.
+# Committed offsets on disk are at most this old (flushConsumerOffsetInterval, and the flush before a commit), so they are
+# after all older check points.
 _OFFSETS_AGE_MS = 30_000
 _ORDERS_SECONDS = 5.0
 _FLUSH_SECONDS_MAX = (
@@ -79,7 +79,7 @@ class PopFeature(Feature):
         }
 
     async def start(self) -> None:
-        """Restore the check points of messages that were popped before.
+        """Restore the check points of messages that were popped before, and start the background jobs.
 
         Raises:
             CodecError: consumerOrderInfo.json cannot be decoded.
@@ -122,7 +122,7 @@ class PopFeature(Feature):
         yield Gauge("rocketmq_pop_checkpoint_buffer_size", (), len(self._check_points))
 
     def truncated(self, end: int) -> None:
-        """Forget what the log has lost; messages popped from the rest stay popped."""
+        """Adapt to a truncated log: forget popped messages that it has lost; other popped messages stay hidden."""
         self._journal.truncated(end)
         self._orders.truncated(self._journal.end_of)
 
@@ -143,7 +143,7 @@ class PopFeature(Feature):
         """Do nothing: a slave's log has the check points, and they are read when it becomes the master."""
 
     async def close(self) -> None:
-        """Record acknowledgements and commit the groups' offsets; all of it is on disk when this returns."""
+        """Record acknowledgements and commit the groups' offsets; both are on disk when this returns."""
         await self._machines.close()
         if not self._is_running:
             return
@@ -154,7 +154,7 @@ class PopFeature(Feature):
         await self._orders.close()
 
     async def _flushed(self) -> None:
-        """Wait for a flush; the store reports a flush that fails."""
+        """Wait some seconds for a flush; the store logs a flush that fails."""
         if len(self._check_points):
             flushed = self._machines.run(on_device())
             await asyncio.wait([flushed], timeout=_FLUSH_SECONDS_MAX)
@@ -166,7 +166,7 @@ class PopFeature(Feature):
         self._journal.say_done()
 
     def _keep(self) -> float:
-        """Do postponed work without waiting, every 100 ms while there is any; return the seconds until the next call."""
+        """Record acknowledgements, commit offsets and answer late pops; return the seconds until the next call."""
         self._check_points.look()
         clock = self._parts.clock
         self._write_and_say()
@@ -181,7 +181,7 @@ class PopFeature(Feature):
         return NEVER
 
     def _hand_on(self) -> Steps[float]:
-        """Retry what is due, and read what others wrote into the revive topic; return the seconds until the next call."""
+        """Redeliver due messages, and read other brokers' records in the revive topic; return the seconds until the next call."""
         self._check_points.look()
         yield from self._journal.read_on()
         clock = self._parts.clock
@@ -211,11 +211,7 @@ class AssignmentFeature(Feature):
         )
 
     async def start(self) -> None:
-        """Read the request modes from messageRequestMode.json.
-
-        Raises:
-            CodecError: The file cannot be decoded.
-        """
+        """Read the request modes from messageRequestMode.json; raises CodecError if it cannot be decoded."""
         self._assignments.load()
 
     def forget_topic(self, topic: str) -> None:

@@ -1,7 +1,7 @@
 """The offset at which each group continues in each queue that it pops.
 
-A start continues from the offset in the offset table. The offset is committed there when the check point of the messages
-before it is flushed, or all of them are acknowledged. Until then only `CheckPointTable` knows it.
+A start continues from the committed offset in the offset table. An offset is committed when the check point of the messages
+before it is flushed, or all of them are acknowledged; until then only `CheckPointTable` knows it.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ class GroupOffsets:
     """The offsets of all groups that pop.
 
     Attributes:
-        busy: Places that a pop is reading; no other pop may read them.
+        busy: Group, topic and queue of each pop that is reading; no other pop may read there.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class GroupOffsets:
         return unsaid if said is None else max(unsaid, said)
 
     def in_flight(self) -> Steps[Mapping[Place, int]]:
-        """Count the messages of each queue and group that are neither acknowledged nor delivered again."""
+        """Return the number of messages that are neither acknowledged nor delivered again, by group, topic and queue."""
         points = self._check_points.points()
         return (yield from elsewhere(lambda: _counted(points))) if points else {}
 
@@ -58,27 +58,24 @@ class GroupOffsets:
         return offset
 
     def _is_young(self, queue: ConsumeQueue, topic: str, queue_id: int) -> bool:
-        """Return whether the queue still has its first message, and that is recent enough to count as in memory."""
+        """Return whether the queue still has its first message, and that is recent enough to be in memory."""
         if queue.min_offset > 0:
             return False
         return not self._store.get(topic, queue_id, 0, max_count=1).suggest_slave
 
     def _is_younger_than_group(self, queue: ConsumeQueue, group: str, topic: str) -> bool:
-        """Return whether a queue was added to its topic after the group had begun to pop it; see `CommittedOffsets`.
-
-        This is only known for groups that began since the broker's start; for others there is no time of the first commit.
-        """
+        """Return whether a queue was added after the group had begun to pop its topic; False if it began before this start."""
         began_ms = self._offsets.began_ms(group, topic)
         if began_ms is None or queue.min_offset > 0:
             return False
         return began_ms < self._store.earliest_store_time(queue)
 
     def passed(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
-        """Note that the group continues at `offset`, after the messages of `point`, or after skipped messages."""
+        """Note that the group continues at `offset`, after the messages of `point`; None: after skipped messages."""
         self._check_points.passed(place, offset, point)
 
     def reset(self, place: Place, offset: int) -> None:
-        """Set the group's offset, whatever it was before."""
+        """Set the group's offset explicitly, also back."""
         self._check_points.reset(place)
         group, topic, queue_id = place
         self._offsets.commit(group, topic, queue_id, offset=offset)
@@ -92,7 +89,7 @@ class GroupOffsets:
                 self._offsets.commit(group, topic, queue_id, offset=offset)
 
     def restore(self, point: CheckPoint) -> None:
-        """Commit the offset after a check point from before the start, so that its messages are not delivered at once."""
+        """Commit the offset after a check point of an earlier process, so that its messages are not delivered again at once."""
         body = point.body
         place = (body.group, body.topic, body.queue_id)
         said = self._offsets.get(*place)

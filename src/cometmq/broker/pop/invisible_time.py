@@ -10,11 +10,7 @@ from cometmq.model.errors import RequestError
 
 
 def check_invisible_time(invisible_ms: int, least_ms: int, settings: BrokerSettings) -> None:
-    """Refuse a time that is too short or too long.
-
-    Raises:
-        RequestError: INVALID_PARAMETER, with the limits.
-    """
+    """Raise RequestError (INVALID_PARAMETER) if a time is shorter than `least_ms` or longer than timerMaxDelaySec."""
     most_ms = settings.timer_max_delay_seconds * 1000
     if not least_ms <= invisible_ms <= most_ms:
         raise RequestError(

@@ -1,11 +1,11 @@
 """Records check points in the revive topic, and reads them again at a start.
 
-A check point is written before its messages are sent, acknowledgements a moment later and many at once. The committed offset
-of the group CID_RMQ_SYS_REVIVE_GROUP marks where a start begins to read; as in Java it is that of the last record that
-is not needed. `CheckPointTable` decides what is written.
+A check point is written before its messages are sent, acknowledgements a moment later and many at once; `CheckPointTable`
+decides what is written. A start reads from the committed offset of the group CID_RMQ_SYS_REVIVE_GROUP on; as in Java that
+is the offset of the last record that is not needed.
 
-Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3. Differs: records do not pass through the timer,
-so that the broker knows at once what was popped (docs/design/0014).
+Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3. Differs: records do not pass through the
+timer, so that the broker knows at once what was popped (docs/design/0014).
 """
 
 import logging
@@ -44,18 +44,14 @@ _log = logging.getLogger(__name__)
 
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 _PUT_MAX = 500  # Records per write.
-# In Java, the timer delivers check points this much before their end (ackTimeInterval), but acknowledgements at their
-# end. A check point that a Java broker's timer delivered therefore waits for them, as in PopReviveService.
+# In Java, the timer delivers check points this much before they are due (ackTimeInterval), but acknowledgements when they
+# are due. A check point that a Java broker's timer delivered therefore waits for them, as in PopReviveService.
 _EARLY_MS = 1_000
 _ACKS_LATE_MS = 3_000
 
 
 class Journal:
-    """The records of check points and acknowledgements in the revive topic.
-
-    Attributes:
-        check_points: The check points that are recorded.
-    """
+    """The records of check points and acknowledgements in the revive topic; `check_points` has their current state."""
 
     def __init__(self, parts: Parts) -> None:
         name = f"{REVIVE_LOG_PREFIX}{parts.settings.cluster_name}"
@@ -89,14 +85,14 @@ class Journal:
         return least if last_done is None else min(max(last_done + 1, least), end)
 
     def queues(self) -> list[ConsumeQueue]:
-        """Return the queues of the revive topic; other brokers' records there must be read."""
+        """Return the queues of the revive topic, where other brokers may write records, too."""
         count = self._topic.queue_count
         return [self._parts.store.queue_to_watch(self._topic.name, n) for n in range(count)]
 
     # --- reading
 
     def read_on(self) -> Steps[list[CheckPoint]]:
-        """Read the records of others, or from before the start; return the new check points."""
+        """Read records that other brokers wrote, or this one before its start; return the new check points."""
         found: list[CheckPoint] = []
         for queue_id, cursor in enumerate(self._cursors):
             while not cursor.is_at_end:
@@ -128,7 +124,10 @@ class Journal:
                 key = (ack.topic, ack.group, ack.queue_id, ack.start_offset, ack.pop_time_ms)
                 self.check_points.acknowledge(key, ack.offsets)
         except CodecError as error:
-            _log.error("revive queue %d, offset %d: %s", queue_id, record.queue_offset, error)
+            _log.error(
+                "the record at offset %d of revive queue %d cannot be decoded and is skipped: %s",
+                record.queue_offset, queue_id, error,
+            )  # fmt: skip
 
     def _is_of_deleted(self, body: CheckPointBody, physical_offset: int) -> bool:
         """Return whether the topic or the group of a check point was deleted after its record had been stored."""
@@ -153,11 +152,7 @@ class Journal:
         return queue_id if 0 <= queue_id < self._topic.queue_count else self.choose_queue()
 
     def record(self, point: CheckPoint) -> None:
-        """Write the record of a check point.
-
-        Raises:
-            StoreError: It could not be written, so its messages must not be delivered.
-        """
+        """Write the record of a check point; if this raises StoreError, its messages must not be delivered."""
         (result,) = self._parts.inner.put(self._check_point(point))
         self.check_points.begin(point, self.passed(point, result))
 
@@ -171,10 +166,13 @@ class Journal:
         try:
             self.record(CheckPoint(body, self.choose_queue()))
         except StoreError as error:
-            _log.warning("the reset of %s cannot be put on record: %s", place, error)
+            _log.warning(
+                "the offset reset of group %s in queue %d of topic %s cannot be recorded, and a restart may undo it: %s",
+                group, queue_id, topic, error,
+            )  # fmt: skip
 
     def acknowledgement(self, point: CheckPoint, bits: int) -> InnerMessage:
-        """Return the record that acknowledges these bits."""
+        """Return the record that acknowledges these messages of a check point."""
         tag, body = encode_ack(point.ack_of(bits))
         return self._message(point, tag, body, deliver_ms=point.due_ms)
 
@@ -185,7 +183,9 @@ class Journal:
             try:
                 results = self._parts.inner.put(*messages)
             except StoreError as error:
-                _log.warning("acknowledgements of pops cannot be written yet: %s", error)
+                _log.warning(
+                    "acknowledgements of popped messages cannot be recorded yet: %s", error
+                )
                 return
             for (point, bits), result in zip(part, results, strict=True):
                 self.check_points.recorded(point, bits)
@@ -224,7 +224,7 @@ class Journal:
             self._anew.popleft()
 
     def rewrite_old(self) -> None:
-        """Rewrite the records of open check points that are lost or so old that a start would have to read too much."""
+        """Write the records of open check points again that are lost, or so old that a start would have to read too much."""
         try:
             self._rewrite_truncated()
         except StoreError:
@@ -242,7 +242,7 @@ class Journal:
                 self.check_points.rewritten(point, self.passed(point, result))
 
     def say_done(self) -> None:
-        """Commit the offset up to which all is done and flushed."""
+        """Commit the offset up to which a start need not read the revive topic."""
         flushed = self._parts.store.flushed_offset
         for queue_id, cursor in enumerate(self._cursors):
             needed = self.check_points.first_needed(queue_id, flushed)

@@ -1,7 +1,8 @@
 """Pop in order: while messages of a queue are in flight, the queue is locked for its group.
 
-There are no check points. The group's offset is that of the oldest message that is not acknowledged; when the time is over,
-messages are delivered again from there. Follows ConsumerOrderInfoManager of RocketMQ 5.3.3 with consumerOrderInfo.json.
+There are no check points. The group's offset is that of the oldest message that is not acknowledged; when the invisible
+time is over, messages are delivered again from there. Follows ConsumerOrderInfoManager of RocketMQ 5.3.3, with its file
+consumerOrderInfo.json.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,17 +31,13 @@ class Orders:
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
-        """Read consumerOrderInfo.json.
-
-        Raises:
-            CodecError: The file cannot be decoded.
-        """
+        """Read consumerOrderInfo.json; raises CodecError if it cannot be decoded."""
         self._states = self._file.load(decode_order_states) or {}
 
     def is_closed(self, place: Place, attempt_id: str | None) -> bool:
-        """Return whether messages of the queue are in flight.
+        """Return whether messages of the queue are in flight, so that it must not be popped.
 
-        A client that repeats the pop whose answer was lost, with the same attempt id, gets its messages again.
+        A client that repeats a pop whose answer was lost, with the same attempt id, gets the same messages again.
         """
         state = self._states.get(place)
         if state is None or (attempt_id and attempt_id == state.attempt_id):
@@ -61,7 +58,7 @@ class Orders:
         invisible_ms: int,
         attempt_id: str | None,
     ) -> dict[int, int]:
-        """Note that messages were delivered; return, by offset, how often each was delivered before."""
+        """Note that messages were delivered; return, by queue offset, how often each was delivered before."""
         old = self._states.get(place)
         counts: dict[int, int] = {}
         if old is not None and attempt_id and attempt_id == old.attempt_id:
@@ -80,7 +77,7 @@ class Orders:
         return counts
 
     def acknowledge(self, place: Place, offset: int, pop_time_ms: int) -> int:
-        """Acknowledge a message; return the group's next offset, NOT_FOUND, or OUTDATED if the handle is old."""
+        """Acknowledge a message; return the offset to commit, NOT_FOUND, or OUTDATED if the handle is old."""
         state = self._states.get(place)
         if state is None:
             return offset + 1

@@ -21,7 +21,7 @@ class PeekResult(NamedTuple):
     """The answer to a peek.
 
     Attributes:
-        code: Response code; SUCCESS if there are messages.
+        code: SUCCESS if there are messages, else PULL_NOT_FOUND.
         remark: The reason for the code.
         left: Number of further messages.
         records: The messages as they are encoded in the log.
@@ -34,7 +34,7 @@ class PeekResult(NamedTuple):
 
 
 class Peeking:
-    """The handler of peeks."""
+    """The service for peeks."""
 
     def __init__(
         self,
@@ -105,7 +105,6 @@ class Peeking:
 
 
 def _count(records: memoryview) -> int:
-    """Count the records in a piece of the log."""
     count = start = 0
     while start < len(records):
         start += int.from_bytes(records[start : start + 4])

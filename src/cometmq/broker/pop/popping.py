@@ -1,7 +1,7 @@
 """Pops, notifications (is there anything to pop?), and the number of waiting pops.
 
 Checks and codes are in the order of PopMessageProcessor and NotificationProcessor of RocketMQ 5.3.3. A pop that finds
-nothing waits as long as it asks for.
+nothing waits for messages, as long as it asks for.
 """
 
 from functools import partial
@@ -45,9 +45,9 @@ class PopResult(NamedTuple):
         invisible_ms: How long the messages are hidden.
         revive_queue: Revive queue with their check points, or ORDER_QUEUE.
         left: Number of further messages.
-        starts: (kind, queue id, start offset) of each queue.
-        offsets: (kind, queue id, queue offsets) of each queue.
-        order_counts: For pops in order: (kind, place, number of earlier deliveries).
+        starts: Topic kind, queue id and start offset of each queue.
+        offsets: Topic kind, queue id and the messages' queue offsets of each queue.
+        order_counts: For pops in order: topic kind, place and number of earlier deliveries.
         records: The messages as they are encoded in the log; retried ones with the requested topic.
     """
 
@@ -64,12 +64,7 @@ class PopResult(NamedTuple):
 
 
 class NoticeResult(NamedTuple):
-    """The answer to a notification request.
-
-    Attributes:
-        has_message: Whether there is a message to pop.
-        is_full: Whether the request cannot wait because too many do.
-    """
+    """The answer to a notification request: whether it found a message, or cannot wait because too many do (`is_full`)."""
 
     has_message: bool
     is_full: bool = False
@@ -80,7 +75,7 @@ PopOutcome = Steps[PopResult | None]
 
 
 class Popping:
-    """The handler of pops and notifications."""
+    """The service for pops and notifications."""
 
     def __init__(
         self,
@@ -108,7 +103,7 @@ class Popping:
         if not 0 < request.max_msg_nums <= COUNT_MAX:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"a pop gives 1 to {COUNT_MAX} messages, not {request.max_msg_nums}",
+                f"a pop returns 1 to {COUNT_MAX} messages, not {request.max_msg_nums} (maxMsgNums)",
             )
         check_invisible_time(request.invisible_time, 1, self._parts.settings)
         topic = self.topic_of(request.topic, request.queue_id)
@@ -133,7 +128,8 @@ class Popping:
         pop = Pop(request, wanted, topic, caller)
         if len(self._check_points) >= OPEN_MAX:
             raise RequestError(
-                ResponseCode.POLLING_FULL, f"{OPEN_MAX} pops are open; acknowledge some"
+                ResponseCode.POLLING_FULL,
+                f"{OPEN_MAX} pops are not acknowledged yet; acknowledge some of them first",
             )
         taken = yield from self._reader.collect(pop)
         if taken.count:
@@ -172,11 +168,7 @@ class Popping:
         return None
 
     def polling(self, request: PollingInfoRequest) -> int:
-        """Return the number of pops that wait for a topic, group and queue.
-
-        Raises:
-            RequestError: There is no such queue, or it cannot be popped.
-        """
+        """Return the number of pops that wait for a topic, group and queue; raises RequestError if it cannot be popped."""
         self.topic_of(request.topic, request.queue_id)
         return self._waiting.count((request.topic, request.consumer_group), request.queue_id)
 
@@ -187,15 +179,11 @@ class Popping:
         if born_ms and late_ms > _LATE_MS:  # 0 stands for now.
             raise RequestError(
                 ResponseCode.POLLING_TIMEOUT,
-                f"the pop's time was over {late_ms} ms before it came",
+                f"the pop arrived {late_ms} ms after its polling time had ended",
             )
 
     def topic_of(self, name: str, queue_id: int) -> TopicConfig:
-        """Return the configuration of a topic that may be popped.
-
-        Raises:
-            RequestError: The topic may not be popped, or has no such queue.
-        """
+        """Return the configuration of a topic; raises RequestError if it may not be popped or has no such queue."""
         if not is_readable(self._parts.settings.perm):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
@@ -219,11 +207,7 @@ class Popping:
         return topic
 
     def check_group(self, name: str) -> None:
-        """Check that a group may consume.
-
-        Raises:
-            RequestError: It may not.
-        """
+        """Raise RequestError unless the group exists and may consume."""
         check_group_of_clients(name)
         group = self._parts.groups.get(name)
         if group is None:
@@ -255,7 +239,7 @@ class Popping:
     # --- answering, or waiting
 
     def _hold(self, pop: Pop, taken: PoppedMessages) -> PopResult | None:
-        """Let a pop wait that found nothing; return its answer if it cannot wait."""
+        """Let a pop that found nothing wait; return its answer if it cannot wait."""
         request, caller = pop.request, pop.caller
         if request.poll_time <= 0:
             return self._nothing(pop, taken, ResponseCode.POLLING_TIMEOUT)

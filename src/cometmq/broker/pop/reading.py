@@ -1,8 +1,8 @@
 """Reads messages for a pop from the queues of a topic and of its retry topics.
 
 A pop visits the queues, starting with a random one, until it has enough. The messages of each queue are recorded as one
-check point before they enter the answer. Only reads from the disk wait (docs/design/0040), so a
-pop from memory is answered at once. Follows PopMessageProcessor of RocketMQ 5.3.3.
+check point before they enter the answer. Only reads from the disk wait (docs/design/0040), so a pop of messages in memory
+is answered at once. Follows PopMessageProcessor of RocketMQ 5.3.3.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,11 +38,7 @@ _PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
 
 
 class Pop(NamedTuple):
-    """A pop that has passed its checks.
-
-    Attributes:
-        wanted: The filter of its messages.
-    """
+    """A pop that has passed its checks; `wanted` is the filter of its messages."""
 
     request: PopRequest
     wanted: MessageFilter
@@ -60,9 +56,9 @@ class PoppedMessages:
         pieces: The records of the answer.
         count: Number of messages.
         size: Their size in bytes.
-        starts: (kind, queue id, start offset) of each queue.
-        offsets: (kind, queue id, queue offsets) of each queue.
-        order_counts: Messages that were delivered before: (kind, place, count).
+        starts: Topic kind, queue id and start offset of each queue.
+        offsets: Topic kind, queue id and queue offsets of each queue.
+        order_counts: For pops in order: topic kind, place and number of earlier deliveries.
         left: Number of further messages.
         budget: The time that is left for examining messages.
         is_unfinished: Whether some messages were not examined.
@@ -107,7 +103,7 @@ class PopReader:
         self._chance = chance
 
     def collect(self, pop: Pop) -> Steps[PoppedMessages]:
-        """Read messages and record their check points.
+        """Read messages for a pop, and record a check point for those of each queue.
 
         Raises:
             StoreError: No check point can be recorded, so no message is returned.
@@ -132,7 +128,7 @@ class PopReader:
         return taken
 
     def retry_topics(self, topic: str, group: str) -> Iterator[TopicConfig]:
-        """Yield the existing retry topics of a group that are to be read."""
+        """Yield the existing retry topics of a group that are to be read: v2, v1 or both, by the settings."""
         settings = self._settings
         if settings.is_retry_topic_v2:
             config = self._parts.topics.get(pop_retry_topic(topic, group, is_v2=True))
@@ -201,7 +197,7 @@ class PopReader:
         taken.left += max(result.max_offset - result.next_offset, 0)
 
     def _leave(self, pop: Pop, taken: PoppedMessages, place: Place) -> None:
-        """Count the messages in a queue that is not read."""
+        """Add the messages of a queue that the pop does not read to the number of further messages (`left`)."""
         request = pop.request
         offset = self._begin(place, request)
         queue = self._store.queue(place[1], place[2])
@@ -250,15 +246,11 @@ class PopReader:
     def _read_cold(
         self, pop: Pop, taken: PoppedMessages, cold: Callable[[], GetResult]
     ) -> Steps[GetResult]:
-        """Read from the disk; a client that went away meanwhile gets nothing, so that others need not wait for it.
-
-        Raises:
-            ConnectionLost: It went away.
-        """
+        """Read from the disk; raise ConnectionLost if the client has disconnected, so that other clients get the messages."""
         taken.is_cold = True
         found = yield from elsewhere(cold)
         if pop.caller.is_gone:
-            raise ConnectionLost("it went away before it got its messages")
+            raise ConnectionLost("the client disconnected before its messages were read")
         return found
 
     # --- what was read
@@ -300,7 +292,7 @@ class PopReader:
         offsets: list[int],
         next_offset: int,
     ) -> bool:
-        """Write the check point; return False if the pop must end with the messages it has so far."""
+        """Write the check point of a queue's messages; return False if the pop must end with the messages it has so far."""
         group, topic, queue_id = place
         body = CheckPointBody(
             topic, group, queue_id, start, tuple(offsets), taken.pop_time_ms,
@@ -366,7 +358,7 @@ def _split(pieces: list[memoryview]) -> list[memoryview]:
 
 
 def _of_origin(record: memoryview, topic: str, receipt: Receipt) -> bytes | memoryview:
-    """Encode a retried message as one of the requested topic, with its handle (as Java does)."""
+    """Encode a retried message as one of the requested topic, with its handle as a property (as Java does)."""
     try:
         decoded = decode_record(record)
         handle = f"{POP_CK}\1{receipt}\2".encode()

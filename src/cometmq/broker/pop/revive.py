@@ -1,7 +1,7 @@
 """Moves messages whose invisible time is over to their group's retry topic, from which they are popped again.
 
-The retry and the acknowledgement are one write, in this order: a crash in between can repeat a message but not lose one.
-Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
+The copy for the retry topic and the acknowledgement are one write, in this order: a crash in between can repeat a message
+but not lose one. Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
 """
 
 import logging
@@ -43,7 +43,7 @@ class Revive:
         self._waiting = waiting
 
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
-        """Redeliver the remaining messages of due check points; failures are retried later."""
+        """Redeliver the unacknowledged messages of due check points; those that fail are retried later."""
         for point in due:
             if point.state is not PointState.OPEN:
                 continue
@@ -52,7 +52,7 @@ class Revive:
             except Exception as error:  # noqa: BLE001  A forgotten check point would be lost messages.
                 is_of_the_world = isinstance(error, CometError | OSError)
                 trace = None if is_of_the_world else error
-                _log.warning("%s cannot be handed on yet: %s", point, error, exc_info=trace)
+                _log.warning("%s cannot be redelivered yet: %s", point, error, exc_info=trace)
                 self._check_points.again_at(point, self._parts.clock.now_ms() + _AGAIN_MS)
 
     def _hand_on(self, point: CheckPoint) -> Steps[None]:
@@ -99,14 +99,11 @@ class Revive:
     def _messages(
         self, point: CheckPoint, origin: str, records: list[Record]
     ) -> list[InnerMessage]:
-        """Create the messages for the retry topic; if that cannot exist, log an error and return none.
-
-        Such a pop is refused today, so this is only for pops that an older version answered.
-        """
+        """Create the messages for the retry topic; none, with a log line, if its name is too long (pops of older versions)."""
         name = self._retry_name(point, origin)
         fault = length_fault(name)
         if fault is not None:
-            _log.error("%s stays where it is and is not given again: %s", point, fault)
+            _log.error("%s cannot be redelivered: %s", point, fault)
             return []
         topic = self._retry_topic(point, name)
         return [self._again(record, topic, point.body.pop_time_ms) for record in records]

@@ -1,8 +1,8 @@
-"""Pops that wait for messages; they are tried in order of arrival, until one finds nothing.
+"""Pops that wait for messages; they are tried again in order of arrival, until one finds nothing.
 
-A pop waits for a topic and a group; meanwhile the topic's queues are watched. An arrival only makes a note, and pops are
-tried in the next iteration of the loop: a pop writes a check point, which is not allowed during dispatch. It is a state
-machine (docs/design/0044) without I/O of its own. Follows PopLongPollingService of RocketMQ 5.3.3.
+A pop waits for a topic and a group; meanwhile the queues of the topic and of its retry topics are watched. When a message
+arrives, pops are tried in the next iteration of the loop: a pop writes a check point, which is not allowed during dispatch.
+A state machine (docs/design/0044) without I/O of its own. Follows PopLongPollingService of RocketMQ 5.3.3.
 """
 
 import math
@@ -21,7 +21,8 @@ from cometmq.steps.peer_bounds import PeerBounds
 from cometmq.steps.steps import Steps
 from cometmq.store.consume_queue import ConsumeQueue
 
-# Limits per connection: a client waits once per queue or per topic. Bytes; a pop counts this size plus its expression.
+# Limits of waiting pops: number and bytes per connection (a client waits once per queue or topic), bytes of all, and the bytes
+# that a pop counts in addition to its expression.
 PEER_WAITING_MAX = 4_096
 PEER_SIZE_MAX = 8 << 20
 SIZE_MAX = 64 << 20
@@ -46,9 +47,7 @@ class HeldPop:
     """A pop or notification request that waits for messages.
 
     Attributes:
-        key: Topic and group.
         queue_id: The requested queue; -1 for any.
-        caller: The client that is to be answered.
         deadline: Monotonic seconds at which it is answered in any case.
         attempt: Tries again: returns the answer, None if there is still nothing, or steps that return either.
         late: Returns the answer when the deadline has passed.
@@ -136,7 +135,7 @@ class PopLongPolls:
         self.on_hold()
 
     def wake(self, key: Key) -> None:
-        """Try the waiting pops of a topic and a group in the next iteration of the loop."""
+        """Try the waiting pops of a topic and group in the next iteration of the loop."""
         for waiter in self._tried.get(key, ()):
             waiter.is_woken = True
         self._run_soon(key)
@@ -159,7 +158,7 @@ class PopLongPolls:
             self._woken[key] = None
 
     def wake_ordered(self) -> None:
-        """Wake pops that wait for a queue that may be unlocked by now."""
+        """Wake the pops in order, because a queue that they wait for may be unlocked by now."""
         for key in self._ordered:
             self.wake(key)
 

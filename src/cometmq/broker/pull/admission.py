@@ -32,11 +32,7 @@ class PullAdmission:
         self._members = members
 
     def check_broker(self) -> None:
-        """Check that the broker's permission allows pulls.
-
-        Raises:
-            RequestError: It does not.
-        """
+        """Raise RequestError unless the broker's permission allows reading."""
         if not is_readable(self._settings.perm):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
@@ -45,11 +41,7 @@ class PullAdmission:
             )
 
     def group_of(self, request: PullRequest) -> GroupConfig:
-        """Return the configuration of the group that pulls.
-
-        Raises:
-            RequestError: The group does not exist or may not consume.
-        """
+        """Return the configuration of the group that pulls; raises RequestError if it does not exist or may not consume."""
         name = request.consumer_group
         group = self._groups.get(name)
         if group is None:
@@ -96,7 +88,7 @@ class PullAdmission:
         """Return a group's subscription to a topic, as its heartbeats reported it.
 
         Raises:
-            RequestError: It does not exist, is older than the request's version, or may not be used.
+            RequestError: It does not exist, is older than the version in the request, or may not be used.
         """
         members = self._members.consumer_group(group.name)
         found = None if members is None else members.subscriptions.get(request.topic)

@@ -1,8 +1,9 @@
 """The fast path of pulls: answers pulls with a known header directly from the bytes that were read.
 
-A consumer pulls again as soon as its last pull was answered. A read is therefore one pull, or one per queue, and its header
-differs from the previous pull's in four numbers only (`kernel.split_pull`). The rest of the header is checked once and cached.
-A pull that does not find messages at once is decoded into a command, like all requests after it (docs/design/0046-columns.md).
+A consumer pulls again as soon as its last pull was answered. The bytes read from its connection are therefore one pull, or
+one per queue, whose header differs from the previous pull's in four numbers only (`kernel.split_pull`). The rest of the
+header is checked once and cached. A pull that does not find messages at once is decoded into a command, like all requests
+after it (docs/design/0046-columns.md).
 """
 
 from cometmq.broker.parts import Parts
@@ -33,7 +34,7 @@ _HEADER = (
     f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
 )
 _PIECES = tuple(piece.encode() for piece in _HEADER.split(_NUMBER))
-# Size limit of the header cache, in bytes. A header has at most 1 KiB; it is counted twice, plus a fixed cost of which half is tallies.
+# Size limit of the header cache, in bytes. A header (at most 1 KiB) is counted twice, plus a fixed cost, half of it counters.
 _KEPT_SIZE, _HEADER_COST = 8 << 20, 4_000
 # Placeholder numbers that show where a header has each of its four numbers.
 _SHOWN = 1, 2, 3, 4
@@ -58,7 +59,7 @@ class PullIntake:
         )
 
     def take(self, data: bytes, peer: Peer, count_max: int) -> tuple[int, int]:
-        """Answer at most `count_max` pulls from the start of a connection's bytes; return the position after them and their number."""
+        """Answer up to `count_max` pulls at the start of a connection's bytes; return the position after them and the count."""
         left = TURN_SIZE_MAX - self.size
         size = self.answer(data, peer.write_at_once) if left > 0 else 0
         peer.asks_alone = size > 0
@@ -87,7 +88,7 @@ class PullIntake:
         return position, len(frames)
 
     def answer(self, data: bytes, write: Write) -> int:
-        """Answer `data` if it is a single pull that finds messages; return the bytes of messages, or 0 if nothing was done."""
+        """Answer `data` if it is one pull that finds messages; return their bytes, or 0 if the slow path must do the pull."""
         split = split_pull(data)
         if split is None:
             return 0
@@ -105,7 +106,7 @@ class PullIntake:
         return answer[1]
 
     def _read(self, header: bytes) -> KnownPull | None:
-        """Return the parsed header of these pulls; None if the fast path cannot handle them."""
+        """Parse the header that these pulls share; return None if the fast path cannot handle them."""
         queue_id, offset, commit_offset, opaque = _SHOWN
         for name, number in ((b"queueId", queue_id), (b"queueOffset", offset), (b"commitOffset", commit_offset)):  # fmt: skip
             header = header.replace(b'"%b":""' % name, b'"%b":"%d"' % (name, number))

@@ -1,8 +1,8 @@
 """Reads records through a filter on their properties, in rounds until enough of them have passed.
 
-The store knows queue entries but not the properties of records, so this is a layer above it. One read examines as many
-entries as RocketMQ's (800), and takes some milliseconds at most, so a filter that matches nothing cannot block the loop. The
-next pull continues after the examined entries.
+The store knows queue entries but not the properties of records, so this is a layer above it. A read examines at most as
+many entries as RocketMQ's (800), and takes some milliseconds at most, so that a filter that matches nothing cannot block
+the event loop. The next pull continues after the examined entries.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,7 @@ _TURN = 32  # Messages per round: the most that a pull of recent messages return
 
 
 class TimeBudget:
-    """The time that a request may still spend on examining messages.
-
-    Attributes:
-        seconds: Remaining seconds of the loop's time; waiting for the disk does not count.
-    """
+    """The `seconds` that a request may still spend on examining messages; waiting for the disk does not count."""
 
     __slots__ = ("now", "seconds")
 
@@ -59,7 +55,7 @@ class ReadRequest(NamedTuple):
 
 
 class FilteredRead:
-    """A single read through a filter."""
+    """A read of one queue through a filter."""
 
     def __init__(
         self,
@@ -79,7 +75,7 @@ class FilteredRead:
         self._until = 0.0
 
     def steps(self) -> Steps[GetResult]:
-        """Read until enough messages are found or the budget is spent; only reads from the disk wait."""
+        """Return the messages that pass, when enough are found or the time is used up; only reads from the disk wait."""
         while True:
             result = self._timed(self._read)
             if result.cold is None:

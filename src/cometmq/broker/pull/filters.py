@@ -59,9 +59,7 @@ class Filters:
     def subscription(
         self, topic: str, expression: str | None, kind: str | None
     ) -> Subscription:
-        """Return the subscription that a request carries.
-
-        An SQL92 expression is not checked here; `filter_of` reports its errors.
+        """Return the subscription that a request carries; errors of an SQL92 expression are reported by `filter_of`.
 
         Raises:
             RequestError: SUBSCRIPTION_PARSE_FAILED, or this kind of expression is not supported.
@@ -78,16 +76,16 @@ class Filters:
     def filter_of(
         self, subscription: Subscription, group: str, *, is_asked: bool = False
     ) -> MessageFilter:
-        """Return the filter of a group's subscription.
+        """Return the filter of a group's subscription to one topic.
 
         Args:
-            subscription: The subscription to one topic.
+            subscription: The subscription.
             group: The consumer group.
             is_asked: Whether the subscription came with the request, not with a heartbeat.
 
         Raises:
-            RequestError: The expression cannot be used; the remark names the column. The code is SUBSCRIPTION_PARSE_FAILED if
-                it came with the request, otherwise FILTER_DATA_NOT_EXIST. Or its kind is not supported.
+            RequestError: The expression is invalid, and the remark names the column: SUBSCRIPTION_PARSE_FAILED if it came
+                with the request, else FILTER_DATA_NOT_EXIST. Or this kind of expression is not supported.
         """
         if subscription.kind == TAG:
             return MessageFilter(subscription.codes if subscription.tags else None)
@@ -133,7 +131,7 @@ class Filters:
 
 
 def is_plain(expression: str | None, kind: str | None) -> bool:
-    """Return whether an expression's filter is cheap: tags, and not thousands of them."""
+    """Return whether making an expression's filter is cheap: it is by tags, and not by thousands of them."""
     return (kind or TAG) == TAG and (expression is None or len(expression) <= _PLAIN_LENGTH_MAX)
 
 
@@ -156,11 +154,7 @@ class FilterCheck:
         self._turns = turns
 
     def check(self, asked: Subscription, owner: Owner) -> Steps[None]:
-        """Check that a subscription can be used, when it is the owner's turn.
-
-        Args:
-            asked: The subscription.
-            owner: The caller whose quota of waiting work this counts in (`Caller.owner`).
+        """Check that a subscription can be used; waits for the turn of the connection `owner` (`Caller.owner`).
 
         Raises:
             RequestError: SUBSCRIPTION_PARSE_FAILED with the column, or this kind of expression is not supported.

@@ -1,7 +1,7 @@
 """Pulls that find messages at once, which is nearly all pulls of a busy consumer.
 
-A pull that may be refused, held, redirected or that reads from the disk is left to `pull.pulls`, which defines what a pull
-means: this module gives the same answer or none (docs/design/0046-columns.md).
+Pulls that are refused, held, redirected or read from the disk are left to `pull.pulls`, which defines what a pull means:
+this module gives the same answer or none (docs/design/0046-columns.md).
 """
 
 from collections.abc import Mapping
@@ -25,13 +25,12 @@ TALLIES_MAX = 32
 
 
 class AdmittedPulls(NamedTuple):
-    """The checked state of pulls with one header; valid until one of the broker's tables changes.
+    """The result of checking pulls with one header; valid until one of the broker's tables changes.
 
     Attributes:
         topics: Version of the topic table at the check; None if not checked yet.
         groups: Version of the group table at the check.
         members: Change count of the groups' subscriptions at the check.
-        queue_count: Number of queues that the topic has.
         queues: The queues of the topic that have had a message, by number.
         terms: The limits and answer header of these pulls.
         tallies: Counters of this group's reads, for some of the queues.
@@ -71,7 +70,7 @@ class KnownPull:
 
 
 class FoundPulls:
-    """A handler of pulls that find messages at once; others are left undone."""
+    """The service for pulls that find messages at once; it leaves others undone."""
 
     def __init__(self, pulls: Pulls, parts: Parts, pieces: tuple[bytes, ...]) -> None:
         self._pieces = pieces
@@ -104,7 +103,7 @@ class FoundPulls:
     def pull(
         self, known: KnownPull, queue_id: int, offset: int, commit_offset: int, opaque: int
     ) -> tuple[bytes, int] | None:
-        """Return the answer frame with messages from an offset on, and their size in bytes; None if the slow path must do the pull.
+        """Return an answer frame with messages from an offset on, and their bytes; None if the slow path must do the pull.
 
         `commit_offset` is committed if the header says that the pull commits; `opaque` is the request's number.
         """
@@ -143,7 +142,7 @@ class FoundPulls:
         return frame, size
 
     def _tally(self, known: KnownPull, queue_id: int, offset: int) -> Tally:
-        """Return the counter of a group's reads of a queue; `offset` is the position of the first pull with this header."""
+        """Return the counter of a group's reads of a queue; `offset` is where the first pull with this header starts."""
         admitted = known.admitted
         if not known.is_committing:
             self._pulls.note_first(known.request, queue_id, offset)
@@ -153,7 +152,7 @@ class FoundPulls:
         return tally
 
     def _admit(self, known: KnownPull) -> AdmittedPulls:
-        """Check a header against the tables; return _NOT_ASKED if its pulls cannot be answered here or the result cannot be kept."""
+        """Check a header against the tables; return _NOT_ASKED if the slow path must do its pulls."""
         request = known.request
         try:
             group = self._groups.get(request.consumer_group)

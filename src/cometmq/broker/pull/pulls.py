@@ -42,7 +42,7 @@ from cometmq.store.reader import GetResult, GetStatus
 
 # Longest time to hold a pull, even if the client asks for more; RocketMQ's clients ask for 15 to 30 s.
 SUSPEND_SECONDS_MAX = 120
-# How long a slave without its master holds a pull for messages it lacks, because clients retry at once.
+# How long a slave without its master holds a pull of messages that it lacks, because clients retry at once.
 _LACKING_SECONDS = 1.0
 # A pull without a size limit (maxMsgBytes is new in 5.x) is limited by the store's settings.
 BYTES_MAX = 1 << 28
@@ -94,7 +94,6 @@ class Pull(NamedTuple):
     """A pull that has passed its checks.
 
     Attributes:
-        caller: The client, for the answer.
         may_hold: Whether the pull may be held and may commit; False once it has been held.
         deadline: For a pull that was held: until when it may wait on, monotonic seconds.
         began: When the pull arrived or was run again, monotonic seconds.
@@ -159,11 +158,7 @@ class Pulls:
         return self._admit(request, caller, may_hold=True)
 
     def lite_pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
-        """Do a pull of a lite pull consumer of RocketMQ 5.x.
-
-        Raises:
-            RequestError: The settings forbid it, or as for `pull`.
-        """
+        """Do a pull of a lite pull consumer of RocketMQ 5.x; raises RequestError as `pull`, or if it is switched off."""
         if not self._settings.is_lite_pull:
             raise RequestError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
@@ -187,7 +182,7 @@ class Pulls:
         may_hold: bool,
         deadline: float = 0,
     ) -> Outcome:
-        """Check a pull and do it; if its filter may be slow, it waits for its turn."""
+        """Check a pull and do it; if its filter may be slow, the pull waits for its turn."""
         admission = self.admission
         admission.check_broker()
         group, topic = admission.group_of(request), admission.topic_of(request)
@@ -222,7 +217,7 @@ class Pulls:
         return self._read_cold(pull, wanted, result)
 
     def _send_elsewhere(self, pull: Pull, offset: int) -> PullAnswer:
-        """Move the consumer to the offset that the group was reset to (broker.admin.resets)."""
+        """Move the consumer to the offset to which an administrator reset the group (broker.admin.resets)."""
         request = pull.request
         # This pull or the client's timer may have committed an offset from before the reset; overwrite it.
         self._offsets.commit(
@@ -248,10 +243,10 @@ class Pulls:
         )
 
     def _commit(self, pull: Pull, max_offset: int) -> None:
-        """Commit the offset that a pull carries; if it carries none, note where it starts.
+        """Commit the offset that a pull carries; if it carries none, note where the group starts.
 
-        A pull beyond the queue's end commits nothing, because it may know the offsets of a deleted queue. On a slave it commits,
-        because a slave's queues end before its master's.
+        A pull beyond the queue's end commits nothing, because it may be at an offset of a deleted queue; but on a slave it
+        commits, because a slave's queues end before its master's.
         """
         request = pull.request
         if request.queue_offset > max_offset and not self._settings.is_slave:
@@ -265,7 +260,7 @@ class Pulls:
             )  # fmt: skip
 
     def note_first(self, request: PullRequest, queue_id: int, offset: int) -> None:
-        """Remember where a group without an offset starts in a queue: its lag counts from there."""
+        """Remember where a group without a committed offset starts in a queue, because its lag counts from there."""
         self._members.note_first_pull(request.consumer_group, request.topic, queue_id, offset)
 
     def _read_cold(
@@ -343,9 +338,9 @@ class Pulls:
     def _is_lost(self, request: PullRequest) -> bool:
         """Return whether an offset beyond a queue's end belongs to a deleted queue: the group has no offset in this one.
 
-        Differs: RocketMQ moves every such group to the end, so it misses earlier messages of the new queue. A group with an offset
-        here has seen more of this queue than a crash has left of it; it continues at the end. So does a program that pulls without
-        waiting for messages, if the topic was never deleted. A slave's queue may just be behind its master's.
+        Differs: RocketMQ moves every such group to the end, so it misses earlier messages of the new queue. A group with an
+        offset here has seen more of this queue than a crash has left of it; it continues at the end. So does a program that
+        pulls without waiting for messages, if the topic was never deleted. A slave's queue may just be behind its master's.
         """
         stored = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         follows = request.sys_flag & PULL_SUSPEND
@@ -355,10 +350,10 @@ class Pulls:
     def _lacking(
         self, pull: Pull, wanted: MessageFilter, result: GetResult, *, has_master: bool
     ) -> PullAnswer | None:
-        """Answer a pull for messages that a slave lacks: keep the consumer's offset and name the master.
+        """Answer a pull of messages that a slave lacks: keep the consumer's offset, and name the broker to pull from.
 
-        The slave's log may start later or end earlier than the master's. A group that was moved would skip messages or get them
-        twice (as in PullMessageProcessor of RocketMQ 5.3.3).
+        The slave's log may start later or end earlier than the master's. A group that was moved would skip messages or get
+        them twice (as in PullMessageProcessor of RocketMQ 5.3.3).
         """
         request = pull.request
         if pull.may_hold and request.sys_flag & PULL_SUSPEND and not has_master:

@@ -39,11 +39,7 @@ class Addresses(NamedTuple):
 
 
 def addresses_of(settings: BrokerSettings) -> Addresses:
-    """Return the addresses for these settings, and log warnings about them.
-
-    Raises:
-        SettingsError: A name cannot be resolved, or a value is not an address.
-    """
+    """Return the addresses for these settings, and log warnings; raise SettingsError for an invalid address."""
     _check_told_to_slaves(settings.ha_ip)
     bound = settings.bind_address
     host = LOOPBACK if bound is None else _ip_of("bindAddress", bound)
@@ -56,8 +52,8 @@ def addresses_of(settings: BrokerSettings) -> Addresses:
         if bound is None and not _is_here(told):
             host = _ALL[ip_address(told).version]
             _log.warning(
-                "brokerIP1=%s is the address of no interface here (NAT, a container?): listening on all "
-                "of them, %s; bindAddress chooses one",
+                "brokerIP1=%s is not an address of this machine (NAT or a container?), so the broker listens on all "
+                "of its addresses, %s; set bindAddress to choose one",
                 told, host,
             )  # fmt: skip
     if ip_address(told).is_loopback:
@@ -74,7 +70,7 @@ def _check_told_to_slaves(host: str | None) -> None:
     except ValueError:
         meant = "10.0.0.1"
     raise SettingsError(
-        f"brokerIP2={host}: it is an IP address or a host's name without a port: slaves are told it with "
+        f"brokerIP2={host}: it must be an IP address or a host name without a port, because slaves get it with "
         f"haListenPort (listenPort + 1); write brokerIP2={meant}"
     )
 
@@ -85,14 +81,14 @@ def _warn_of_loopback(addresses: Addresses, settings: BrokerSettings) -> None:
     remote = [each for each in settings.nameserver_addresses if not _is_loopback(each)]
     if settings.bind_address is None and (settings.broker_ip is not None or remote):
         _log.warning(
-            "listening on loopback only, %s: other machines do not reach it, nor does a published port of a container; "
-            "bindAddress=%s opens it",
+            "listening on loopback only, %s: other machines cannot connect, even through a published port of a container; "
+            "write bindAddress=%s to listen on all addresses",
             host, _ALL[ip_address(host).version],
         )  # fmt: skip
     if remote:
         _log.warning(
-            "nameserver %s is told that this broker is at %s, where nobody beyond this machine can reach it; "
-            "set brokerIP1, or bindAddress, to an address of this machine that its clients reach",
+            "this broker registers at nameserver %s with the address %s, which other machines cannot reach; "
+            "set brokerIP1 or bindAddress to an address of this machine that its clients can reach",
             ", ".join(remote), told,
         )  # fmt: skip
 
@@ -103,7 +99,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _is_here(ip: str) -> bool:
-    """Return whether a local interface has this address."""
+    """Return whether an interface of this machine has this address."""
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         try:
@@ -132,8 +128,8 @@ def _ip_of(key: str, host: str) -> str:
     except (OSError, ValueError) as error:  # ValueError: the name is not valid.
         why = getattr(error, "strerror", None) or error
         raise SettingsError(
-            f"{key}={host}: no address has this name ({why}); write an IP address, or a name that this "
-            "machine knows, without a port"
+            f"{key}={host}: this name cannot be resolved ({why}); write an IP address, or a name that this "
+            "machine can resolve, without a port"
         ) from error
     return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
 

@@ -1,12 +1,12 @@
 """Watches the members of this broker's group at the nameservers, to detect a rival master or a slave's new master.
 
-A registration tells too little, and too late: it is sent every 30 s, and a nameserver that prefers another master still answers
-with success (RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the members (GET_BROKER_MEMBER_GROUP). A master
-asks after each registration; a nameserver of this project also closes the connection of a broker that has lost its place. A
-slave asks each second while it has no master.
+A registration is sent only every 30 s, and a nameserver that prefers another master still answers it with success
+(RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the members (GET_BROKER_MEMBER_GROUP): by a master
+after each registration, by a slave each second while it has no master. A nameserver of CometMQ also closes the
+connection of a broker that has lost its place.
 
-A master whose place another broker has, on every nameserver that knows either, accepts no messages, because consumers read
-from the other one. A slave without a master registers again as soon as there is one; the answer has its HA port.
+A master whose place another broker has, on every nameserver that knows either, accepts no messages, because consumers
+read from the other one. A slave without a master registers again as soon as there is one; the answer has its HA port.
 """
 
 import logging
@@ -48,7 +48,7 @@ class Fence:
         """Note that a nameserver lists this broker as the master, and accept messages again."""
         self._known_end = self._store.max_offset
         if self._store.flags.clear(RunningFlag.FENCED):
-            _log.warning("this broker is the master again, and takes messages")
+            _log.warning("this broker is the master again and accepts messages")
 
     def close(self, rival: str, nameserver: str) -> None:
         """Refuse messages, because `rival` is the master."""
@@ -57,13 +57,13 @@ class Fence:
         name, end = self._identity.broker_name, self._store.max_offset
         self._store.flags.raise_flag(
             RunningFlag.FENCED,
-            f"the master of {name} is {rival}, says nameserver {nameserver}, and consumers read from that one; "
-            f"{self._identity.broker_addr} takes no messages",
+            f"nameserver {nameserver} has {rival} as the master of {name}, and consumers read from that one; "
+            f"{self._identity.broker_addr} accepts no messages",
         )
         _log.error(
-            "two masters of %s: nameserver %s has %s, and this one is %s. It takes no messages from now on; stop it, "
-            "and start it as a slave with an empty storePathRootDir. Only it may have messages from physical offset "
-            "%d to %d of its log: what came since it was last known to be the master",
+            "two masters of %s: nameserver %s has %s, and this broker is %s. It accepts no messages from now on; stop it, "
+            "and start it as a slave with an empty storePathRootDir. The messages from physical offset %d to %d of its "
+            "log, which came since it was last known to be the master, may exist only here",
             name, nameserver, rival, self._identity.broker_addr, self._known_end, end,
         )  # fmt: skip
 
@@ -83,8 +83,8 @@ class GroupWatch:
     ) -> None:
         """Create the watch of a master (with `fence`, which stops it from accepting messages) or of a slave.
 
-        `nameservers` are "host:port" each; `has_master` returns whether a slave copies from a master, and while it does it
-        asks nobody; `register_at` schedules a slave's registration at a nameserver.
+        `nameservers` are "host:port" each; `has_master` returns whether a slave copies from a master, and then no
+        nameserver is asked; `register_at` schedules a slave's registration at a nameserver.
         """
         self._identity = identity
         self._ask = ask
@@ -107,7 +107,7 @@ class GroupWatch:
             machine.wake()
 
     def other_master(self) -> tuple[str, str] | None:
-        """Return another broker that is this group's master, with the nameserver that named it last; None if none did."""
+        """Return another broker that is this group's master, with the nameserver that named it last, or None."""
         own = self._identity.broker_addr
         for nameserver, master in self._masters.items():
             if master not in (None, own):
@@ -130,7 +130,11 @@ class GroupWatch:
                 group = decode_member_group(answer.body)
                 self._told(nameserver, group.addresses.get(MASTER_ID))
         except CometError as error:  # The registrar logs it.
-            _log.debug("nameserver %s does not say who is in the group: %s", nameserver, error)
+            _log.debug(
+                "nameserver %s did not return the members of this broker's group: %s",
+                nameserver,
+                error,
+            )
         return PERIOD_SECONDS if self._fence is None else NEVER
 
     def _asked(self, nameserver: str) -> Steps[PeerAnswer]:
@@ -148,7 +152,7 @@ class GroupWatch:
         return answer
 
     def _unable(self, nameserver: str) -> float:
-        """Continue without the members: a slave registers repeatedly to learn of its master."""
+        """Continue with a nameserver that cannot list members: a slave registers repeatedly to learn of its master."""
         if self._fence is not None:
             return NEVER
         self._register_at(nameserver)

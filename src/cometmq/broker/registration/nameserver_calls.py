@@ -15,11 +15,7 @@ class NameserverCalls(Protocol):
     async def call(
         self, address: str, code: int, fields: dict[str, str], body: bytes, *, timeout_ms: int
     ) -> PeerAnswer:
-        """Send a request to a nameserver and wait for its answer, whatever its code.
-
-        Raises:
-            CometError: The nameserver cannot be reached or does not answer.
-        """
+        """Send a request and return the answer, whatever its code; raise CometError if the nameserver gives none."""
         ...
 
 

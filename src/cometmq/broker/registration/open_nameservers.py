@@ -24,8 +24,8 @@ async def warn_of_open_nameservers(
             continue  # The registration reports it.
         if answer.code == ResponseCode.SUCCESS:
             _log.warning(
-                "this broker asks for signatures, and the nameserver %s does not: anybody who reaches it can register a broker that "
-                "takes the sends of others; set aclEnable=true or authenticationEnabled=true there, too, "
-                "or let only brokers and clients that you trust reach it",
+                "this broker requires signatures, but nameserver %s does not: anyone who reaches it can register a broker "
+                "that gets messages meant for others; set aclEnable=true or authenticationEnabled=true there, too, "
+                "or let only trusted brokers and clients reach it",
                 nameserver,
             )

@@ -37,7 +37,10 @@ class RegisteredTopics:
         """Return whether the permissions have changed since the last call, so that the broker must register again."""
         if self._store.needs_restart and not self._is_withdrawn:
             self._is_withdrawn = True
-            _log.error("producers are told to send to other brokers: %s", self._store.refusal)
+            _log.error(
+                "this broker registers as not writable, so producers send to other brokers: %s",
+                self._store.refusal,
+            )
         perm = self._settings.perm & ~(PERM_WRITE if self._is_withdrawn else 0)
         if perm == self._perm:
             return False

@@ -1,12 +1,12 @@
 """Registers the broker's topics at every nameserver: at the start, at each change, every 30 s.
 
-Each nameserver has its own background job, so one that is down delays no other. A change wakes all jobs; changes during a
-registration are sent together in the next round. A lost nameserver is retried every few seconds: it has forgotten the
+Each nameserver has its own background job, so one that is down delays no other. A change wakes all jobs; changes during
+a registration are sent together in the next round. A lost nameserver is retried every few seconds: it has forgotten the
 broker, or soon will.
 
-While there are few topics, each registration has all of them. Of many, a change only registers the changed ones, one by one
-(REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All of them are sent once a period; their body
-is encoded in a thread. Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ 5.3.3.
+While there are few topics, each registration has all of them. Of many, a change only registers the changed ones, one by
+one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All of them are sent once a period;
+their body is encoded in a thread. Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ 5.3.3.
 """
 
 import logging
@@ -114,8 +114,8 @@ class Registrar:
     ) -> None:
         """Register at `nameservers` ("host:port" each) from `start` on.
 
-        `topics` returns the topics and their version, and must not change topics without a new version; `ha_address` is the
-        address from which slaves copy the log; `ask` sends requests, and is not closed by the registrar.
+        `topics` returns the topics and their version, and must not change topics without a new version; `ha_address` is
+        the address from which slaves copy the log; `ask` sends requests, and its owner closes it.
         """
         self.master = RegisterBrokerResponse()
         self.order_topics: Mapping[str, str] = {}
@@ -133,7 +133,7 @@ class Registrar:
         self._making: dict[DataVersion, list[Done]] = {}
 
     def start(self, keep: KeepMachine) -> Steps[None]:
-        """Register at all nameservers and start the jobs; done when each has answered or failed."""
+        """Register at all nameservers and start the jobs; done when each has answered or failed, or at the timeout."""
         rounds = [link.ask_round() for link in self._links]
         for link in self._links:
             link.begin(keep)
@@ -177,11 +177,7 @@ class Registrar:
     # --- called by links
 
     def tell(self, address: str) -> Steps[None]:
-        """Register at one nameserver.
-
-        Raises:
-            CometError: It cannot be reached, does not answer or refuses.
-        """
+        """Register at one nameserver; raise CometError if it cannot be reached, does not answer or refuses."""
         table = self._topics()
         if not self.settings.is_forced and not (
             yield from self._is_news(address, table.version)
@@ -253,8 +249,8 @@ class Registrar:
         self._body = (version, body)
         if body.left_out:
             _log.error(
-                "%d of %d topics are too many for a registration: nameservers do not hear of them; "
-                "delete topics that nobody uses",
+                "%d of %d topics do not fit into a registration, so nameservers do not know them; "
+                "delete unused topics",
                 body.left_out, len(table.topics),
             )  # fmt: skip
         return body
@@ -269,11 +265,7 @@ class Registrar:
         return [topics[name] for name in names if name in topics]
 
     def tell_one(self, address: str, config: TopicConfig) -> Steps[None]:
-        """Register one topic at a nameserver that knows this broker.
-
-        Raises:
-            CometError: It cannot be reached, does not answer or refuses.
-        """
+        """Register one topic at a nameserver that knows this broker; raise CometError as `tell` does."""
         queues = QueueData(
             self.identity.broker_name,
             config.read_queues,
@@ -291,11 +283,7 @@ class Registrar:
     def _call(
         self, address: str, code: RequestCode, fields: dict[str, str], body: bytes = b""
     ) -> Steps[PeerAnswer]:
-        """Send a request to a nameserver.
-
-        Raises:
-            CometError: It cannot be reached, does not answer or refuses.
-        """
+        """Send a request to a nameserver; raise CometError if it cannot be reached, does not answer or refuses."""
         timeout_ms = self.settings.timeout_ms
         answer: PeerAnswer = yield from called_back(
             lambda done: self.ask(address, code, fields, body, timeout_ms=timeout_ms, done=done)
@@ -318,7 +306,6 @@ class _Round:
         self.on_end: list[Callable[[], None]] = []
 
     def end(self) -> None:
-        """Mark the round as over and notify its waiters."""
         self.is_over = True
         for tell in self.on_end:
             tell()
@@ -361,7 +348,6 @@ class _Link:
         self._whole_at = 0.0  # Time of the last registration of all topics, monotonic seconds.
 
     def begin(self, keep: KeepMachine) -> None:
-        """Start the background job of this nameserver."""
         self._machine = keep(self.address, self._step)
 
     def note(self, topic: str | None) -> None:
@@ -437,14 +423,13 @@ class _Link:
         return True
 
     def leave(self, told: Callable[[], None]) -> None:
-        """Unregister the broker from this nameserver."""
 
         def done(answer: PeerAnswer | None, error: BaseException | None) -> None:
             why: object = error
             if answer is not None and answer.code != ResponseCode.SUCCESS:
                 why = BrokerRefused(answer.code, answer.remark or "", self.address)
             if why is not None:
-                _log.warning("not unregistered at nameserver %s: %s", self.address, why)
+                _log.warning("unregistering at nameserver %s failed: %s", self.address, why)
             told()
 
         settings = self._registrar.settings

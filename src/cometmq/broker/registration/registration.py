@@ -49,7 +49,7 @@ class Registration:
         self._machines = Machines(world, "registrar")
 
     async def start(self) -> None:
-        """Register at all nameservers; return when each has answered or failed."""
+        """Register at all nameservers; return when each has answered or failed, or at the timeout."""
         await self._machines.run(self.registrar.start(self._machines.keep))
 
     async def close(self, *, leaves: bool = True) -> None:

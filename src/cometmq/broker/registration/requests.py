@@ -19,11 +19,7 @@ class NameserverChannels:
     async def call(
         self, address: str, code: int, fields: dict[str, str], body: bytes, *, timeout_ms: int
     ) -> Command:
-        """Send a request to a nameserver and wait for its answer, whatever its code.
-
-        Raises:
-            CometError: It cannot be reached or does not answer.
-        """
+        """Send a request and return the answer, whatever its code; raise CometError if the nameserver gives none."""
         command = Command(code, fields=fields, body=body)
         return await self._channels.call(address, command, timeout_ms=timeout_ms)
 

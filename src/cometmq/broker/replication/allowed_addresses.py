@@ -35,12 +35,12 @@ class AllowedAddresses:
     """
 
     refusal = (
-        "no member of this group is known there; a slave registers at the nameserver, or "
-        "haAllowedAddresses names it"
+        "its address is not that of a known member of this broker's group; a slave must register at a nameserver, or "
+        "haAllowedAddresses must contain its address"
     )
 
     def __init__(self, allowed: str, find_members: FindMembers | None, clock: Clock) -> None:
-        """`allowed` is haAllowedAddresses; `find_members` returns the IPs of the group's slaves (None: nobody is asked)."""
+        """`allowed` is haAllowedAddresses; `find_members` returns the IPs of the group's slaves (None: do not ask)."""
         self._networks = [ip_network(part) for part in split_addresses(allowed)]
         self._find_members = find_members
         self._clock = clock
@@ -101,17 +101,12 @@ class AllowedAddresses:
 def members_by_nameservers(
     nameservers: Sequence[str], broker_name: str, calls: NameserverCalls, ips_of: IpsOf
 ) -> FindMembers:
-    """Return a function that asks nameservers for the IPs of a group's slaves (GET_BROKER_CLUSTER_INFO, of all versions).
+    """Return a function that asks all nameservers for the IPs of a group's slaves (by GET_BROKER_CLUSTER_INFO).
 
-    Args:
-        nameservers: All of them are asked.
-        broker_name: The name of the group.
-        calls: Sends the requests.
-        ips_of: Resolves a host name to IPs.
+    `calls` sends the requests, which nameservers of all versions support, and `ips_of` resolves a host name.
     """
-    said: dict[
-        str, frozenset[str]
-    ] = {}  # The last answer of each; used while it does not answer.
+    # The last answer of each nameserver; used while it does not answer.
+    said: dict[str, frozenset[str]] = {}
 
     async def ask(nameserver: str) -> frozenset[str]:
         try:
@@ -122,7 +117,11 @@ def members_by_nameservers(
                 return frozenset()
             group = decode_cluster_info(answer.body).brokers.get(broker_name)
         except CometError as error:
-            _log.warning("nameserver %s does not say who the slaves are: %s", nameserver, error)
+            _log.warning(
+                "nameserver %s did not return the addresses of the slaves: %s",
+                nameserver,
+                error,
+            )
             return said.get(nameserver, frozenset())
         said[nameserver] = frozenset(
             address.rpartition(":")[0].strip("[]")
@@ -136,7 +135,7 @@ def members_by_nameservers(
         return frozenset().union(*await asyncio.gather(*map(plain_ips_of, hosts)))
 
     async def plain_ips_of(host: str) -> frozenset[str]:
-        """Return the IPs of a host in the form that connections have: Java writes fd00::2 as fd00:0:0:0:0:0:0:2."""
+        """Return the IPs of a host as `plain_ip` does: Java writes fd00::2 as fd00:0:0:0:0:0:0:2."""
         try:
             return frozenset([plain_ip(host)])
         except ValueError:

@@ -47,7 +47,8 @@ class LogCopier:
     ) -> None:
         """Nothing else may be written to `store`; `own_ip` is the local address of connections, None: any.
 
-        `pool` reads this broker's log; `on_written` is called to flush what was appended; without `tls` there is no TLS.
+        `pool` reads this broker's log; `on_written` is called to flush what was appended; without `tls` there is no
+        TLS.
         """
         self._store = store
         self._side = store.replica_side
@@ -82,7 +83,7 @@ class LogCopier:
         """Set the address of the master's HA port, "ip:port"; if it has changed, connect to it at once."""
         if not address or address == self._address:
             return
-        _log.info("the master's log is at %s", address)
+        _log.info("the log is copied from the master's HA port, %s", address)
         self._address = address
         self._stopped = self._error = None
         self._is_told.set()
@@ -158,9 +159,8 @@ class LogCopier:
         return _AGAIN_SECONDS if link.read_ms else _RETRY_SECONDS
 
     def _stop(self, why: CopyingStopped) -> None:
-        """Log once why copying has stopped, and what helps."""
         advice = why.advice or (
-            "See which of the two is right (`cometmq store compare` with copies of both stores), and start the "
+            "Find out which of the two is right (`cometmq store compare` with copies of both stores), and start the "
             "other with an empty storePathRootDir"
         )
         stopped = f"{why}{STOPPED_WORDS}{advice}"
@@ -170,7 +170,7 @@ class LogCopier:
 
     def _say(self, error: str) -> None:
         if error != self._error:
-            _log.warning("not copying from master %s: %s", self._address, error)
+            _log.warning("the log is not copied from master %s: %s", self._address, error)
         self._error = error
 
     async def _connect(self, address: str) -> MasterLink | None:
@@ -218,16 +218,12 @@ class LogCopier:
         return None if self._tls is None else client_context(self._tls)
 
     def _read(self, start: int, end: int) -> bytes:
-        """Return the bytes of this log from `start` to `end`; runs in a thread.
-
-        Raises:
-            OSError: The disk failed, or the log does not have all of them.
-        """
+        """Return the bytes of this log from `start` to `end`; runs in a thread; raise OSError if it lacks some."""
         pieces = []
         while start < end:
             piece = self._store.read_log(start, end - start)
             if not piece:
-                raise OSError(f"nothing is there at physical offset {start}")
+                raise OSError(f"the log has no bytes at physical offset {start}")
             pieces.append(bytes(piece))
             start += len(piece)
         return b"".join(pieces)

@@ -1,8 +1,8 @@
 """The mark of a slave: up to which offset its topics are known to be its master's; removed on promotion.
 
-A promoted log may hold messages of topics that the copied table lacks. Such a topic is either younger than the table, and
-must be recreated, or it was deleted, and must stay deleted. The mark tells which: a topic that the table lacks has no
-message after the log's end at the time of that table unless it was created since.
+A promoted log may hold messages of topics that the copied table lacks. Such a topic is either younger than the table
+and must be recreated, or it was deleted and must stay deleted. The mark tells which: the topic has messages after the
+log's end at the time of the table only if it was created since.
 """
 
 from collections.abc import Mapping
@@ -37,11 +37,7 @@ def encode_known(known: KnownTopics) -> str:
 
 
 def decode_known(text: str) -> KnownTopics:
-    """Decode the content of slaveMark.json.
-
-    Raises:
-        CodecError: It is not a mark.
-    """
+    """Decode the content of slaveMark.json; raise CodecError if it is not a mark."""
     body = load_object(text, "mark of a slave")
     return KnownTopics(body.int64("logEnd"), body.version("dataVersion"))
 
@@ -79,11 +75,7 @@ class CopyMark:
             self.known = known
 
     def remove(self) -> None:
-        """Remove slaveMark.json after a promotion; the broker's own tables must be on disk already.
-
-        Raises:
-            OSError: The disk failed.
-        """
+        """Remove slaveMark.json after a promotion, once the broker's tables are on disk; raise OSError on failure."""
         for path in (f"{self._file.path}.bak", self._file.path):
             with suppress(FileNotFoundError):
                 self._disk.unlink(path)
@@ -92,11 +84,9 @@ class CopyMark:
 
 
 def log_end_of(fields: Mapping[str, str], ours: int) -> int:
-    """Return the end of the master's log when it sent a table.
+    """Return the end of the master's log when it sent a table, from the header `fields` of its answer.
 
-    Args:
-        fields: The header of its answer; a Java master does not send the end.
-        ours: The end of the log here before the request, used as a lower bound.
+    `ours` is the end of the log here before the request: a lower bound, because a Java master does not send its end.
     """
     said = fields.get(LOG_END, "")
     return max(int(said), ours) if said.isdecimal() and len(said) < 20 else ours

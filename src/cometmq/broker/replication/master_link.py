@@ -157,15 +157,11 @@ class MasterLink(asyncio.BufferedProtocol):
             self.written_ms = self._clock.now_ms()
 
     def _take(self, piece: LogPiece) -> None:
-        """Compare bytes that this log already has, and keep new ones.
-
-        Raises:
-            CopyingStopped: The two logs differ.
-        """
+        """Compare bytes that this log already has, and keep new ones; raise CopyingStopped if the two logs differ."""
         if not piece.is_known:
             if self.end.is_java and self._store.replica_side.is_empty and not self._intake.size:
                 _log.warning(
-                    "a Java master gives an empty slave its last file only: this log begins at physical "
+                    "a Java master sends only its last file to an empty slave, so this log begins at physical "
                     "offset %d", piece.offset,
                 )  # fmt: skip
             self._rate.count(len(piece.content), self._clock.monotonic())

@@ -1,8 +1,8 @@
 """The HA port of a master: its slaves, what they are sent, and how their acknowledgements confirm sends.
 
-Each connection is a state machine (`replication.master_end`) with a transport. When the log has grown, each slave is sent what it
-may have, frame by frame as its connection accepts them; what is not in the page cache is read in a thread. The slaves'
-acknowledgements become a position of the store.
+Each connection is a state machine (`replication.master_end`) with a transport. When the log has grown, each slave is
+sent the new part, frame by frame as its connection accepts them; bytes that are not in the page cache are read in a
+thread. The slaves' acknowledgements confirm waiting sends in the store.
 """
 
 import asyncio
@@ -78,12 +78,7 @@ class MasterPort:
         self._pumped_to = 0  # Physical offset up to which links were asked to send.
 
     def begin(self, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
-        """Start to make sends wait for replicas, as the settings require.
-
-        Args:
-            slave_timeout_ms: Longest wait of a send.
-            rates: Rate limits for sending to slaves.
-        """
+        """Start to make sends wait for replicas, at most `slave_timeout_ms`, and limit the rates to slaves."""
         self._side.change_timeout(slave_timeout_ms)
         self._rate_max, self._far_rate.per_second = rates
         self._follow()
@@ -144,7 +139,7 @@ class MasterPort:
     def knows(self, ip: str) -> bool:
         """Return whether a slave of this group is at an address; if unknown, ask nameservers for the next time.
 
-        If slaves authenticate with a secret, it is an address from which a slave is copying.
+        If slaves authenticate with a secret, only addresses from which a slave is copying are known.
         """
         if self._terms.secret is not None:
             return any(link.ip == ip and link.end.is_copying for link in self._links)
@@ -181,8 +176,10 @@ class MasterPort:
             self._tick()
 
     def joined(self, link: SlaveLink) -> None:
-        """Note that a slave starts to get frames; an older connection of the same member is closed and its offset forgotten."""
-        _log.info("slave %s copies from physical offset %d on", link.name, link.end.sent)
+        """Note that a slave starts to get frames; close an older connection of the member and forget its offset."""
+        _log.info(
+            "slave %s copies the log from physical offset %d on", link.name, link.end.sent
+        )
         link.bound(self._rate_of(link))
         for other in list(self._links):
             if (
@@ -191,7 +188,7 @@ class MasterPort:
                 and link.end.broker_id is not None
             ):
                 _log.warning(
-                    "slave %s has connected anew, and its connection from %s is closed; if both copy, two slaves have "
+                    "slave %s has connected again, so its connection from %s is closed; if both are in use, two slaves have "
                     "brokerId=%d", link.name, other.name, link.end.broker_id,
                 )  # fmt: skip
                 other.abort()
@@ -222,7 +219,11 @@ class MasterPort:
             if other.member == link.member and other.end.is_copying:
                 self._count_in(other)
         if link.end.is_copying:
-            _log.info("slave %s is gone; it has the log up to %d", link.name, link.end.acked)
+            _log.info(
+                "slave %s has disconnected; it has the log up to physical offset %d",
+                link.name,
+                link.end.acked,
+            )
             if 0 <= link.end.acked < link.end.sent:
                 self._tasks.spawn(self._look_at_log(link), "look")
         self._count()
@@ -235,28 +236,37 @@ class MasterPort:
                 self._pool, self._store.first_fault, link.end.acked
             )
         except OSError as error:
-            _log.error("the log cannot be read behind %d: %s", link.end.acked, error)
+            _log.error(
+                "the log cannot be read from physical offset %d on: %s",
+                link.end.acked,
+                error.strerror or error,
+            )
             return
         if fault is None:
             return
         offset, kind = fault
         why = (
-            f"the log here has no valid record at physical offset {offset} ({kind}), so no slave gets further: "
-            "stop this broker, and mend its store with `cometmq store repair DIR --yes`"
+            f"the log here has no valid record at physical offset {offset} ({kind}), so no slave can copy more: "
+            "stop this broker, and repair its store with `cometmq store repair DIR --yes`"
         )
         if self._errors.get(link.member) != why:
-            _log.error("slave %s has the log up to %d: %s", link.name, link.end.acked, why)
+            _log.error(
+                "slave %s has the log up to physical offset %d: %s",
+                link.name,
+                link.end.acked,
+                why,
+            )
         self._errors[link.member] = why
 
     # --- consequences
 
     def _follow(self) -> None:
-        """Follow the log only while there are slaves or sends wait for them, because this is on the path of each send."""
+        """Follow the log only if there are slaves or sends wait for them, because each send pays for it."""
         is_followed = self._links or self._copies.rule.needed > 1
         self._side.on_moved(self.moved if is_followed else None)
 
     def moved(self) -> None:
-        """Send the new part of the log, and count who lacks it."""
+        """Send the new part of the log, and count the slaves that lack it."""
         if self._copies.rule.needed > 1:
             self._pump()
             self._count()

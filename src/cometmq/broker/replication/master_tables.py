@@ -22,7 +22,7 @@ from cometmq.codec.bodies.topic_config import TopicTable, topic_table
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CodecError
 from cometmq.model.names import SYSTEM_GROUP_PREFIX, group_fault, topic_fault
-from cometmq.model.text import plural
+from cometmq.model.text import as_given, plural
 from cometmq.steps.steps import Steps, elsewhere, turn_end
 from cometmq.store.message_store import MessageStore
 
@@ -100,11 +100,15 @@ class OwnTables:
                 # While the log is being truncated this raises StoreBusy, and the next round continues here.
                 is_gone = delete_before(self._store, name, known_end)
             except OSError as error:
-                _log.error("files of the deleted topic %s remain: %s", name, error)
+                _log.error(
+                    "some files of the deleted topic %s could not be deleted: %s",
+                    name,
+                    error.strerror or error,
+                )
                 is_gone = True
             if is_gone or is_back:
                 del self._going[name]
-                _log.info("topic %s is deleted, as at the master", name)
+                _log.info("topic %s was deleted, because the master has deleted it", name)
             else:
                 self._going[name] = known_end
             yield from turn_end()
@@ -135,7 +139,7 @@ class OwnTables:
     def _take_groups(self, table: GroupTable, end: int | None) -> Steps[None]:
         gone = self._groups.take(table, is_whole=end is not None)
         for name in gone:
-            _log.info("group %s is deleted, as at the master", name)
+            _log.info("group %s was deleted, because the master has deleted it", name)
             self._topics.note_deleted_group(name, end or 0)
             yield from turn_end()
         if gone:
@@ -160,7 +164,8 @@ class OwnTables:
             yield from turn_end()
         if refused:
             _log.warning(
-                "not copied: offsets of %d %s in topics; all may take %d bytes; delete groups that nobody uses",
+                "not copied from the master: offsets of %d %s in topics, because all offsets may take at most %d bytes; "
+                "delete unused groups",
                 refused, plural(refused, "group"), OFFSETS_SIZE_MAX,
             )  # fmt: skip
 
@@ -197,28 +202,24 @@ def read_topics(body: bytes) -> TopicTable:
     mapped = list(read.member("topicQueueMappingDetailMap").names())
     if mapped:
         raise CodecError(
-            f"the master has static topics ({', '.join(map(str, mapped[:3]))}), which are not served here; "
-            "delete them, or let a Java broker be its slave"
+            f"the master has static topics ({', '.join(map(str, mapped[:3]))}), which this slave does not support; "
+            "delete them, or use a Java broker as its slave"
         )
     table = topic_table(read)
     for name, config in table.topics.items():
         fault = topic_fault(name, is_any_length=True)
         if fault is None and config.name != name:
-            fault = f"topic {name} calls itself {config.name!r:.40}"
+            fault = f"topic {name} has another name in its entry, {as_given(config.name, 40)}"
         counts = (config.read_queues, config.write_queues)
         if fault is None and not (min(counts) >= 0 and max(counts) <= QUEUES_MAX):
-            fault = f"topic {name} has {counts[0]} read and {counts[1]} write queues"
+            fault = f"topic {name} has {counts[0]} read and {counts[1]} write queues, but only 0 to {QUEUES_MAX} are supported"
         if fault is not None:
             raise CodecError(fault)
     return table
 
 
 def read_groups(body: bytes) -> GroupTable:
-    """Decode a master's groups.
-
-    Raises:
-        CodecError: A group name is invalid, or the body is not a group table.
-    """
+    """Decode a master's groups; raise CodecError if a name is invalid, or the body is not a group table."""
     table = decode_group_table(body)
     for name in table.groups:
         fault = group_fault(name)

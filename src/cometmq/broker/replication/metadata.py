@@ -1,9 +1,9 @@
 """Keeps a slave's tables equal to its master's: topics, groups, offsets, modes, progress of delays and timer.
 
-The slave requests each table every 3 s (Java: 10 s in 4.9, 60 s in 5.x). A body equal to the last one is not even decoded. The
-progress of deliveries is applied only when the log here has reached the end that the master's log had then; otherwise a
-promoted slave would skip deliveries that it does not have. Offsets that groups committed here while the master was
-gone are sent to it, one UPDATE_CONSUMER_OFFSET each, until it has reached them.
+The slave requests each table every 3 s (Java: 10 s in 4.9, 60 s in 5.x). A body equal to the last one is not even
+decoded. The progress of deliveries is applied only when the log here has reached the end that the master's log had
+then; otherwise a promoted slave would skip deliveries that it does not have. Offsets that groups committed here while
+the master was gone are sent to it, one UPDATE_CONSUMER_OFFSET each, until it has reached them.
 """
 
 import logging
@@ -27,7 +27,7 @@ from cometmq.codec.headers.offset import UpdateConsumerOffset
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CodecError, CometError
-from cometmq.model.text import plural
+from cometmq.model.text import as_given, plural
 from cometmq.steps.steps import Steps, called_back, elsewhere
 
 _log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class MasterMetadata:
             self._begun_at = now
         if not self.copied_ms and now - self._begun_at < UNNAMED_SECONDS:
             return FIRST_LOOK_SECONDS
-        self._failed("no nameserver names a master of this broker's name")
+        self._failed("no nameserver has a master with this broker's brokerName")
         return PERIOD_SECONDS
 
     def _failed(self, why: str) -> None:
@@ -165,7 +165,7 @@ class MasterMetadata:
                 raise
             if code not in self._refused:
                 self._refused.add(code)
-                _log.info("the master has no answer to %s: %s", request_name(code), refused)
+                _log.info("the master does not answer %s: %s", request_name(code), refused)
             return None
         self._refused.discard(code)
         return answer if answer.body else None
@@ -191,7 +191,9 @@ class MasterMetadata:
         try:
             return (yield from elsewhere(partial(table.decode, body)))
         except CodecError as error:
-            raise CodecError(f"its answer to {request_name(table.code)}: {error}") from None
+            raise CodecError(
+                f"its answer to {request_name(table.code)} is invalid: {error}"
+            ) from None
 
     def _read_late(self, master: str) -> Steps[None]:
         read = []
@@ -207,7 +209,7 @@ class MasterMetadata:
         end = decode_kv_table(numbers.body).get("commitLogMaxOffset", "")
         if not end.isdecimal():
             raise CodecError(
-                f"its answer to GET_BROKER_RUNTIME_INFO: commitLogMaxOffset is {end!r:.40}"
+                f"its answer to GET_BROKER_RUNTIME_INFO is invalid: commitLogMaxOffset is {as_given(end, 40)}"
             )
         self._late = _Late(int(end), read)
 
@@ -234,7 +236,7 @@ class MasterMetadata:
                 )
         if told:
             _log.info(
-                "told the master %s of %d %s committed here",
+                "sent to the master %s: %d %s committed here",
                 master,
                 told,
                 plural(told, "offset"),
@@ -246,9 +248,7 @@ class MasterMetadata:
                 master, RequestCode.UPDATE_CONSUMER_OFFSET, encode_fields(request)
             )
         except BrokerRefused as refused:
-            _log.warning(
-                "the master does not take an offset that was committed here: %s", refused
-            )
+            _log.warning("the master refused an offset that was committed here: %s", refused)
 
 
 def metadata_of(

@@ -45,7 +45,7 @@ class ReplicasOpening:
         self._pool = pool
 
     def master(self) -> MasterPort:
-        """Create a master's port, not bound yet; from now on sends wait for replicas if the settings say so.
+        """Create a master's port, not bound yet; from now on sends wait for replicas if the settings require it.
 
         Raises:
             SettingsError: The secret cannot be used.
@@ -82,10 +82,7 @@ class ReplicasOpening:
     def bind(self, port: MasterPort, host: str, *, beside: int) -> int:
         """Bind the HA port; return its number, or 0 if there is none.
 
-        Args:
-            port: The port object of this broker.
-            host: The address to listen on.
-            beside: The broker's own port.
+        `port` is the port object of this broker, `host` the address to listen on, and `beside` the broker's own port.
 
         Raises:
             NetError: The port is in use, and it was set explicitly or sends need it.
@@ -100,19 +97,17 @@ class ReplicasOpening:
             return port.door.bind(host, number)
         except NetError as error:
             if settings.ha_port or settings.broker_role is BrokerRole.SYNC_MASTER:
-                raise NetError(f"haListenPort={number}: {error}; write a free port") from error
-            _log.warning("slaves cannot fetch the log, and are told of no port: %s", error)
+                raise NetError(
+                    f"haListenPort={number}: {error}; set it to a free port"
+                ) from error
+            _log.warning("slaves cannot copy the log, because no HA port is open: %s", error)
             return 0
 
     def copier(self, host: str, *, on_written: Callable[[], None]) -> LogCopier:
-        """Create a slave's copier; `serve` starts it.
+        """Create a slave's copier, which `serve` starts; raise SettingsError if the secret cannot be used.
 
-        Args:
-            host: The address that the broker listens on, from which it also connects.
-            on_written: Called to flush what was appended.
-
-        Raises:
-            SettingsError: The secret cannot be used.
+        `host` is the address that the broker listens on, from which it also connects; `on_written` is called to flush
+        what was appended.
         """
         settings = self._settings
         copier = LogCopier(

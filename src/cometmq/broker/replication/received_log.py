@@ -1,7 +1,7 @@
-"""Appends received bytes of a master's log to a slave's store: whole records at once, a partial one when it is complete.
+"""Appends received bytes of a master's log to a slave's store: whole records at once, a partial one when complete.
 
-Bytes are received in the buffer from which the store reads them, so the only copy is into the log. They are appended in pieces
-that do not block the loop. Only a partial record at their end, and the bytes of a read or two, stay in memory.
+Bytes are received in the buffer from which the store reads them, so the only copy is into the log. They are appended in
+pieces that do not block the loop. Only a partial record at their end, and the bytes of a read or two, stay in memory.
 """
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
@@ -21,8 +21,8 @@ RECORD_SIZE_MAX = 17 << 20
 ROOM_SIZE = 2 << 20
 _LITTLE = 64 << 10  # Bytes that are cheap to move.
 _MEND_THE_MASTER = (
-    "The master's log is damaged there. Stop the master, and mend its store with `cometmq store repair DIR --yes`, "
-    "which keeps what follows; then copying goes on by itself"
+    "The master's log is damaged there. Stop the master, and repair its store with `cometmq store repair DIR --yes`, "
+    "which keeps the records after the damage; then copying continues by itself"
 )
 # If more appended bytes than this are not dispatched yet, nothing is read.
 UNDISPATCHED_SIZE_MAX = 8 << 20
@@ -109,7 +109,7 @@ class LogIntake:
         self.size += len(content)
 
     def append(self) -> None:
-        """Append a piece: whole records, or a part of a file's blank end.
+        """Append a piece: whole records, or a part of the blank space at a file's end.
 
         Raises:
             CopyingStopped: The bytes are not records.
@@ -121,7 +121,7 @@ class LogIntake:
             end = self._store.append_raw(self._start, piece)
         except RecordIllegal as error:
             raise CopyingStopped(
-                f"what came from the master is no log: {error}", _MEND_THE_MASTER
+                f"the bytes from the master are not a log: {error}", _MEND_THE_MASTER
             ) from error
         taken = end - self._start
         self._from, self._start, self.size = self._from + taken, end, self.size - taken
@@ -144,7 +144,7 @@ class LogIntake:
         size = int.from_bytes(held[:4])
         if not 0 < size <= RECORD_SIZE_MAX:
             raise CopyingStopped(
-                f"a record of {size} bytes at physical offset {self._start}; {RECORD_SIZE_MAX} is the most",
+                f"the record at physical offset {self._start} has {size} bytes, but 1 to {RECORD_SIZE_MAX} are possible",
                 _MEND_THE_MASTER,
             )
         return size

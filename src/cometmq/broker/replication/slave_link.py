@@ -240,7 +240,9 @@ class SlaveLink(ServedProtocol):
         try:
             content = self._store.replica_side.read_nowait(*span)
         except OSError as error:
-            self.fail(f"the log cannot be read at {span.offset}: {error.strerror or error}")
+            self.fail(
+                f"the log cannot be read at physical offset {span.offset}: {error.strerror or error}"
+            )
             return None
         if content is None:
             self._is_reading = True
@@ -257,11 +259,13 @@ class SlaveLink(ServedProtocol):
         error = done.exception()
         if error is not None:
             _log.error("the log cannot be read for slave %s", self.name, exc_info=error)
-            self.fail(f"the log cannot be read at {span.offset}: {error}")
+            self.fail(f"the log cannot be read at physical offset {span.offset}: {error}")
             return
         content = done.result()
         if content is None:
-            self.fail(f"it needs bytes from {span.offset}, which are not there any more")
+            self.fail(
+                f"it needs the log from physical offset {span.offset}, which no longer exists here"
+            )
             return
         self._send(content)
         self.pump()

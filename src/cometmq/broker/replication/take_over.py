@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def begin_to_follow(mark: CopyMark, topics: Topics, store: MessageStore) -> KnownTopics:
-    """Return the mark of a slave, which must be written: up to which log offset its topics are known."""
+    """Return the mark that a new slave must write: up to which log offset its topics are known to be its master's."""
     topics.is_promoted = False
     if mark.known is not None:
         return mark.known
@@ -28,17 +28,14 @@ def take_over(
     """Adapt the tables of a promoted slave to all messages of its log.
 
     Topics younger than the copied table are recreated, with as many queues as have messages. The remains of deleted
-    topics are deleted.
-
-    Raises:
-        OSError: A file of a queue could not be read.
+    topics are deleted. Raises OSError if a queue file could not be read.
     """
     # topics.json may have been replaced by an older one than the mark's.
     is_current = topics.is_whole and topics.whole_version.counter >= known.version.counter
     start = known.log_end if is_current else 0
     _log.warning(
         "this broker was a slave: its topics and groups are those that its master had at physical offset %d, and its "
-        "log ends at %d; what was deleted while this slave was not connected is here again: delete it once more",
+        "log ends at %d; topics and groups that were deleted while it was not connected exist again: delete them again",
         start,
         store.max_offset,
     )
@@ -52,6 +49,10 @@ def take_over(
         try:
             delete_before(store, name, start)
         except OSError as error:
-            _log.warning("files of the deleted topic %s remain: %s", name, error)
+            _log.warning(
+                "some files of the deleted topic %s could not be deleted: %s",
+                name,
+                error.strerror or error,
+            )
         else:
-            _log.info("what was left of the deleted topic %s is gone", name)
+            _log.info("the remaining messages of the deleted topic %s were deleted", name)

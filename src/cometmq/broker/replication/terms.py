@@ -14,11 +14,7 @@ _SECRET_SIZE_MAX = 4096
 
 
 def link_terms(settings: BrokerSettings) -> LinkTerms:
-    """Return the terms of replication connections: heartbeat, timeout, frame size and secret.
-
-    Raises:
-        SettingsError: The secret cannot be read, or other users can read it.
-    """
+    """Return the heartbeat, timeouts, frame size and secret of connections; raise SettingsError for a bad secret."""
     return LinkTerms(
         heartbeat_seconds=settings.ha_heartbeat_ms / 1000,
         silence_seconds=settings.ha_silence_ms / 1000,
@@ -57,9 +53,11 @@ def _secret(path: str | None) -> bytes | None:
         raise SettingsError(f"{wanted}{error.strerror or error}") from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise SettingsError(
-            f"{wanted}others than its owner may read or change it (mode {stat.S_IMODE(mode):04o}); "
-            "write chmod 600"
+            f"{wanted}other users than its owner can read or change it (mode {stat.S_IMODE(mode):04o}); "
+            "run chmod 600 on it"
         )
     if len(content) < _SECRET_SIZE_MIN:
-        raise SettingsError(f"{wanted}{len(content)} bytes; {_SECRET_SIZE_MIN} at least")
+        raise SettingsError(
+            f"{wanted}it has {len(content)} bytes, but at least {_SECRET_SIZE_MIN} are required"
+        )
     return content

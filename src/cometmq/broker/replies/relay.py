@@ -1,7 +1,7 @@
-"""Relays requests of administrators to consumers, and the answers back.
+"""Relays requests of administrators to consumers, and returns the answers unchanged.
 
-The broker finds the client's connection, adds to the request what only a broker knows, and returns the answer unchanged.
-Follows AdminBrokerProcessor.callConsumer and Broker2Client of RocketMQ 5.3.3.
+The broker finds the client's connection, and adds to the request what only a broker knows. Follows
+AdminBrokerProcessor.callConsumer and Broker2Client of RocketMQ 5.3.3.
 """
 
 from functools import partial
@@ -45,7 +45,7 @@ class ClientRelay:
         members: Members,
         world: World,
     ) -> None:
-        """The `world` asks several clients at the same time."""
+        """`world` runs steps for several clients at the same time."""
         self._settings = settings
         self._store = store
         self._topics = topics
@@ -54,7 +54,7 @@ class ClientRelay:
         self._world = world
 
     def running(self, request: RunningRequest, fields: dict[str, str]) -> Steps[PeerAnswer]:
-        """Return a consumer's running info; `fields` is the header of the request, which is sent to it unchanged.
+        """Return a consumer's running info; `fields` is the header of the request, which is sent to the consumer unchanged.
 
         Raises:
             RequestError: The consumer is not connected, too old, disconnects or does not answer in time.
@@ -145,7 +145,7 @@ class ClientRelay:
     def _status_of(
         self, client: Client, fields: dict[str, str]
     ) -> Steps[dict[MessageQueue, int] | None]:
-        """Return a client's offsets; None if it does not answer, so that the others' are still returned."""
+        """Return a client's offsets; None if it does not answer, so that the offsets of others are still returned."""
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         try:
             answer = yield from _pass_on(client, code, dict(fields))
@@ -158,7 +158,7 @@ class ClientRelay:
 
 
 def _not_online(group: str, client_id: str) -> RequestError:
-    """Return the error for a group without such a member, or with one that lacks the rights."""
+    """Return the error for a group that has no such member, or only one that lacks the rights."""
     return RequestError(
         ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online"
     )

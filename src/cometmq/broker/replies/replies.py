@@ -3,8 +3,8 @@
  requester --(10/310: a message with CORRELATION_ID, REPLY_TO_CLIENT, TTL)--> broker --> responder
  requester <--(326)-- broker <--(324/325: the reply)-- responder
 
-The reply's REPLY_TO_CLIENT has the requester's client id. The requester is connected here as a producer, because it
-sends heartbeats to all brokers before its request. Unless storeReplyMessageEnable=false the reply is also stored in
+The reply's REPLY_TO_CLIENT has the requester's client id. The requester is connected here as a producer, because it sends
+heartbeats to all brokers before its request. Unless storeReplyMessageEnable=false the reply is also stored in
 `<cluster>_REPLY_TOPIC`, for later inspection. Follows ReplyMessageProcessor of RocketMQ 5.3.3.
 """
 
@@ -40,7 +40,7 @@ class ReplyResult(NamedTuple):
     Attributes:
         fault: Why the requester did not get it; None if it did.
         queue_id: The queue of the reply.
-        message_id: Id of the stored reply; "0" if it was not stored.
+        message_id: Offset message id of the stored reply; "0" if it was not stored.
         queue_offset: Queue offset of the stored reply.
     """
 
@@ -64,7 +64,7 @@ class Replies:
         inner: InnerPuts,
         clock: Clock,
     ) -> None:
-        """`address` is the broker's, which is sent to the requester."""
+        """`address` is the broker's address, which is sent to the requester."""
         self._settings = settings
         self._address = address
         self._store = store
@@ -83,8 +83,8 @@ class Replies:
         if len(body) > self._settings.body_size_max:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"a reply of {len(body)} bytes exceeds "
-                f"{self._settings.body_size_max} (maxMessageSize)",
+                f"the reply has {len(body)} bytes; at most {self._settings.body_size_max} are allowed "
+                "(maxMessageSize)",
             )
         return self._reply(body, request, topic, sender)
 
@@ -115,7 +115,7 @@ class Replies:
         properties = decode_properties((request.properties or "").encode())
         fault = yield from self._push(body, request, properties, sender)
         if fault is not None:
-            _log.warning("a reply of %s was not delivered: %s", sender.address, fault)
+            _log.warning("a reply from %s was not delivered: %s", sender.address, fault)
             return ReplyResult(fault)
         queue_id = max(request.queue_id, 0)
         if not self._settings.is_reply_stored:
@@ -175,7 +175,7 @@ class Replies:
             ((queue_offset, physical_offset, _),) = self._inner.put(message)
         except StoreError as error:
             # The requester has it, so failing to store it does not fail the reply.
-            _log.warning("a reply was not stored: %s", error)
+            _log.warning("a reply was delivered but cannot be stored: %s", error)
             return ReplyResult(None, message.queue_id)
         message_id = encode_message_id(self._store.store_host, physical_offset)
         return ReplyResult(None, message.queue_id, message_id, queue_offset)

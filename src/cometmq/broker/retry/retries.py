@@ -1,7 +1,8 @@
 """Retries of messages that a consumer sends back; after the last one the message becomes a dead letter.
 
 The consumer names a record; the broker reads it and stores it in the group's retry topic at delay level 3 + number of tries
-or, after the last try, in its dead-letter topic. Follows AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
+or, after the last try, in its dead-letter topic. Follows AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ
+5.3.3.
 """
 
 import random
@@ -33,7 +34,7 @@ _DEAD_LETTER_QUEUES = 1  # DLQ_NUMS_PER_GROUP
 
 
 class Retries:
-    """The handler of messages that consumers send back."""
+    """The service for messages that consumers send back."""
 
     def __init__(
         self,
@@ -63,12 +64,12 @@ class Retries:
         version: int,
         may: Callable[[str], bool],
     ) -> Steps[None]:
-        """Store a message again.
+        """Store a message again, for a retry or as a dead letter.
 
         Args:
-            request: The record, the group and the wanted retry.
+            request: The record (by its offset in the log), the group and the wanted retry.
             version: The client's version, as in `Client.version`; only newer clients choose the number of tries.
-            may: Returns whether the client may consume a topic; needed because a record is named by its offset in the log.
+            may: Returns whether the client may consume a topic; applied to the topic of the record.
 
         Raises:
             RequestError: The message is refused; the code says why.

@@ -1,7 +1,7 @@
-"""Checks every send in RocketMQ's order and decides which records are stored for it.
+"""Checks every send in RocketMQ's order; the result is either the records to store or a refusal.
 
-Order, codes and remarks follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of RocketMQ 5.3.3.
-The result is either the records to store or a refusal. The fast path skips this for simple sends (broker.send.fast_path).
+Order, codes and remarks follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of RocketMQ 5.3.3. The fast
+path skips this for simple sends (broker.send.fast_path).
 """
 
 import asyncio
@@ -36,9 +36,13 @@ AnySend = SendRequest | SendRequestV2
 
 # RocketMQ writes this into a dead letter's DELAY; otherwise the dead letter would be delayed (handleRetryAndDLQ).
 _NO_DELAY = "-1"
-# Bits of sysFlag that describe how a record is encoded; a sender must not set them. With the bits of IPv6 hosts the
-# record would be unreadable and block its queue for every consumer; with those of an inner batch it would be read as one.
+# Bits of sysFlag that describe how a record is encoded; a sender must not set them. With the bits of IPv6 hosts the record
+# would be unreadable and block its queue for every consumer; with those of an inner batch it would be read as a batch.
 FLAGS_OF_BROKERS = HOST_BITS | INNER_BATCH | NEED_UNWRAP
+# Fields with 32 bits in a record: attribute of the request, and its name for clients.
+_RANGED = (
+    ("flag", "flag"), ("sys_flag", "sysFlag"), ("reconsume_times", "reconsumeTimes"), ("queue_id", "queueId"),
+)  # fmt: skip
 
 
 class Sender(Protocol):
@@ -65,7 +69,7 @@ class AdmittedSend:
         transaction_id: The message's unique key (UNIQ_KEY).
         is_batch: Whether the records must be contiguous in the log.
         is_flush_awaited: Whether the answer waits for a synchronous flush (property WAIT).
-        saving: Done when the topic, which was just created, is on disk; None if it is already.
+        saving: Done when the topic, which was just created, is on disk; None if it is on disk already.
         queue_id: The queue that the producer chose, or that was chosen for it.
         recall_handle: The handle by which a timed message can be recalled, or None.
     """
@@ -84,7 +88,7 @@ class Admission:
     """The checks of sends against settings, topics and groups.
 
     Attributes:
-        property_suffix: The properties that the broker adds to each message.
+        property_suffix: The properties that the broker adds to each message, encoded.
         body_size_max: Largest allowed body in bytes (maxMessageSize).
         reroutes: Called in this order for each send; each may store it elsewhere (delayed, half message ...).
     """
@@ -222,7 +226,7 @@ class Admission:
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{request.topic}] not exist, apply first please! "
-                f"(producer {sender.address}; autoCreateTopicEnable decides)",
+                f"(producer {sender.address}; or set autoCreateTopicEnable=true)",
             )
         return made
 
@@ -278,7 +282,7 @@ def _check_queue(queue: ConsumeQueue) -> None:
         raise RequestError(
             ResponseCode.SERVICE_NOT_AVAILABLE,
             f"queue {queue.queue_id} of topic[{queue.topic}] cannot be written ({queue.fault}); "
-            "send to another queue, or mend that at the broker",
+            "send to another queue, or remove the cause on the disk of the broker",
         )
 
 
@@ -290,9 +294,9 @@ def _read_properties(text: str | None) -> dict[str, str]:
 
 def _check_ranges(request: AnySend) -> None:
     """Refuse numbers that do not fit the 32-bit fields of a record."""
-    for name in ("flag", "sys_flag", "reconsume_times", "queue_id"):
-        value = getattr(request, name)
+    for attribute, name in _RANGED:
+        value = getattr(request, attribute)
         if value is not None and not -(1 << 31) <= value < 1 << 31:
             raise RequestError(
-                ResponseCode.INVALID_PARAMETER, f"{name} {value} does not fit 32 bits"
+                ResponseCode.INVALID_PARAMETER, f"{name} {value} does not fit into 32 bits"
             )

@@ -1,8 +1,8 @@
 """Refuses requests that have waited too long with SYSTEM_BUSY, so that clients use another broker.
 
 RocketMQ checks its request queues every 10 ms (BrokerFastFailure of 5.3.3). This broker has no such queues. A request can
-wait in two places only: in its socket while the loop is blocked (a busy page cache makes a write slow), and for a pool thread
-when many consumers read old messages.
+wait in two places only: in its socket while the event loop is blocked (a busy page cache makes a write slow), and for a
+pool thread when many consumers read old messages.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ class ColdReads:
         """Read old messages for a caller, in a pool thread.
 
         Raises:
-            ConnectionLost: The caller went away before the read began.
+            ConnectionLost: The client disconnected before the read began.
             RequestError: The read waited longer than waitTimeMillsInPullQueue for a thread.
         """
         asked = self._clock.monotonic()
 
         def read() -> GetResult:
             if caller.is_gone:
-                raise ConnectionLost("it went away before its read began")
+                raise ConnectionLost("the client disconnected before its read began")
             waited_ms = (self._clock.monotonic() - asked) * 1000
             if self._is_limited and waited_ms >= self._wait_ms_max:
                 raise RequestError(
@@ -58,10 +58,10 @@ class ColdReads:
 
 
 class StallWatch(Feature):
-    """A watch that notices when the loop was blocked and refuses the sends that arrived meanwhile.
+    """A watch that notices when the event loop was blocked, and refuses the sends that arrived meanwhile.
 
-    It detects this by a timer that fires late: after a slow write, uvloop runs timers before it reads sockets again. Sends that
-    arrived until then are refused: their clients may have given up, so storing them would only create duplicates.
+    Their clients may have given up, so storing them would only create duplicates. A timer that fires late shows the stall:
+    after a slow write, uvloop runs timers before it reads sockets again.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -92,7 +92,10 @@ class StallWatch(Feature):
         if late <= self._seconds_max:
             self._look_later(TICK_SECONDS, self._look)
             return
-        _log.warning("the broker stood still for %.1f s; sends that waited are refused", late)
+        _log.warning(
+            "the event loop was blocked for %.1f s; sends that arrived meanwhile are refused",
+            late,
+        )
         reason = f"[PCBUSY_CLEAN_QUEUE]{BUSY}, period in queue: {late * 1000:.0f}ms"
         self._store.refuse_for_now(reason)
         self._look_later(READ_SECONDS, self._over)

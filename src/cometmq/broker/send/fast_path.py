@@ -1,7 +1,7 @@
 """The fast path of sends: turns the bytes of a read batch into records and answers, as columns.
 
-Parses simple sends and batch messages directly from the bytes of their connections (`kernel.take_sends`), stores them with one
-write, and answers with one write per connection. All other requests are decoded into commands and handled by
+Parses simple sends and batch messages directly from the bytes of their connections (`kernel.take_sends`), stores them with
+one write, and answers with one write per connection. All other requests are decoded into commands and handled by
 `send.requests.sends`, with the same meaning (docs/design/0046-columns.md).
 """
 
@@ -91,7 +91,7 @@ class SendIntake:
         count_max: int,
         signer: KnownSigner | None = None,
     ) -> int:
-        """Accept sends of one connection or, if it needs no signatures, offer its frames to others (`net.requests.Intake`)."""
+        """Accept a connection's sends; unless it needs signatures, offer others to other fast paths (`net.requests.Intake`)."""
         batch = self._batch
         before = batch.request_count
         end = take_sends(
@@ -113,7 +113,7 @@ class SendIntake:
         self.count += batch.request_count - before
 
     def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
-        """Offer frames that are no sends to the other fast paths; they answer what they accept, and it counts in this batch."""
+        """Offer frames that are no sends to other fast paths, which answer what they accept; return the position after that."""
         if not position and self._pulls is not None:
             end, count = self._pulls.take(data, peer, count_max)
             if count:
@@ -158,10 +158,10 @@ class SendIntake:
     def _answer_confirmed(
         self, batch: Columns, first: int, last: int, answers: bytes, peer: Peer, began: float
     ) -> None:
-        """Answer when all sends of a connection are confirmed, with one waiter for all.
+        """Answer when all sends of a connection are confirmed, with one waiter; the last connection's also counts the batch.
 
-        The last connection's waiter also counts the batch. A separate waiter for counting would make a lone producer look like two
-        waiters, and its next send would not be started before the flush (`store.flushing.Flushing.done`).
+        With a separate waiter for counting, a lone producer would look like two waiters, and its next send would not be
+        started before the flush (`store.flushing.Flushing.done`).
         """
 
         def confirmed(durability: Durability) -> None:

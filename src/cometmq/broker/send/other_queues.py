@@ -1,7 +1,7 @@
 """Refuses sends to kinds of queues that this broker only reads: batch topics and light queues.
 
-Both occur in stores that a Java broker wrote (docs/format/other-queues.md). Such a send is refused with a reason; if it
-were stored, its message would be in no queue and silently lost.
+Both occur in stores that a Java broker wrote (docs/format/other-queues.md). If such a send were stored, its message would
+be in no queue and silently lost.
 """
 
 from cometmq.broker.inner.reroute import RoutedSend
@@ -21,22 +21,18 @@ class OtherQueues(Feature):
         parts.reroutes.append(self._refuse)
 
     def _refuse(self, sent: RoutedSend) -> RoutedSend:
-        """Refuse a send to a batch topic or light queue; return any other unchanged.
-
-        Raises:
-            RequestError: The message is for a batch topic or a light queue.
-        """
+        """Raise RequestError for a send to a batch topic or light queue; return others unchanged."""
         if sent.topic.attributes and is_batch_topic(sent.topic.attributes):
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"topic[{sent.topic.name}] has {QUEUE_TYPE}={BATCH}; this broker reads such topics "
-                "and does not write them: send to another topic, or take the attribute away",
+                f"topic[{sent.topic.name}] has {QUEUE_TYPE}={BATCH}; this broker can read such topics "
+                "but not write to them; send to another topic, or remove the attribute",
             )
         if self._is_multi_dispatch and MULTI_DISPATCH in sent.properties:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"{MULTI_DISPATCH}={sent.properties[MULTI_DISPATCH]}: this broker reads light queues "
-                "and does not write them; with enableMultiDispatch=false the property is ignored, "
-                "as in RocketMQ",
+                f"{MULTI_DISPATCH}={sent.properties[MULTI_DISPATCH]}: this broker can read light queues "
+                "but not write to them; set enableMultiDispatch=false to ignore the property, as "
+                "RocketMQ does",
             )
         return sent

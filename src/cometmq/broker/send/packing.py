@@ -49,7 +49,7 @@ class Packing:
     """An encoder from message bodies to records.
 
     Attributes:
-        property_suffix: The properties that the broker adds to each message.
+        property_suffix: The properties that the broker adds to each message, encoded.
         body_size_max: Largest allowed body in bytes (maxMessageSize).
     """
 
@@ -67,7 +67,7 @@ class Packing:
         self._unique_ids = unique_ids
 
     def single(self, body: bytes, origin: Origin) -> Put:
-        """Return the record of a single message; a message without a unique id gets one.
+        """Return the record of a single message; a message without a unique key gets one.
 
         Raises:
             RequestError: The size of the body or of the properties is not allowed.
@@ -111,7 +111,7 @@ class Packing:
     def _check_body(self, body: bytes, what: str) -> None:
         if not body:
             raise RequestError(
-                ResponseCode.MESSAGE_ILLEGAL, "message body is empty: send it in a batch"
+                ResponseCode.MESSAGE_ILLEGAL, "message body is empty; send at least one byte"
             )
         if len(body) > self.body_size_max:
             raise RequestError(
@@ -126,8 +126,8 @@ def _refuse_delay(own: dict[str, str]) -> None:
         if own.get(name, "0") != "0":
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"the property {name} asks for delayed delivery, which a message of a batch "
-                "cannot have; send it alone",
+                f"the property {name} requests delayed delivery, which a message of a batch "
+                "cannot have; send the message alone",
             )
 
 

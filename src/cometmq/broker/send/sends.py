@@ -1,8 +1,8 @@
 """Stores the sends of clients: all that were put together with one write, each answered when it may be acknowledged.
 
-A send has passed `admission`. Its caller gets the places of its records: a connection that encodes answers (send.requests), or
-code in this process (embedded). Nothing here knows a frame or a connection. Sends in columns do not come here
-(send.fast_path). With SYNC_FLUSH or replicas the sends of one caller wait together, with one waiter.
+A send has passed `admission`. Its caller gets the places of its records: a connection that encodes answers (send.requests),
+or code in this process (embedded). With SYNC_FLUSH or replicas the sends of one caller wait together, with one waiter.
+Sends of the fast path (send.fast_path) do not come here.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from cometmq.store.positions import Durability
 
 
 class SendCaller(Protocol):
-    """The caller of sends, which gets their results; each send is what was given to `Sends.put` with it."""
+    """The receiver of the results of sends; each send is the object that was given to `Sends.put`."""
 
     def stored(
         self,
@@ -71,7 +71,7 @@ class Sends:
         self._caller: SendCaller | None = None
 
     def put(self, admitted: AdmittedSend, send: Any, caller: SendCaller) -> None:
-        """Take a send, which `store` writes together with others; one that must be stored apart is stored now, after them."""
+        """Queue a send, which `store` writes together with others; one that must be stored apart is stored now, after them."""
         if admitted.is_batch or not admitted.is_flush_awaited or admitted.saving is not None:
             self.store()
             self._store_apart(admitted, send, caller)
@@ -83,7 +83,7 @@ class Sends:
         self._sends.append(send)
 
     def store(self) -> None:
-        """Store all sends that were put, and tell their callers; `written` must follow."""
+        """Store all queued sends, and notify their callers; the caller must then call `written`."""
         if self._puts:
             self._end_caller()
             puts, sends, ends = self._puts, self._sends, self._ends
@@ -124,7 +124,7 @@ class Sends:
         start: int,
         began: float,
     ) -> None:
-        """Tell each caller now, or when all of its messages are confirmed; `start` is the index of the first result."""
+        """Notify each caller now, or when all of its messages are confirmed; `start` is the index of the first result."""
         end, is_confirmed = start + len(puts), _end_of(results) <= self._positions.confirmed
         for caller, first, last in callers:
             some, places = sends, results
@@ -147,7 +147,7 @@ class Sends:
         results: list[PutResult],
         counted: tuple[Sequence[Put], list[PutResult], float] | None = None,
     ) -> None:
-        """Tell the caller when all of these messages are confirmed, with one waiter for all."""
+        """Notify the caller when all of these messages are confirmed, with one waiter for all."""
 
         def confirmed(durability: Durability) -> None:
             caller.stored(sends, results, durability, has_waited=True)
@@ -157,7 +157,7 @@ class Sends:
         self._store.wait_confirmed(_end_of(results), confirmed)
 
     def refuse(self, sends: list[Any], error: BaseException, caller: SendCaller) -> None:
-        """Count sends as not stored, and tell their caller."""
+        """Count sends as not stored, and notify their caller."""
         self._counters.count_put_failed(len(sends))
         caller.refused(sends, error)
 
@@ -196,7 +196,7 @@ class Sends:
     def finish(
         self, admitted: AdmittedSend, send: Any, results: list[PutResult], caller: SendCaller
     ) -> None:
-        """Tell the caller of a send that was stored apart, after its topic is on disk and, if wanted, its messages are confirmed."""
+        """Notify the caller of a send stored apart: after its topic is on disk and, if wanted, its messages are confirmed."""
 
         def saved(saving: "asyncio.Future[None] | None") -> None:
             error = saving.exception() if saving is not None else None
@@ -222,7 +222,7 @@ def too_few_replicas(reason: str) -> RequestError:
 def _of_callers(
     ends: list[tuple[SendCaller, int]], start: int, stop: int
 ) -> Iterator[tuple[SendCaller, int, int]]:
-    """Yield the callers of a range of sends, each with the range of its own: index of the first, and after the last."""
+    """Yield the callers of a range of sends, each with the range of its sends: index of the first, and after the last."""
     first = start
     for caller, end in ends:
         last = min(end, stop)

@@ -1,7 +1,7 @@
 """The broker's settings: RocketMQ's keys, so that an unmodified broker.conf of a Java broker works.
 
-All keys in RocketMQ's user documentation are known. Those in `KEYS_WITHOUT_EFFECT` are accepted but change nothing: they
-belong to thread pools that this design does not have, or to features that are not implemented.
+All keys in RocketMQ's user documentation are known. Those in `KEYS_WITHOUT_EFFECT` are accepted but change nothing:
+they belong to thread pools that this design does not have, or to features that are not implemented.
 docs/operate/settings.md is generated from this module.
 """
 
@@ -211,11 +211,7 @@ class BrokerSettings(MetricsKeys):
         return self.ha_secret_file is not None or self.are_clients_certified
 
     def _check_copies(self) -> None:
-        """Refuse access control if any broker that registers as a slave could copy the messages.
-
-        Raises:
-            SettingsError: There is access control, and nothing distinguishes a slave of the group from a stranger.
-        """
+        """Raise SettingsError if access control is on, but any program could register as a slave and copy the log."""
         if not self.is_guarded or self.is_slave or not self.nameserver_addresses:
             return
         if not (self.are_slaves_proven or split_addresses(self.ha_allowed)):
@@ -229,13 +225,10 @@ class BrokerSettings(MetricsKeys):
             )
 
     def store_settings(self) -> StoreSettings:
-        """Return the settings of the store; a slave has no transientStorePool.
+        """Return the settings of the store; raise SettingsError as `StoreKeys.store_settings` does.
 
-        A slave must only acknowledge what survives its own death. RocketMQ 5.3.3 gives a slave no pool either
-        (DefaultMessageStore.isTransientStorePoolEnable).
-
-        Raises:
-            SettingsError: As for `StoreKeys.store_settings`.
+        A slave has no transientStorePool, because it must only acknowledge what survives its own death. RocketMQ 5.3.3
+        gives a slave none either (DefaultMessageStore.isTransientStorePoolEnable).
         """
         settings = MetricsKeys.store_settings(self)
         return replace(settings, pool_buffers=0) if self.is_slave else settings
@@ -302,7 +295,7 @@ def load_settings(
 def changeable(
     settings: BrokerSettings, conf: ConfFile | None
 ) -> SettingsInForce[BrokerSettings]:
-    """Return the settings of a running broker, which can be changed; without a file, changes last until the next start."""
+    """Return the changeable settings of a running broker; without a file, changes last until the next start."""
 
     def check(changed: BrokerSettings) -> None:
         changed.check_role()

@@ -1,6 +1,6 @@
-"""Keys of RocketMQ's brokers (BrokerConfig and MessageStoreConfig of 5.3.3, some newer) that this broker does not support.
+"""Keys of RocketMQ's brokers (BrokerConfig, MessageStoreConfig of 5.3.3, some newer) that this broker does not support.
 
-Missing features are listed in docs/compatibility.md; this has the messages for a file that requests them.
+Missing features are listed in docs/compatibility.md; this module has the messages for a file that requests them.
 """
 
 from cometmq.model.unsupported import TLS, Unsupported, is_set

@@ -28,19 +28,15 @@ class StaticTopics(Feature):
         topics = self._file.load(_mapped_topics)
         if topics:
             raise SettingsError(
-                f"{self._file.path} maps the queues of {', '.join(sorted(topics))}: static topics "
-                "are not served here; let a Java broker serve this directory, or delete them there"
+                f"{self._file.path} has static topics, which this broker does not support: "
+                f"{', '.join(sorted(topics))}; use a Java broker for this directory, or delete them with it"
             )
 
     def create(self) -> NoReturn:
-        """Refuse to create a static topic.
-
-        Raises:
-            RequestError: REQUEST_CODE_NOT_SUPPORTED, always.
-        """
+        """Raise RequestError (REQUEST_CODE_NOT_SUPPORTED), whatever the request."""
         raise RequestError(
             ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-            "static topics are not served by this broker; create an ordinary topic",
+            "this broker does not support static topics; create an ordinary topic",
         )
 
 

@@ -24,12 +24,12 @@ class ConsumeRateSamples:
         )
 
     def sample(self) -> bool:
-        """Sample all offsets; return whether they changed within the window. Called every SAMPLE_SECONDS while they change."""
+        """Sample all offsets; return whether they changed within the window, so that sampling should continue."""
         self._samples.append((self._clock.monotonic(), self._offsets.consumed_counts()))
         return any(counts != self._samples[0][1] for _, counts in self._samples)
 
     def rate(self, group: str, topic: str) -> float:
-        """Return the messages per second that a group consumed of a topic in the last minute. Callable in any thread."""
+        """Return the messages per second that a group consumed of a topic in the last minute. For any thread."""
         key = topic + TOPIC_GROUP_SEPARATOR + group
         # A copy, because the loop adds samples meanwhile.
         known = [(at, counts[key]) for at, counts in list(self._samples) if key in counts]

@@ -1,8 +1,8 @@
 """The progress of topics and groups: offsets, store times and rates.
 
-Offsets come from the tables; store times need the log and are read in a pool thread. The put rate of a topic is computed from
-store times, the rate of a group from the growth of its offsets, so sends and pulls count nothing for it. Follows
-AdminBrokerProcessor of RocketMQ 5.3.3.
+Offsets come from the tables; store times need the log and are read in a pool thread. The put rate of a topic is
+computed from store times, the rate of a group from the growth of its offsets, so sends and pulls count nothing for it.
+Follows AdminBrokerProcessor of RocketMQ 5.3.3.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,11 +60,7 @@ class ProgressStatistics:
     # --- topics
 
     def of_topic(self, name: str) -> Steps[TopicStats]:
-        """Return the bounds of a topic's queues, and its put rate.
-
-        Raises:
-            RequestError: TOPIC_NOT_EXIST.
-        """
+        """Return the bounds of a topic's queues and its put rate; raise RequestError (TOPIC_NOT_EXIST)."""
         config = self._topic(name)
         queues = self._queues(config, max(config.read_queues, config.write_queues))
         return (yield from elsewhere(lambda: self._topic_stats(queues)))

@@ -1,7 +1,7 @@
 """Finds the first message that the topic attribute `retention.bytes` keeps in a queue.
 
-The sizes of records are in the queue's entries. They are summed once, when a queue is first examined. After that only new
-and removed entries are read, so the cost depends on the changes.
+The record sizes in the queue's entries are summed once, when a queue is first examined; later calls read only new and
+removed entries.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class _QueueSpan:
 
 
 class ByteQuotas:
-    """The sizes of the last messages of queues; used by one thread at a time; reads may wait for the disk."""
+    """The sizes of the last messages of queues. Used by one thread at a time; reads may wait for the disk."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
@@ -35,12 +35,7 @@ class ByteQuotas:
         self._spans = {}  # A new dict: a call in progress continues with the old one, which is dropped.
 
     def first_kept(self, queue: ConsumeQueue, most: int) -> int:
-        """Return the queue offset of the first of the last messages that fit into `most` bytes; the newest always stays.
-
-        Args:
-            queue: The queue.
-            most: Largest size of the kept records in bytes.
-        """
+        """Return the queue offset of the first of the last messages that fit into `most` bytes; the newest stays."""
         span = self._spans.get(queue)
         if span is None:
             span = self._spans[queue] = _QueueSpan(queue.min_offset, queue.min_offset)

@@ -1,7 +1,4 @@
-"""A client's connection as the broker's services see it: notify it, call it, and learn when it is closed.
-
-`net.peer.Peer` implements it; services know only this protocol, so that tests can use a simple substitute.
-"""
+"""A client's connection as the broker's services see it, so that tests can replace `net.peer.Peer`."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -61,7 +58,7 @@ class ClientPeer(Protocol):
     def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
     ) -> Steps[PeerAnswer]:
-        """Send the client a request and wait for its answer.
+        """Send the client a request and return its answer.
 
         Raises:
             RequestTimeout: The client did not answer in time.

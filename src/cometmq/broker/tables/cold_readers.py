@@ -1,9 +1,9 @@
 """Cold data control: delays consumer groups that read too many old messages from the disk.
 
-As ColdDataCgCtrService of RocketMQ 5.3.3, it counts per 5 s how much each group, and all together, read from the disk. It
-refuses a group above its own threshold (without one, cgColdReadThreshold), or every group that has read from the disk if all
-together are above globalColdReadThreshold. Off by default (coldDataFlowControlEnable). Thresholds last until the broker
-stops. Not implemented: adaptive thresholds, and single messages for pull consumers.
+As ColdDataCgCtrService of RocketMQ 5.3.3, it counts per 5 s how much each group, and all together, read from the disk.
+It refuses a group above its own threshold (without one, cgColdReadThreshold), or every group that has read from the
+disk if all together are above globalColdReadThreshold. Off by default (coldDataFlowControlEnable). Thresholds last
+until the broker stops. Not implemented: adaptive thresholds, and single messages for pull consumers.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class ColdReaders:
         """Check that a group may read from the disk now.
 
         Raises:
-            RequestError: SYSTEM_BUSY: the group has read too much; its client pulls again later.
+            RequestError: SYSTEM_BUSY: this group, or all groups together, have read too much; clients pull again later.
         """
         if not self._settings.is_cold_limited:
             return
@@ -58,8 +58,8 @@ class ColdReaders:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 "This consumer group is reading cold data. It has been flow control: "
-                f"{read.size} bytes of {own_max}, all groups {self._size} of {self._settings.cold_max}, in "
-                f"{WINDOW_SECONDS:.0f} s",
+                f"it has read {read.size} of {own_max} bytes and all groups together {self._size} of "
+                f"{self._settings.cold_max} bytes, per {WINDOW_SECONDS:.0f} s",
             )
 
     def add(self, group: str, size: int) -> None:
@@ -77,15 +77,11 @@ class ColdReaders:
         self._size += size
 
     def change(self, thresholds: Mapping[str, int]) -> None:
-        """Set the thresholds of these groups, in bytes.
-
-        Raises:
-            RequestError: There would be too many.
-        """
+        """Set the thresholds of these groups, in bytes; raise RequestError if there would be too many."""
         if len(self._thresholds.keys() | thresholds.keys()) > GROUPS_MAX:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"more than {GROUPS_MAX} groups would have a threshold; remove some",
+                f"at most {GROUPS_MAX} groups can have a threshold; remove some",
             )
         self._thresholds.update(thresholds)
 

@@ -1,9 +1,9 @@
 """Remembers the log's end at the deletion of a topic, so that a new topic of that name inherits no message.
 
-A record of a deleted topic may still be pending in the log: for a delay level, a timer, the end of its transaction, a retry or
-the end of a check point. Such a record is before the end that the log had at the deletion. It is discarded when it is due,
-even if a topic of that name was created again. An entry is kept as long as the log holds a record before its end. The file is
-deletedTopics.json, which RocketMQ does not have and ignores.
+A record of a deleted topic may still be pending in the log: for a delay level, a timer, the end of its transaction, a
+retry or the end of a pop check point. It is before the end that the log had at the deletion, and is discarded when it
+is due, even if a topic of that name was created again. An entry is kept as long as the log holds a record before its
+end. The file is deletedTopics.json, which RocketMQ does not have and ignores.
 """
 
 import asyncio
@@ -44,12 +44,9 @@ class DeletedTopics:
         self._topics = dict(found or {})
 
     def note(self, name: str, end: int, now_ms: int) -> asyncio.Future[None]:
-        """Note that a topic is deleted; the future is done when that is on disk.
+        """Note that a topic was deleted at `now_ms` (epoch ms); the future is done when that is on disk.
 
-        Args:
-            name: The topic.
-            end: Physical offset after the last record that may be of the deleted topic.
-            now_ms: The time of the deletion, epoch ms.
+        `end` is the physical offset after the last record that may be of the deleted topic.
         """
         known = self._topics.pop(name, None)
         self._topics[name] = DeletedTopic(max(end, known.end if known else 0), now_ms)
@@ -63,14 +60,14 @@ class DeletedTopics:
         return found is not None and physical_offset < found.end
 
     def was_deleted(self, name: str, *, since_ms: int = 0) -> bool:
-        """Return whether a topic of this name was deleted at this time (epoch ms) or later."""
+        """Return whether a topic of this name was deleted, at `since_ms` (epoch ms) or later."""
         found = self._topics.get(name)
         return found is not None and found.deleted_ms >= since_ms
 
     def fit(self, begin: int, end: int) -> None:
         """Adapt to a log from `begin` to `end`: forget older deletions, and limit the others to the end.
 
-        A log that was truncated, or lost its tail, gets new records after its end.
+        A log that was truncated, or lost its last records, gets new ones after its end.
         """
         fitting = {
             name: each._replace(end=min(each.end, end))

@@ -92,11 +92,7 @@ class Groups:
         )
 
     def load(self) -> None:
-        """Read subscriptionGroup.json and add missing system groups.
-
-        Raises:
-            CodecError: The file cannot be decoded; the message names it.
-        """
+        """Read subscriptionGroup.json and add missing system groups; raise CodecError if it cannot be decoded."""
         table = self._file.load(decode_group_table)
         if table is not None:
             self._groups = dict(table.groups)
@@ -130,15 +126,11 @@ class Groups:
         return found
 
     def check_room(self, name: str, *, code: int = ResponseCode.SYSTEM_ERROR) -> None:
-        """Refuse a new group if there are too many.
-
-        Raises:
-            RequestError: With `code`.
-        """
+        """Raise RequestError with `code` if there are too many groups for a new one."""
         if name not in self._groups and len(self._groups) >= self._settings.groups_max:
             raise RequestError(
                 code,
-                f"consumer group {name} cannot be made: this broker has {len(self._groups)}, and "
+                f"consumer group {name} cannot be created: this broker has {len(self._groups)} groups, and "
                 f"groupsMax is {self._settings.groups_max}; delete some, or raise it",
             )
 
@@ -146,8 +138,8 @@ class Groups:
         if not self._allowance.take():
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"consumer group {name} is not made now: its first use makes a group at most "
-                f"{NEW_GROUPS_PER_SECOND} times a second; try again, or let an administrator make it",
+                f"consumer group {name} is not created now: the first use of groups creates at most "
+                f"{NEW_GROUPS_PER_SECOND} groups per second; try again, or let an administrator create it",
             )
 
     def peek(self, name: str) -> GroupConfig | None:
@@ -166,9 +158,7 @@ class Groups:
     def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
         """Delete a group, and with its offsets everything stored about it; the future is done when that is on disk.
 
-        Args:
-            name: The group.
-            is_place_kept: Keep the offsets, so that the group continues there if it is created again.
+        With `is_place_kept` the offsets are kept, so that the group continues there if it is created again.
         """
         self._groups.pop(name, None)
         self._forbidden.pop(name, None)
@@ -177,19 +167,14 @@ class Groups:
         return self._changed()
 
     def make_again(self, made: Iterable[str], topics: Container[str]) -> None:
-        """Recreate groups whose retry or dead-letter topics were recreated.
-
-        Args:
-            made: The names of the recreated topics.
-            topics: The names of all topics.
-        """
+        """Recreate groups whose retry or dead-letter topics are in `made`; `topics` are the names of all topics."""
         found = {group_of_derived(topic, topics) for topic in made}
         missing = sorted({name for name in found if name is not None} - self._groups.keys())
         if missing:
             self._groups.update((name, GroupConfig(name)) for name in missing)
             self._changed()
             _log.warning(
-                "made again: %d %s, whose retry or dead-letter topics are made again; what was set before is "
+                "recreated: %d %s, whose retry or dead-letter topics are recreated; their former settings are "
                 "not known here: %s",
                 len(missing), plural(len(missing), "group"), ", ".join([*missing[:_SHOWN_MAX], *(["..."] if len(missing) > _SHOWN_MAX else [])]),
             )  # fmt: skip
@@ -204,14 +189,9 @@ class Groups:
             self.permit(name, topic, is_readable=True)
 
     def take(self, table: GroupTable, *, is_whole: bool) -> list[str]:
-        """Replace groups, read permissions and version by those of a master.
+        """Replace groups, read permissions and version by those of a master, and return the groups that were deleted.
 
-        Args:
-            table: The master's table.
-            is_whole: Whether to delete groups that the master does not have, except for system groups.
-
-        Returns:
-            The groups that were deleted.
+        With `is_whole`, groups that the master does not have are deleted, except for system groups.
         """
         gone = [
             name

@@ -1,7 +1,7 @@
 """Cache of queues that have passed all checks (lanes), for the fast path of sends.
 
-The first send to a queue is checked in full and opens its lane. Later sends find the lane by topic name and queue id, as they
-are in the request header, and skip the checks. Every change of a topic must therefore call `forget`.
+The first send to a queue is checked in full and opens its lane. Later sends find the lane by topic name and queue id,
+as they are in the request header, and skip the checks. Every change of a topic must therefore call `forget`.
 """
 
 import json
@@ -36,8 +36,8 @@ class Lanes:
         self._counters = counters
         self.straight: LaneTable[ConsumeQueue] = LaneTable()
         self._opened: dict[str, dict[int, Lane]] = {}
-        # The start of an answer depends only on the queue id, so all topics share one string per id. One per queue would not
-        # fit into the processor's cache with 80,000 queues.
+        # The start of an answer depends only on the queue id, so all topics share one string per id. With 80,000 queues,
+        # a string per queue would not fit into the processor's cache.
         self._answer_starts: dict[str, str] = {}
         self._store = store
         self._fields = json.dumps(
@@ -48,10 +48,8 @@ class Lanes:
     def open(self, topic: TopicConfig, queue_id: int, *, is_kept: bool) -> Lane:
         """Return the cached data for sends to a queue (its lane), creating it if needed.
 
-        Args:
-            topic: The topic; the caller has checked that it may be written.
-            queue_id: The number of the queue.
-            is_kept: Whether the fast path may use the queue from now on without this call.
+        `topic` must be writable, which the caller has checked. With `is_kept` the fast path may use the queue from now
+        on.
         """
         siblings = self._opened.setdefault(topic.name, {})
         lane = siblings.get(queue_id)
@@ -83,9 +81,7 @@ class Lanes:
     def answer_start(self, queue_id: int, recall_handle: str | None = None) -> str:
         """Return the JSON header of a send's answer up to the physical offset in the message id.
 
-        Args:
-            queue_id: The queue that the producer sent to.
-            recall_handle: The handle by which a timed message can be recalled, or None.
+        `queue_id` is the queue that the producer sent to; with `recall_handle` a timed message can be recalled.
         """
         handle = f',"recallHandle":"{recall_handle}"' if recall_handle else ""
         host = self._store.store_host.hex().upper()

@@ -1,7 +1,7 @@
 """Locks of queues for orderly consumption: each is held by one client of a group.
 
-A lock lasts 60 s and clients renew it every 20 s (RebalanceLockManager of RocketMQ 5.3.3), so a dead client's locks expire.
-Differs: locks are saved in queueLocks.json, because their owners go on consuming while the broker restarts
+A lock lasts 60 s and clients renew it every 20 s (RebalanceLockManager of RocketMQ 5.3.3), so a dead client's locks
+expire. Differs: locks are saved in queueLocks.json, because their owners go on consuming while the broker restarts
 (docs/design/0012).
 """
 
@@ -20,7 +20,7 @@ from cometmq.store.config_file import ConfigFile
 _log = logging.getLogger(__name__)
 
 LOCK_SECONDS = 60  # rocketmq.broker.rebalance.lockMaxLiveTime.
-# How long a client relies on a lock (rocketmq.client.rebalance.lockMaxLiveTime); after a start, no other client gets it before.
+# How long a client relies on a lock (rocketmq.client.rebalance.lockMaxLiveTime); a start gives it to no other before.
 BELIEF_SECONDS = 30
 
 # Estimated size limit of all locks in bytes: some 90,000. A group may have a quarter of what the others leave, so that
@@ -50,7 +50,7 @@ class QueueLocks:
     def load(self) -> None:
         """Read the file; locks from before the start stay valid for as long as their owners rely on them.
 
-        If it cannot be decoded, nobody gets a lock until no client can rely on an old one.
+        If it cannot be decoded, no queue can be locked until no client relies on an old lock.
         """
         until = self._clock.monotonic() + BELIEF_SECONDS
         holders = self._file.load(_decode, is_needed=False)
@@ -59,8 +59,8 @@ class QueueLocks:
             return
         if isinstance(holders, int):
             _log.warning(
-                "%s has %d bytes and is not read: nothing is locked for %d s, until nobody believes in a "
-                "lock of before the start",
+                "%s has %d bytes, which is too large, and is not read: no queue can be locked for %d s, until no "
+                "client relies on a lock from before the start",
                 self._file.path, holders, BELIEF_SECONDS,
             )  # fmt: skip
             self._blind_until = until
@@ -95,8 +95,7 @@ class QueueLocks:
     ) -> tuple[list[MessageQueue], asyncio.Future[None] | None]:
         """Lock or renew the queues that are free or already this client's.
 
-        Returns:
-            The queues that it holds now; and a future to await before answering, None if locks were only renewed.
+        Returns the queues that it holds now, and a future to await before answering (None if locks were only renewed).
         """
         now = self._clock.monotonic()
         if now < self._blind_until:
@@ -150,7 +149,7 @@ class QueueLocks:
         self._drop([(group, queue) for queue in self._groups.get(group, ())])
 
     def expire(self) -> float:
-        """Remove locks that were not renewed; return when the next one expires (monotonic seconds, infinite without locks)."""
+        """Remove locks that were not renewed; return when the next one expires (monotonic seconds, or infinite)."""
         now = self._clock.monotonic()
         self._drop([(group, queue) for group, queue, (_, until) in self._all() if until <= now])
         return min((until for _, _, (_, until) in self._all()), default=math.inf)

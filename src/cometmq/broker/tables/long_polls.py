@@ -1,8 +1,8 @@
 """Held pulls (long polling): they wait for a message that passes their filter, or for their deadline.
 
-A queue is watched only while a pull waits for it, so dispatch does no work for others. It is a state machine (docs/design/0044):
-arrivals and time are its input, and each pull that is due is run again. Follows PullRequestHoldService of RocketMQ 5.3.3;
-there a thread wakes the pulls, here the loop iteration that stored the message does (very many in several iterations).
+A queue is watched only while a pull waits for it. Arrivals and time are the input (docs/design/0044), and each pull
+that is due is run again. Follows PullRequestHoldService of RocketMQ 5.3.3, where a thread wakes the pulls; here the
+loop iteration that stored the message does (very many in several iterations).
 """
 
 import math
@@ -57,7 +57,7 @@ class LongPolls:
     """The held pulls, by queue.
 
     Attributes:
-        on_due: Called with a deadline (monotonic seconds) that is earlier than all others; `expire` must be called then.
+        on_due: Called with a deadline (monotonic seconds) that precedes all others; `expire` must be called then.
     """
 
     def __init__(self, clock: Clock, call_soon: CallSoon | None = None) -> None:
@@ -83,13 +83,13 @@ class LongPolls:
         """Hold a pull until messages arrive or its deadline passes.
 
         Raises:
-            RequestError: SYSTEM_BUSY, because too many wait. Java's clients then pull again after 3 s; after an answer without
+            RequestError: SYSTEM_BUSY: too many wait. Java's clients then pull again after 3 s; after an answer without
                 messages they would pull again at once.
         """
         if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
-                "[REJECTREQUEST]system busy: too many pulls of this connection, or of all, wait for messages; "
+                "[REJECTREQUEST]system busy: too many pulls of this connection, or of all connections, wait for messages; "
                 "pull again later",
             )
         self._held.setdefault(queue, []).append(pull)
@@ -119,7 +119,7 @@ class LongPolls:
         self._watchers.clear()
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
-        """Wake the pulls of a watched queue that want new messages with these tags (`MessageStore.on_arrival`)."""
+        """Wake the pulls of a queue that want new messages with these tag hashes (`MessageStore.on_arrival`)."""
         for on_arrival in self._watchers.get(queue, ()):
             on_arrival(queue)
         self._wake(

@@ -20,8 +20,8 @@ class MasterTable(NamedTuple):
     Attributes:
         code: Code of the request that returns the table.
         decode: Decodes the body, in any thread. Raises CodecError.
-        take: Applies the decoded table. If its second argument is a physical offset, the logs fit, and entries that the
-            master lacks are deleted if their messages are before it; None: this is not known, and nothing is deleted.
+        take: Applies the decoded table. The second argument is a physical offset if the two logs match: then entries
+            that the master lacks are deleted if their messages are before it. If it is None, nothing is deleted.
         state: Its result changes when the table has changed here, so that an unchanged body must be applied again.
         known: Called after each copy, even if nothing changed, with the second argument of `take`.
         needs_log: Whether the table is only valid once the log here contains what the master's contained.

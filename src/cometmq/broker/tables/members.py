@@ -21,7 +21,7 @@ from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.rights import Access, Action, Asker, Resource, Right
 from cometmq.model.subscription import Subscription
-from cometmq.model.text import cut, printable
+from cometmq.model.text import in_quotes
 
 # Estimated size limit of all memberships in bytes. A connection may have a quarter of what is left, so that many large
 # clients still leave room for a small one.
@@ -215,25 +215,17 @@ class Members:
     # --- heartbeats
 
     def check_owner(self, client_id: str, asker: Asker) -> None:
-        """Refuse a client id that belongs to a living client of another user.
-
-        Raises:
-            RequestError: NO_PERMISSION.
-        """
+        """Raise RequestError (NO_PERMISSION) if a client id belongs to a living client of another user."""
         owner = self._owners.get(client_id)
         if owner is not None and owner.asker.name != asker.name and owner.asker.is_known:
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
-                f"the client id {cut(printable(client_id), _SHOWN_MAX)} is that of another user's client, which is "
-                "connected; give this client an id of its own (instanceName, unitName), or close the other one first",
+                f"client id {in_quotes(client_id, _SHOWN_MAX)} belongs to a connected client of another user; give this "
+                "client an id of its own (instanceName, unitName), or close the other one first",
             )
 
     def register_producer(self, group: str, client: Client) -> None:
-        """Register a heartbeat of a producer.
-
-        Raises:
-            RequestError: Memberships take too much memory.
-        """
+        """Register a heartbeat of a producer; raise RequestError if memberships take too much memory."""
         held = self._held_by(client.peer)
         size = _MEMBERSHIP_SIZE + len(group) + len(client.client_id)
         self._take(held, held.producers, group, size)
@@ -248,15 +240,12 @@ class Members:
     def register_consumer(
         self, part: ConsumerPart, client: Client, *, is_without_subscriptions: bool = False
     ) -> bool:
-        """Register a heartbeat of a consumer; notify its group if this changes something.
+        """Register a heartbeat of a consumer, notify its group of changes, and return whether there were any.
 
         Args:
             part: The group's part of the heartbeat.
             client: The consumer.
             is_without_subscriptions: Whether to keep the subscriptions of its last full heartbeat.
-
-        Returns:
-            Whether members or subscriptions changed.
 
         Raises:
             RequestError: Memberships take too much memory.
@@ -313,9 +302,9 @@ class Members:
         if more > 0 and (held.size + more) * _HELD_SHARE > HELD_SIZE_MAX - self._size:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
-                f"[REJECTREQUEST]system busy: group {group} is not taken: this connection would hold "
-                f"{held.size + more} bytes of groups and subscriptions, and all clients have "
-                f"{self._size} of {HELD_SIZE_MAX}; name fewer, or try again",
+                f"[REJECTREQUEST]system busy: group {group} is not registered: this connection would have "
+                f"{held.size + more} bytes of groups and subscriptions, and all clients together have "
+                f"{self._size} of {HELD_SIZE_MAX} bytes; subscribe to fewer topics, or try again",
             )
         sizes[group] = size
         held.size += more
@@ -340,8 +329,7 @@ class Members:
     def expire(self) -> float:
         """Close the connections of clients whose heartbeats are overdue; calling it each minute is enough.
 
-        Returns:
-            Monotonic seconds at which the next client may be overdue; infinite if there are no clients.
+        Returns the monotonic seconds at which the next client may be overdue; infinite without clients.
         """
         oldest = self._clock.monotonic() - self._timeout_seconds
         clients = [

@@ -1,8 +1,8 @@
 """The offset of each consumer group in each queue: in memory, saved every 5 s to a file.
 
-An offset is that of the next message to consume. A crash loses at most the commits of the last seconds, so a consumer gets a few
-messages again, as in RocketMQ (at least once). The file is consumerOffset.json, as in ConsumerOffsetManager of RocketMQ
-5.3.3; with light queues (enableLmq) all of it is in lmqConsumerOffset.json instead, as in LmqConsumerOffsetManager.
+An offset is that of the next message to consume. A crash loses at most the commits of the last seconds, so consumers
+get a few messages again, as in RocketMQ (at least once). The file is consumerOffset.json, as in ConsumerOffsetManager
+of RocketMQ 5.3.3; with light queues (enableLmq) it is lmqConsumerOffset.json, as in LmqConsumerOffsetManager.
 """
 
 import logging
@@ -56,9 +56,9 @@ class Offsets:
         other_file: ConfigFile | None = None,
         is_light: bool = False,
     ) -> None:
-        """`other_file` is read if `file` does not exist, because enableLmq was set differently before.
+        """Use `file`, which is lmqConsumerOffset.json if `is_light`.
 
-        `is_light`: `file` is lmqConsumerOffset.json.
+        `other_file` is read if `file` does not exist, because enableLmq may have been set differently before.
         """
         self._file = file
         self._other_file = other_file
@@ -75,11 +75,7 @@ class Offsets:
         self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
-        """Read the file of consumer offsets.
-
-        Raises:
-            CodecError: The file cannot be decoded; the message names it.
-        """
+        """Read the file of consumer offsets; raise CodecError with its name if it cannot be decoded."""
         table = self._file.load(decode_offset_table)
         if table is None and self._other_file is not None:
             table = self._other_file.load(decode_offset_table)
@@ -119,7 +115,7 @@ class Offsets:
     ) -> None:
         """Commit the offset that a pull brings.
 
-        Ignored are offsets far beyond the queue's end, new ones if there are too many, and those of the broker's own groups.
+        It is ignored if it is far beyond the queue's end, new but there are too many, or of a group of the broker itself.
         """
         if self.get(group, topic, queue_id) == offset:  # As for most pulls.
             return
@@ -133,8 +129,8 @@ class Offsets:
         if self._size < OFFSETS_SIZE_MAX or self.get(group, topic, queue_id) is not None:
             return True
         _log.warning(
-            "no offset of group %s in topic %s is kept: all offsets take %d bytes, and %d are the most; "
-            "delete groups that nobody uses",
+            "the offset of group %s in topic %s is not stored: all offsets take %d of at most %d bytes; "
+            "delete unused groups",
             group, topic, self._size, OFFSETS_SIZE_MAX,
         )  # fmt: skip
         return False
@@ -167,14 +163,11 @@ class Offsets:
     # --- a start as a master
 
     def keep_within(self, end_of: Callable[[str, int], int | None]) -> Steps[None]:
-        """Set each offset beyond the end of its queue to that end.
+        """Set each offset beyond the end of its queue to that end, so that groups do not skip messages up to it.
 
         The queue has lost its last messages or never had them: offsets reach a slave faster than the log, and a power
-        failure may cut only the log. Otherwise a group would skip every message up to its offset. Each member gets its
-        new offset with its next pull, because it may hold a larger one in memory.
-
-        Args:
-            end_of: Returns the end of a queue by topic and number; None if unknown.
+        failure may cut only the log. Each member gets its new offset with its next pull, because it may hold a larger
+        one in memory. `end_of` returns the end of a queue by topic and number; None if unknown.
         """
         lowered: dict[str, int] = {}
         for number, (key, queues) in enumerate(self.places()):
@@ -197,20 +190,20 @@ class Offsets:
                 )
             )
             _log.warning(
-                "set to the end of the queue: %d %s beyond it, else groups would skip new messages: %s%s. "
-                "Messages that were consumed are not in the log here",
+                "set to the end of the queue: %d %s beyond it, which would make groups skip new messages: %s%s. "
+                "The log here lacks messages that were consumed",
                 sum(lowered.values()), plural(sum(lowered.values()), "offset"), shown, ", ..." if len(lowered) > _SHOWN_MAX else "",
             )  # fmt: skip
 
     # --- on a slave
 
     def follow(self) -> None:
-        """Start to remember offsets that are committed here, until the master has them."""
+        """Start to remember offsets that are committed here, because this broker is a slave."""
         if self._grown is None:
             self._grown = {}
 
     def lead(self) -> None:
-        """Stop that, because this broker is the master."""
+        """Stop remembering offsets that are committed here, because this broker is the master."""
         self._grown = None
 
     def grown(self) -> dict[str, dict[int, int]]:
@@ -223,12 +216,9 @@ class Offsets:
         return bool(self._grown)
 
     def take(self, theirs_by_key: Iterable[tuple[str, Mapping[int, int]]]) -> int:
-        """Apply a master's offsets, even smaller ones, because a reset moves back.
+        """Apply a master's offsets, even smaller ones (after a reset); return how many groups in topics had no room.
 
         Offsets that groups committed here while the master was gone stay until the master has reached them.
-
-        Returns:
-            The number of groups in topics that were refused for lack of room.
         """
         refused, grown = 0, self._grown or {}
         for key, theirs in theirs_by_key:
@@ -255,7 +245,7 @@ class Offsets:
     def drop_lost(
         self, keys: Iterable[str], theirs_by_key: Mapping[str, Mapping[int, int]]
     ) -> None:
-        """Delete the offsets of some "topic@group" that their master lacks: a topic may have been deleted and recreated.
+        """Delete the offsets of these "topic@group" that the master lacks: the topic may have been recreated.
 
         Offsets that were committed here and are not yet known to the master stay.
         """
@@ -319,7 +309,7 @@ class Offsets:
             self.saver.changed()
 
     def consumed_counts(self) -> dict[str, int]:
-        """Return the sum of the offsets of each "topic@group", whose growth is the number consumed. Callable in any thread."""
+        """Return the sum of the offsets of each "topic@group"; it grows with each consumed message. For any thread."""
         # The loop changes both tables meanwhile. copy() and sum() are atomic; list(items()) is not: it allocates a tuple per
         # entry, which may start the garbage collector, which may let the loop run.
         return {key: sum(queues.values()) for key, queues in self._offsets.copy().items()}

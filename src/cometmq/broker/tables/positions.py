@@ -1,8 +1,8 @@
 """The rule by which the broker counts what a consumer group has not consumed; metrics and consoles share it.
 
-A group goes on at the offset that it has committed. A queue without one counts from the first offset that the group's members
-pulled, or else from the queue's first message: never as consumed. Messages that were popped and not acknowledged count, too,
-although the group's offset has passed them.
+A group continues at the offset that it has committed. A queue without one counts from the first offset that the group's
+members pulled, otherwise from the queue's first message: never as consumed. Messages that were popped and not
+acknowledged count, too, although the group's offset has passed them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -145,14 +145,7 @@ class GroupPositions:
         queue_id: int,
         in_flight: Mapping[Place, int],
     ) -> Position:
-        """Return the position of a group in a queue.
-
-        Args:
-            group: The consumer group.
-            topic: The topic of the queue.
-            queue_id: The number of the queue.
-            in_flight: The result of the method of that name.
-        """
+        """Return the position of a group in a queue; `in_flight` is the result of the method of that name."""
         place = group, topic, queue_id
         committed = self._offsets.get(*place)
         offset = committed

@@ -5,7 +5,7 @@ These values are made on request (mqadmin haStatus, `cometmq cluster replicas`);
 
 from cometmq.model.frozen import dataclass
 
-SLAVE_REMARK = "this broker is a slave, and takes no message; its master does"
+SLAVE_REMARK = "this broker is a slave and accepts no messages; send to its master"
 
 
 @dataclass(frozen=True, slots=True)

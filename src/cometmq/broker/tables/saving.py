@@ -1,7 +1,7 @@
 """Saves a table to its file: one save at a time, in a pool thread.
 
-Changes during a save share the next one. Steps that must wait for a change to be on disk pass the future from `save_soon` to
-`saved`. Several callers share it, so it cannot be cancelled.
+Changes during a save share the next one. Steps that must wait for a change to be on disk pass the future from
+`save_soon` to `saved`. Several callers share it, so it cannot be cancelled.
 
 A save writes the whole table, and encoding it takes processor time from the loop. After a long save there is therefore
 a pause; changes meanwhile share the next save.
@@ -66,7 +66,7 @@ class Saver:
                 tell()
 
     def save_soon(self) -> asyncio.Future[None]:
-        """Save the table as it is now; the future is done when it is on disk, or has a RequestError."""
+        """Save the table as it is now; the future is done when it is on disk, or fails with RequestError."""
         self.is_dirty = True
         if self._running is None and self._pause is None:
             return self._begin(_Saved())
@@ -122,7 +122,8 @@ class Saver:
             waiter.set_result(None)
         else:
             self.changed()
-            _log.error("cannot write %s: %s", self._file.path, error)
+            reason = getattr(error, "strerror", None) or error
+            _log.error("cannot write %s: %s", self._file.path, reason)
             waiter.set_exception(
                 RequestError(
                     ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -150,11 +151,7 @@ class Saver:
 
 
 def saved(*savings: "asyncio.Future[Any] | None") -> Steps[None]:
-    """Wait until saves have ended; None: there is nothing to wait for.
-
-    Raises:
-        RequestError: The disk failed.
-    """
+    """Wait until saves have ended (None: no save); raise RequestError if the disk failed."""
     error = None
     for saving in savings:
         if saving is not None:

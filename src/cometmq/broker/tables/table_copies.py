@@ -1,8 +1,8 @@
 """Tracks which slaves have copied a master's tables, so that a deletion is answered only when they have it.
 
-Otherwise a slave that is promoted would bring a deleted topic back. This project's slaves send their id when they request
-tables, which they do one after the other: the next one when the last is on disk. So the request after that for topics tells
-the master that the slave has the topics. A slave that is not connected cannot learn of a deletion: the master logs its id.
+Otherwise a slave that is promoted would bring a deleted topic back. CometMQ's slaves send their id when they request
+tables, one after the other: each when the last is on disk. The request after that for topics thus proves that the slave
+has the topics. A slave that is not connected cannot learn of a deletion: the master logs its id.
 """
 
 import logging
@@ -50,13 +50,7 @@ class TableCopies:
         self._waiting: list[tuple[Callable[[], bool], Done]] = []
 
     def asked(self, code: int, slave: str, peer: TableReader) -> None:
-        """Note that a slave requests a table.
-
-        Args:
-            code: The request that returns the table.
-            slave: The broker id that it sent.
-            peer: Its connection.
-        """
+        """Note that a slave with this broker id and connection (`peer`) requests the table that `code` returns."""
         if slave not in self._slaves():
             return
         self._peers[slave] = peer
@@ -68,17 +62,14 @@ class TableCopies:
             self._look()
 
     def is_read_by(self, slave: str) -> bool:
-        """Return whether a slave of this project with this broker id is connected, and copies the tables."""
+        """Return whether a CometMQ slave with this broker id is connected and copies the tables."""
         return slave in self._slaves() and slave in self._peers
 
     def copied(self, slave: str) -> Steps[None]:
-        """Wait until a slave has all tables as they are now.
+        """Wait until a slave has all tables as they are now; raise TimeoutError if that takes too long or it is gone.
 
-        A round of the slave requests every table, and applies those that depend on the log only when it ends. One that has
-        not ended yet may have begun before now, and so may what it applies; the beginning of the next but one proves the rest.
-
-        Raises:
-            TimeoutError: The slave did not request them in time, or is gone.
+        A slave requests every table in a round, and applies those that depend on the log when the round ends. A current
+        round may have begun before now, so the start of the next but one proves that all tables are applied.
         """
         for _ in range(_ROUNDS):
             self._deletions += 1
@@ -89,12 +80,7 @@ class TableCopies:
                 yield from self._until(partial(self._has, slave, code, number))
 
     def deleted(self, code: int, name: str) -> Steps[None]:
-        """Wait until all connected slaves of this project have a table without a deleted topic or group.
-
-        Args:
-            code: The request that returns the table.
-            name: The topic or group, for the log.
-        """
+        """Wait until all connected CometMQ slaves have the table of `code` without a deleted topic or group."""
         self._deletions += 1
         number = self._deletions
         connected = self._slaves()
@@ -103,23 +89,19 @@ class TableCopies:
         away = self._peers.keys() - connected
         if away:
             _log.warning(
-                "%s is deleted while the slaves with these ids are not connected: %s; one that is made the master "
-                "before it was connected again has it again: delete it there once more", name, ", ".join(sorted(away)),
+                "%s is deleted while the slaves with these ids are not connected: %s; if one of them becomes the master "
+                "before it has connected again, delete it there again", name, ", ".join(sorted(away)),
             )  # fmt: skip
         try:
             yield from self._until(lambda: not self._lacking(code, number))
         except TimeoutError:
             _log.warning(
-                "%s is deleted, and the slaves with these ids have not taken that yet: %s; one that is made the "
-                "master now has it again", name, ", ".join(sorted(self._lacking(code, number))),
+                "%s is deleted, but the slaves with these ids have not copied that yet: %s; if one of them becomes the "
+                "master now, delete it there again", name, ", ".join(sorted(self._lacking(code, number))),
             )  # fmt: skip
 
     def _until(self, is_there: Callable[[], bool]) -> Steps[None]:
-        """Wait until slaves have something.
-
-        Raises:
-            TimeoutError: They did not get it in time.
-        """
+        """Wait until `is_there`; raise TimeoutError if that takes too long."""
         if is_there():
             return
         try:

@@ -1,7 +1,7 @@
 """Limits of the messages that consumers get of a topic, in hours, messages and bytes: the `retention.*` attributes.
 
-These attributes are our own. The log is shared, so nothing is deleted: the queue's min offset is raised, and consumers
-before it are moved to it (docs/design/0007).
+These attributes are CometMQ's own. The log is shared, so nothing is deleted: the queue's min offset is raised, and
+consumers before it are moved to it (docs/design/0007).
 """
 
 from collections.abc import Mapping
@@ -36,11 +36,7 @@ class TopicLimits(NamedTuple):
 
 
 def limits_of(attributes: Mapping[str, str]) -> TopicLimits | None:
-    """Return the limits in a topic's attributes, or None.
-
-    Raises:
-        RequestError: A value is not a number from 1 on.
-    """
+    """Return the limits in a topic's attributes, or None; raise RequestError if a value is not a number from 1 on."""
     limits = TopicLimits(
         _number(attributes, HOURS), _number(attributes, COUNT), _number(attributes, BYTES)
     )
@@ -54,7 +50,7 @@ def _number(attributes: Mapping[str, str], name: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and int(text) > 0):
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
-            f"attribute {name}={text}: give a whole number from 1 on, or -{name} to have no limit",
+            f"attribute {name}={text}: write a whole number of at least 1, or -{name} for no limit",
         )
     return int(text)
 
@@ -81,7 +77,7 @@ def first_kept(
     now_ms: int,
     quotas: ByteQuotas,
 ) -> int:
-    """Return the queue offset of the first message that the limits keep. Callable in any thread; may wait for the disk."""
+    """Return the queue offset of the first message that the limits keep. For any thread; may wait for the disk."""
     first = queue.min_offset
     if limits.message_count is not None:
         first = max(first, queue.max_offset - limits.message_count)

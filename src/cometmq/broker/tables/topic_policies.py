@@ -1,7 +1,7 @@
 """Refuses topic attributes of RocketMQ 5 that this broker does not implement, and warns of them at the start.
 
-A compaction topic (`cleanup.policy=COMPACTION`) would be an ordinary one, which loses the last values of its keys with the
-log; a topic's own `reserve.time` would not be observed.
+A compaction topic (`cleanup.policy=COMPACTION`) would be an ordinary one, which loses the last values of its keys with
+the log; a topic's own `reserve.time` would not be observed.
 """
 
 import logging
@@ -52,11 +52,11 @@ def _asked(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
     reserved = attributes.get(RESERVE_TIME, "-1")
     not_compacted = (
         f"{CLEANUP_POLICY}={policy}: topics are not compacted here, and the last message of a key "
-        f"goes with the log; leave the attribute out, or give -{CLEANUP_POLICY}"
+        f"is deleted with the log; omit the attribute, or remove it with -{CLEANUP_POLICY}"
     )
     not_reserved = (
-        f"{RESERVE_TIME}={reserved}: a topic has no time of its own after which it is deleted; use "
-        "fileReservedTime for all, or retention.hours for what its consumers are given"
+        f"{RESERVE_TIME}={reserved}: messages of one topic cannot be deleted by age; set fileReservedTime for all "
+        "topics, or retention.hours to hide older messages of this topic from consumers"
     )
     asked = []
     if policy.upper() != "DELETE":
@@ -67,16 +67,11 @@ def _asked(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def check_queue_type(attributes: Mapping[str, str]) -> None:
-    """Refuse attributes that request batch queues.
-
-    Raises:
-        RequestError: They do.
-    """
+    """Raise RequestError if these attributes request batch queues."""
     if is_batch_topic(attributes):
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
-            f"{QUEUE_TYPE}={BATCH}: this broker reads such topics and does not make them; leave the "
-            "attribute out",
+            f"{QUEUE_TYPE}={BATCH}: this broker can read such topics but not create them; omit the attribute",
         )
 
 

@@ -1,8 +1,4 @@
-"""The topics of a broker: made by administrators or by the first send, kept in topics.json.
-
-Follows TopicConfigManager of RocketMQ 5.3.3: the same system topics, the same way of making a topic
-from TBW102, the same file.
-"""
+"""The topics of a broker, as TopicConfigManager of RocketMQ 5.3.3 keeps them, in topics.json."""
 
 import asyncio
 import logging
@@ -56,7 +52,7 @@ class Topics:
     Attributes:
         clock: Provides the time for the version.
         version: Changes with each change.
-        is_whole: Whether no topic is missing: topics.json itself was read, not its .bak or nothing, or a master's table replaced it.
+        is_whole: Whether no topic is missing: topics.json itself (not its .bak) was read, or a master's table.
         whole_version: The version of that table.
         was_copy: Whether topics.json is marked as a slave's, as it was before slaves had their own mark.
         is_promoted: Whether this is the first run as a master of a former slave.
@@ -86,11 +82,7 @@ class Topics:
         self._unsaved: dict[str, asyncio.Future[None]] = {}
 
     def load(self) -> None:
-        """Read topics.json and add missing system topics.
-
-        Raises:
-            CodecError: The file cannot be decoded; the message names it.
-        """
+        """Read topics.json, or its .bak if that is damaged (with a warning), and add missing system topics."""
         self.deleted.load()
         found = self._file.load(decode_topics_file, is_needed=False)
         self.is_whole = self._file.is_whole
@@ -105,11 +97,11 @@ class Topics:
         self.add_system_topics()
 
     def promote(self) -> None:
-        """Raise the version's epoch, by which nameservers distinguish the new master from the old one."""
+        """Raise the epoch of the version, by which nameservers distinguish the new master from the old one."""
         self.is_promoted = True
         epoch = self.version.state_version + 1
         self.version = replace(self.version, state_version=epoch)
-        _log.info("this broker was a slave and is the master now, of epoch %d", epoch)
+        _log.info("this broker was a slave and is now the master, with epoch %d", epoch)
         self._changed()
 
     def add_system_topics(self) -> None:
@@ -126,14 +118,10 @@ class Topics:
                 listener(config.name)
 
     def make_again(self, counts: Mapping[str, int], batch_topics: Collection[str]) -> list[str]:
-        """Recreate missing topics that have messages, and add missing queues to others.
+        """Recreate missing topics that have messages and return their names, and add missing queues to others.
 
-        Args:
-            counts: The number of queues that each topic needs for its messages.
-            batch_topics: The topics among them that have batch queues.
-
-        Returns:
-            The names of the topics that were missing.
+        `counts` are the numbers of queues that topics need for their messages; `batch_topics` are those with batch
+        queues.
         """
         made = [
             TopicConfig(name, count, count, attributes=_BATCH if name in batch_topics else {})
@@ -155,13 +143,13 @@ class Topics:
             self._changed()
         if made:
             _log.warning(
-                "not in topics.json: %d %s with queues, made again with read and write permission and as many "
-                "queues as have messages: %s. What attributes there were is not known here",
+                "not in topics.json: %d %s with queues, recreated with read and write permission and as many "
+                "queues as have messages: %s. Their former attributes are not known here",
                 len(made), plural(len(made), "topic"), _shown({config.name: config.read_queues for config in made}),
             )  # fmt: skip
         if widened:
             _log.warning(
-                "given more queues, for topics.json names fewer than have messages: %d %s: %s",
+                "given more queues, because topics.json has fewer than have messages: %d %s: %s",
                 len(widened), plural(len(widened), "topic"), _shown({config.name: config.read_queues for config in widened}),
             )  # fmt: skip
         return [config.name for config in made]
@@ -171,8 +159,8 @@ class Topics:
         unknown = self.unknown(counts)
         if unknown:
             _log.warning(
-                "not in topics.json, so nobody can read it: %d %s with queues: %s. Deleted, or topics.json is "
-                "older than the log; `cometmq topic create NAME --queues N` makes one readable again",
+                "not in topics.json, so no client can read them: %d %s with queues: %s. They were deleted, or topics.json is "
+                "older than the log; `cometmq topic create NAME --queues N` makes a topic readable again",
                 len(unknown), plural(len(unknown), "topic"), _shown(unknown),
             )  # fmt: skip
 
@@ -272,9 +260,7 @@ class Topics:
     def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
         """Delete a topic and everything stored under its name; the future is done when that is on disk.
 
-        Args:
-            name: The topic.
-            end: Physical offset of the log's end: all earlier records of the topic are of the deleted one.
+        `end` is the physical offset of the log's end: all earlier records of the topic are of the deleted one.
         """
         known = self._topics.pop(name, None)
         if known is not None:
@@ -293,15 +279,10 @@ class Topics:
         return self.deleted.note(deleted_group(group), end, self.clock.now_ms())
 
     def take(self, table: TopicTable, *, end: int | None) -> list[str]:
-        """Replace topics and version by those of a master.
+        """Replace topics and version by those of a master, and return the topics that were deleted.
 
-        Args:
-            table: The master's table.
-            end: Physical offset of the log's end when the table was read; topics that the table lacks are deleted, except for
-                system topics. None: the logs are not known to fit, and nothing is deleted.
-
-        Returns:
-            The topics that were deleted.
+        `end` is the physical offset of the log's end when the table was read; topics that the table lacks are deleted,
+        except for system topics. If it is None, the logs are not known to match, and nothing is deleted.
         """
         gone = [
             name
@@ -342,7 +323,7 @@ class Topics:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {config.name} is refused: names and attributes of all topics would have "
-                f"{size} bytes, and nameservers can be told of {TABLE_SIZE_MAX}; delete some",
+                f"{size} bytes, but a registration at nameservers has room for {TABLE_SIZE_MAX}; delete some topics",
             )
         if known is not None or self.is_system(config.name):
             return
@@ -353,7 +334,7 @@ class Topics:
             kind = "retry and dead-letter topics" if is_derived else "topics"
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"topic {config.name} cannot be made: this broker has {count} {kind}, and "
+                f"topic {config.name} cannot be created: this broker has {count} {kind}, and "
                 f"topicsMax is {most}; delete some, or raise it",
             )
 

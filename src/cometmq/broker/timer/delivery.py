@@ -1,7 +1,7 @@
 """Moves timed messages into the timer wheel, and delivers each at its millisecond.
 
-One background job does both, so that no message enters a slot while the slot is being passed. Reads that may wait for the disk
-run in a pool thread; saving is a job of its own. Follows TimerMessageStore of RocketMQ 5.3.3.
+One background job does both, so that no message enters a slot while the slot is being passed. Reads that may wait for the
+disk run in a pool thread. Follows TimerMessageStore of RocketMQ 5.3.3.
 """
 
 import logging
@@ -39,7 +39,7 @@ LOOK_SECONDS = 0.05  # Longest time until an arrival is in the wheel.
 _SLEEP_SECONDS = (
     86_400.0  # How far ahead to look for the next due slot when the clock cannot be set.
 )
-_BEHIND_SECONDS_MAX = 1_200.0  # How far to look for the first slot when the clock can be set; more is not reported.
+_BEHIND_SECONDS_MAX = 1_200.0  # How far after the read position to look for the first used slot when the clock can be set.
 _DROP_SECONDS = 30.0  # Interval for deleting unneeded timerlog files.
 _EMPTY_SLOTS_AT_ONCE = 10_000
 
@@ -112,12 +112,12 @@ class TimedDelivery:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no message waits, in the wheel or before it."""
+        """Whether no message waits, neither in the wheel nor in the timer's topic."""
         _, end = self._queue.bounds()
         return not self.files.waiting_count and self.files.queue_offset >= end
 
     def facts(self) -> dict[str, str]:
-        """Return the timer's progress: seconds behind, messages before and in the wheel, rates."""
+        """Return the timer's progress: seconds behind, messages before and in the wheel, rates per second."""
         files, (_, end) = self.files, self._queue.bounds()
         return {
             "timerReadBehind": str(self._behind_ms(self._clock.now_ms()) // 1000),
@@ -128,7 +128,7 @@ class TimedDelivery:
         }
 
     def _behind_ms(self, now_ms: int) -> int:
-        """Return the age of the first slot with messages in ms; empty slots are passed only when there is work."""
+        """Return by how many ms the first slot with messages is late; 0 if none is."""
         begin_ms = self.files.read_ms
         if not begin_ms or not self.files.waiting_count:
             return 0
@@ -138,7 +138,7 @@ class TimedDelivery:
         return max(now_ms - first_ms, 0) if first_ms < now_ms else 0
 
     def _first_used_slot(self, begin_ms: int, end_ms: int) -> int:
-        """Return the start of the first of these slots that has messages; `end_ms` or later if none has."""
+        """Return the start of the first slot with messages in this range; `end_ms` or later if none has."""
         wheel, precision_ms = self.files.wheel, self._settings.timer_precision_ms
         begin_ms = wheel.next_used_page(begin_ms, end_ms)
         while begin_ms < end_ms and wheel.slot(begin_ms) is EMPTY_SLOT:
@@ -148,16 +148,12 @@ class TimedDelivery:
     # --- the log is truncated
 
     def truncated(self, end: int) -> None:
-        """Note a truncation of the log; the next turn first removes what the log has lost."""
+        """Note a truncation of the log; the next `turn` first removes what the log has lost."""
         self._truncations += 1
         self._truncate_to = end if self._truncate_to is None else min(end, self._truncate_to)
 
     def _follow(self, end: int) -> Steps[None]:
-        """Adapt the files to the new end of the log; deliveries that the log has lost are repeated.
-
-        Raises:
-            OSError: The disk failed; the next turn tries again.
-        """
+        """Adapt the files to the new end of the log, so that lost deliveries are repeated; raises OSError if the disk fails."""
         files, truncations = self.files, self._truncations
         _, high = self._queue.bounds()
         last = (files.queue_offset, files.read_ms, files.log.end)
@@ -184,7 +180,7 @@ class TimedDelivery:
         return self._store.queue_to_watch(WHEEL_TIMER_TOPIC, 0)
 
     def turn(self) -> Steps[float]:
-        """Process a batch of arrivals and deliver a batch; return the seconds until the next turn.
+        """Move a batch of arrivals into the wheel and deliver a batch; return the seconds until the next call.
 
         Raises:
             StoreError, CodecError, OSError: It failed; nothing of it counts as done.
@@ -204,7 +200,7 @@ class TimedDelivery:
         return self._pause_seconds(self._clock.now_ms())
 
     def _pause_seconds(self, now_ms: int) -> float:
-        """Return the seconds until the next message is due or the next used slot begins; an arrival wakes the job earlier."""
+        """Return the seconds until a message is due or the next used slot begins; an arrival wakes the job earlier."""
         settings, slot = self._settings, self._slot
         if settings.is_timer_dequeue_stopped or settings.is_timer_enqueue_stopped:
             return LOOK_SECONDS  # Until the settings change.
@@ -238,7 +234,7 @@ class TimedDelivery:
         return True
 
     def _leave_out_delivered(self, arrived: ArrivedMessages) -> Steps[None]:
-        """Remove messages that another broker has delivered: as a former slave, this one knows deliveries some seconds late."""
+        """Remove messages that another broker has delivered: a promoted slave learned of deliveries some seconds late."""
         until_ms = self._clock.now_ms() + DOUBT_MS
         doubted = [record for waiting, record in arrived.messages if waiting.due_ms < until_ms]
         kept = yield from not_delivered(self._store, doubted)
@@ -249,7 +245,7 @@ class TimedDelivery:
         ]
 
     def _take(self, arrived: ArrivedMessages, offset: int) -> None:
-        """Put a batch of arrivals, which was read from `offset` on, into the wheel."""
+        """Put arrivals that were read from `offset` on into the wheel; deliver those that are due already."""
         files = self.files
         # If the clock was set back, no message must enter a slot that is over.
         now_ms = max(self._clock.now_ms(), files.read_ms)
@@ -289,7 +285,7 @@ class TimedDelivery:
         self._marks.note_put(put_deliverable(self._inner, self._topics, messages), before)
 
     def _deliveries(self, records: list[Record]) -> list[InnerMessage]:
-        """Return the deliveries of messages that were already due when they arrived."""
+        """Return the messages to store for arrivals that are due already."""
         topics, now_ms = self._topics, self._clock.now_ms()
         made = [
             delivery(
@@ -325,7 +321,7 @@ class TimedDelivery:
         return self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> bool:
-        """Pass slots that are over, up to the next one with messages; return whether any was passed."""
+        """Pass the slots that are over, up to the next one with messages; return whether any was passed."""
         files, precision_ms = self.files, self._settings.timer_precision_ms
         begin_ms = files.read_ms
         for _ in range(_EMPTY_SLOTS_AT_ONCE):
@@ -355,7 +351,7 @@ class TimedDelivery:
             try:
                 self.files.log.drop_before(self._store.min_offset)
             except (OSError, CodecError) as error:
-                _log.warning("a file of timerlog stays: %s", error)
+                _log.warning("an unneeded file of timerlog cannot be deleted: %s", error)
         if not is_at_rest:
             return pause
         # When idle, `on_change` wakes the job; the last file stays.

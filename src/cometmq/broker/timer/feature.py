@@ -56,7 +56,7 @@ class Timer(Feature):
             self.master_tables = self._tables()
 
     async def start(self) -> None:
-        """Open the files and start the timer if it is switched on.
+        """Open the files and start the timer if it is switched on (timerWheelEnable).
 
         Raises:
             StoreDamaged: A file does not have the size that the settings say.
@@ -150,7 +150,7 @@ class Timer(Feature):
             yield Gauge("rocketmq_timing_messages", (topic,), count)
 
     def _count(self) -> None:
-        """Reset the counts if the wheel is empty, because a kill may have left wrong ones."""
+        """Reset the counts if no message waits, because a kill may have left wrong ones."""
         if self._delivery.is_empty:
             self._counts.set_all({})
 

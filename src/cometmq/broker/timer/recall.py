@@ -1,4 +1,4 @@
-"""Recalls a timed message by storing a second one for the same second.
+"""Recalls a timed message by storing a second message for the same second.
 
 The second one has the property TIMER_DEL_UNIQKEY; the wheel finds both and delivers neither. Follows RecallMessageProcessor
 of RocketMQ 5.3.3; off unless recallMessageEnable.
@@ -26,19 +26,14 @@ _BODY = b"0"
 
 
 class RecallResult(NamedTuple):
-    """The result of a recall.
-
-    Attributes:
-        unique_key: The unique key of the recalled message.
-        region: The region of this broker, as in the answers to sends.
-    """
+    """The unique key of a recalled message, and the region of this broker as in the answers to sends."""
 
     unique_key: str
     region: str
 
 
 class Recall:
-    """The handler of recalls."""
+    """The service for recalls."""
 
     def __init__(
         self,
@@ -49,7 +44,7 @@ class Recall:
         inner: InnerPuts,
         clock: Clock,
     ) -> None:
-        """`times` places the second message."""
+        """`times` reroutes the second message to the timer's topic."""
         self._settings = settings
         self._times = times
         self._topics = topics
@@ -57,11 +52,7 @@ class Recall:
         self._clock = clock
 
     def recall(self, request: RecallRequest, born_host: bytes) -> Steps[RecallResult]:
-        """Recall a message; done when the recall is as durable as a send.
-
-        Args:
-            request: The request with the message's handle.
-            born_host: The client's host as records store it.
+        """Recall a message; done when that is as durable as a send. `born_host` is the client's host as records store it.
 
         Raises:
             RequestError: The message cannot be recalled; the code says why.
@@ -93,7 +84,7 @@ class Recall:
             )
 
     def _handle(self, request: RecallRequest) -> RecallHandle:
-        """Decode a handle, and check that it is of this topic and broker and its time is in the future."""
+        """Decode a handle; raise RequestError unless it is of this topic and broker and its time is in the future."""
         settings = self._settings
         try:
             handle = decode_recall_handle(request.recall_handle)

@@ -129,7 +129,11 @@ class RunningSlot:
                     keys.append((self._within_slot(unit) << _POSITION_BITS) | position)
         except (CodecError, OSError) as error:
             # Follows RocketMQ: the rest of a broken chain cannot be found.
-            _log.error("the timer's slot %d ends early: %s", self.time_ms, error)
+            _log.error(
+                "not all messages of the timer slot at %d ms can be read: %s",
+                self.time_ms,
+                error,
+            )
         return GatheredUnits(keys, deleted, last)
 
     def add(self, gathered: GatheredUnits) -> None:
@@ -140,7 +144,7 @@ class RunningSlot:
         self.seen = gathered.last
 
     def _within_slot(self, unit: TimerUnit) -> int:
-        """Return the ms within the slot after which a unit is due; RocketMQ's units only know the slot."""
+        """Return the ms within the slot after which a unit is due: the slot's end for a unit of RocketMQ, which has no ms."""
         within = unit.time_ms - self.time_ms
         return (
             within if 0 < within < self._end_ms - self.time_ms else self._end_ms - self.time_ms
@@ -174,21 +178,30 @@ class RunningSlot:
         """Read the record of a unit; None if it is gone or belongs to another unit, for example after a power failure."""
         content = self._store.read_record(unit.physical_offset, unit.message_size)
         if content is None:
-            _log.warning("the timer passes over %d: no such record", unit.physical_offset)
+            _log.warning(
+                "the timer skips physical offset %d: the log has no record there",
+                unit.physical_offset,
+            )
             return None
         try:
             record = decode_record(content)
             properties = record.properties()
             out_ms = int(properties.get(keys_of.TIMER_OUT_MS, 0))
         except (CodecError, ValueError) as error:
-            _log.error("the timer's message at %d: %s", unit.physical_offset, error)
+            _log.error(
+                "the timer skips physical offset %d: its record cannot be decoded: %s",
+                unit.physical_offset, error,
+            )  # fmt: skip
             return None
         is_its_own = (
             record.topic == WHEEL_TIMER_TOPIC and record.store_size == unit.message_size
         )
         if is_its_own and (unit.magic & UNIT_ROLL or self._files.floor(out_ms) == self.time_ms):
             return FoundUnit(unit, record, properties)
-        _log.warning("the timer passes over %d, which is not its message", unit.physical_offset)
+        _log.warning(
+            "the timer skips physical offset %d: another message is there now",
+            unit.physical_offset,
+        )
         return None
 
     def _message(self, found: FoundUnit, now_ms: int) -> InnerMessage | None:
@@ -218,15 +231,7 @@ def delivery(
     enqueued_ms: int,
     now_ms: int,
 ) -> InnerMessage | None:
-    """Return a timed message for its own topic, or None if it cannot be delivered.
-
-    Args:
-        topics: The topics of the broker.
-        record: The waiting record.
-        properties: Its properties.
-        enqueued_ms: When it entered the wheel, epoch ms.
-        now_ms: When it leaves the wheel, epoch ms.
-    """
+    """Return a timed message for its own topic, with the epoch ms when it entered and left the wheel; None if impossible."""
     place = real_place(record, properties, topics)
     if place is None:
         return None
@@ -236,7 +241,7 @@ def delivery(
 
 
 def _marked(block: bytes, enqueued_ms: int, now_ms: int) -> bytes:
-    """Return the properties with the times of entering and leaving appended, if there is room."""
+    """Return the properties with the times of entering and leaving the wheel appended, if there is room."""
     marks = (
         f"{keys_of.TIMER_ENQUEUE_MS}\1{enqueued_ms}\2{keys_of.TIMER_DEQUEUE_MS}\1{now_ms}\2"
     ).encode()

@@ -1,7 +1,7 @@
-"""Reroutes sends with a delivery time to the topic where they wait: rmq_sys_wheel_timer.
+"""Reroutes sends with a delivery time to rmq_sys_wheel_timer, the topic where they wait.
 
-TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS has the time; TIMER_OUT_MS is the start of the wheel's slot. Follows
-HookUtils.transformTimerMessage of RocketMQ 5.3.3.
+The property TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS has the time; the broker adds TIMER_OUT_MS, the start of
+the wheel's slot. Follows HookUtils.transformTimerMessage of RocketMQ 5.3.3.
 """
 
 from dataclasses import replace
@@ -48,20 +48,20 @@ class TimedSends:
         if not self._settings.is_timer_on:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                "the message asks for a time, and timerWheelEnable is false",
+                "the message has a delivery time, but the timer is off (timerWheelEnable=false)",
             )
         _check_taken_back(properties, sent.topic.name)
         now_ms = self._clock.now_ms()
         deliver_ms = wanted_ms(properties, now_ms)
         if deliver_ms is None:
-            raise _illegal("its time is no number of seconds or milliseconds")
+            raise _illegal("its delivery time is not a number of seconds or milliseconds")
         if deliver_ms <= now_ms:
             if keys_of.TIMER_DEL_UNIQKEY in properties:
-                raise _illegal("what it takes back is delivered already")
+                raise _illegal("the message to recall is already delivered")
             return sent
         limit = self._settings.timer_max_delay_seconds
         if deliver_ms - now_ms > limit * _SECOND_MS:
-            raise _illegal(f"its time is more than {limit} s ahead (timerMaxDelaySec)")
+            raise _illegal(f"its delivery time is more than {limit} s ahead (timerMaxDelaySec)")
         self._events.took(
             "rocketmq_delay_message_latency_seconds",
             sent.topic.name,
@@ -69,7 +69,7 @@ class TimedSends:
         )
         properties = {
             **{name: text for name, text in properties.items() if name not in _OF_THE_TIMER},
-            # At a slot boundary this is the slot before, because it ends exactly at that time.
+            # For a time at a slot boundary, the slot that ends there.
             keys_of.TIMER_OUT_MS: str(self._slot_before(deliver_ms)),
             keys_of.REAL_TOPIC: sent.topic.name,
             keys_of.REAL_QID: str(sent.queue_id),
@@ -87,7 +87,7 @@ def timer_topic(topics: Topics) -> TopicConfig:
 
 
 def delete_key(topic: str, unique_key: str) -> str:
-    """Return the key that a recall uses for a message (TimerMessageStore.buildDeleteKey)."""
+    """Return the key by which a recall names a message (TimerMessageStore.buildDeleteKey)."""
     return f"{topic}+{unique_key}"
 
 
@@ -103,17 +103,17 @@ def _check_taken_back(properties: dict[str, str], topic: str) -> None:
         return
     if len(key) > _DELETE_KEY_MAX:
         raise _illegal(
-            f"{keys_of.TIMER_DEL_UNIQKEY} has {len(key)} characters; {_DELETE_KEY_MAX} is the most"
+            f"{keys_of.TIMER_DEL_UNIQKEY} has {len(key)} characters; at most {_DELETE_KEY_MAX} are allowed"
         )
     if not is_of_topic(key, topic):
         raise _illegal(
-            f"{keys_of.TIMER_DEL_UNIQKEY} names no message of topic {topic}; send it to the topic "
-            "of the message that it takes back"
+            f"{keys_of.TIMER_DEL_UNIQKEY} does not name a message of topic {topic}; send it to the topic "
+            "of the message to recall"
         )
 
 
 def _asks_for_time(properties: dict[str, str]) -> bool:
-    """Return whether a send has a delivery time that is not processed yet (HookUtils.checkIfTimerMessage)."""
+    """Return whether a send has a delivery time that no broker has processed yet (HookUtils.checkIfTimerMessage)."""
     return keys_of.TIMER_OUT_MS not in properties and (
         keys_of.TIMER_DELIVER_MS in properties
         or keys_of.TIMER_DELAY_MS in properties
@@ -122,12 +122,7 @@ def _asks_for_time(properties: dict[str, str]) -> bool:
 
 
 def wanted_ms(properties: dict[str, str], sent_ms: int) -> int | None:
-    """Return the requested delivery time, epoch ms; None if there is no valid one.
-
-    Args:
-        properties: The message's properties.
-        sent_ms: Start of a relative delay, epoch ms.
-    """
+    """Return the requested delivery time, epoch ms; a delay counts from `sent_ms`. None if there is no valid time."""
     for name, unit_ms, start_ms in (
         (keys_of.TIMER_DELAY_SEC, _SECOND_MS, sent_ms),
         (keys_of.TIMER_DELAY_MS, 1, sent_ms),

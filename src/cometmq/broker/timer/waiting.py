@@ -1,4 +1,4 @@
-"""Reads the timer's topic: which messages go into the wheel, and which are due already."""
+"""Reads the timer's topic: which messages go into the timer wheel, and which are due already."""
 
 import logging
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class ArrivedMessages:
     """Messages that were read from the timer's topic.
 
     Attributes:
-        messages: Each as a request to the wheel, with its record.
+        messages: A request to the timer wheel for each, with its record.
         next_offset: Queue offset after them.
     """
 
@@ -48,7 +48,7 @@ class TimerQueue:
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
     def read(self, offset: int) -> ArrivedMessages:
-        """Read the next messages. May wait for the disk; callable in any thread."""
+        """Read the next messages from an offset on. May wait for the disk; callable in any thread."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         assert queue is not None
         arrived = ArrivedMessages(next_offset=max(offset, queue.min_offset))
@@ -67,7 +67,9 @@ class TimerQueue:
                 arrived.messages.append((self._waiting(record), record))
             except (CodecError, ValueError) as error:
                 _log.error(
-                    "the timer drops the message at %d: %s", entry.physical_offset, error
+                    "the timed message at physical offset %d cannot be decoded and is discarded: %s",
+                    entry.physical_offset,
+                    error,
                 )
         return arrived
 
@@ -88,7 +90,7 @@ class TimerQueue:
     def _due_ms(self, record: Record, properties: dict[str, str], out_ms: int) -> int:
         """Return the millisecond before the message is due, within its slot; RocketMQ only knows the slot.
 
-        RocketMQ's units are at the slot's start, so ours never are: one in a thousand is 1 ms late.
+        RocketMQ's timer units have the time of the slot's start, so ours never do: one message in a thousand is 1 ms late.
         """
         wanted = None
         if (

@@ -1,7 +1,7 @@
-"""Checks producers of pending transactions; discards a transaction after too many checks, and resumes it on request.
+"""Checks open transactions at their producers, discards a transaction after too many checks, and resumes it on request.
 
-Each round stores the due half messages again, with their number of checks, and asks a living producer of their group. A half
-message that was checked too often, or is older than the log's retention, goes to TRANS_CHECK_MAX_TIME_TOPIC. Follows
+Each round stores the due half messages again, with their number of checks, and asks a connected producer of their group. A
+half message that was checked too often, or is older than the log's retention, goes to TRANS_CHECK_MAX_TIME_TOPIC. Follows
 TransactionalMessageServiceImpl.check and AdminBrokerProcessor.resumeCheckHalfMessage of RocketMQ 5.3.3; the latter accepts
 any message, while here it must be a discarded one.
 """
@@ -42,8 +42,8 @@ from cometmq.store.message_store import MessageStore
 
 _log = logging.getLogger(__name__)
 
-# A half message that must not be checked yet is rewritten at this age, so that a start need not read from there on;
-# RocketMQ does so in each round.
+# A half message that must not be checked yet is stored again at this age, so that a start need not read the half topic from
+# its old copy on; RocketMQ does so in each round.
 _ANEW_MS = 60_000
 _TOGETHER_MAX = 32  # Half messages per write.
 _LOOKED_AT_MAX = 10_000  # Open transactions examined per iteration of the loop.
@@ -53,7 +53,7 @@ AskProducer = Callable[[TransactionKey, CheckTransaction, bytes], None]
 
 
 class _Move(NamedTuple):
-    """A half message that is stored anew: as such again, or with the discarded ones."""
+    """A half message that is stored again: in the half topic, or in the topic of discarded ones."""
 
     transaction: OpenTransaction
     record: Record
@@ -89,7 +89,7 @@ class StateChecks:
         """Check every due half message; return the seconds until the next round.
 
         Raises:
-            StoreError, CodecError, OSError: It failed; the next round tries again.
+            StoreError, CodecError, OSError: The round failed; the next one tries again.
         """
         yield from self._queues.catch_up()
         now_ms = self._clock.now_ms()
@@ -108,7 +108,7 @@ class StateChecks:
         )
 
     def _may_be_asked(self, transaction: OpenTransaction, now_ms: int) -> bool:
-        """Return whether the immunity time of a half message is over; as in RocketMQ, one born in the future has none."""
+        """Return whether the immunity time of a half message is over; as in RocketMQ, one created in the future has none."""
         age_ms = now_ms - transaction.born_ms
         seconds = transaction.immunity_seconds
         immunity_ms = (
@@ -129,20 +129,22 @@ class StateChecks:
                     yield from self._queues.end(transaction, TransactionEvent.ROLL_BACK, None)
                     continue
                 read.append((transaction, offset, record))
-        # Nothing is awaited from here to the write, so no transaction ends in between.
+        # No step waits from here to the write, so no transaction ends in between.
         moves = []
         for transaction, offset, record in read:
             if not transaction.is_open or transaction.offset != offset:
                 continue  # A newer copy arrived, which the next round checks.
             if record is None:
-                _log.error("the half message %s is not there any more", transaction.key)
+                _log.error(
+                    "%s is discarded: the log no longer has its half message", transaction.key
+                )
                 self._table.lost(transaction)
             else:
                 moves.append(self._move(transaction, record, now_ms))
         yield from self._carry_out(moves)
 
     def _move(self, transaction: OpenTransaction, record: Record, now_ms: int) -> _Move:
-        """Return where to store a half message: again as such, with one check more if it is due, or with the discarded ones."""
+        """Return the new copy of a half message: in the half topic, with one more check if due, or with the discarded ones."""
         properties = record.properties()
         checks = number_of(properties, keys_of.TRANSACTION_CHECK_TIMES) or 0
         # Java marks a copy whose original was not checked yet; here the original is already done.
@@ -178,7 +180,9 @@ class StateChecks:
             # The property of the count does not fit into the record, so it cannot be checked.
             move = moves[0]
             _log.error(
-                "the half message %s cannot be stored anew: %s", move.transaction.key, error
+                "the half message of %s cannot be stored again for a check: %s",
+                move.transaction.key,
+                error,
             )
             message = self._given_up(move.record, move.record.properties())
             results = self._write([move._replace(message=message, is_given_up=True)])
@@ -195,8 +199,8 @@ class StateChecks:
         for move, (offset, _, _) in zip(moves, results, strict=False):
             if move.is_given_up:
                 _log.error(
-                    "the transaction %s is discarded: nobody knew of it for too long; "
-                    "cometmq transactions resume brings it back",
+                    "%s is discarded: no producer has reported its outcome in time; "
+                    "`cometmq transactions resume` reopens it",
                     move.transaction.key,
                 )
                 self._table.on(move.transaction, TransactionEvent.GIVE_UP)
@@ -227,14 +231,14 @@ class StateChecks:
     # --- resuming
 
     def resume(self, message_id: str) -> Steps[None]:
-        """Reopen a discarded transaction and check it from the start; an open one is left alone.
+        """Reopen a discarded transaction and check it from the start; one that is open is unchanged.
 
         Args:
             message_id: Offset message id of the half message in TRANS_CHECK_MAX_TIME_TOPIC.
 
         Raises:
-            RequestError: It is not a discarded half message, or it has ended since.
-            StoreError, CodecError, OSError: It could not be read or stored.
+            RequestError: The message is not a discarded half message, or its transaction has ended since.
+            StoreError, CodecError, OSError: The message could not be read or stored.
         """
         record = yield from self._read_given_up(message_id)
         yield from self._queues.catch_up()
@@ -246,12 +250,12 @@ class StateChecks:
         if before not in (None, OpenTransactionState.GIVEN_UP):
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION,
-                f"the transaction {key.message_id} was {before.value} since; it stays so",
+                f"the transaction {key.message_id} has ended and cannot be reopened: it was {before.value}",
             )
         if is_of_deleted_topic(record, properties, self._topics):
             raise RequestError(
                 ResponseCode.TOPIC_NOT_EXIST,
-                f"the transaction {key.message_id} is of a topic {key.topic} that was deleted since",
+                f"the transaction {key.message_id} belongs to topic {key.topic}, which was deleted",
             )
         self._table.resume(key)
         properties[keys_of.TRANSACTION_CHECK_TIMES] = "0"
@@ -271,6 +275,6 @@ class StateChecks:
         if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"{message_id} is no discarded half message; {TRANS_CHECK_MAX_TIME_TOPIC} has them",
+                f"{message_id} is not the id of a discarded half message; topic {TRANS_CHECK_MAX_TIME_TOPIC} has them",
             )
         return record

@@ -25,6 +25,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from cometmq.model.text import in_quotes
 from cometmq.steps.steps import Steps
 
 _log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ _SAYS = {
 
 
 class TransactionEnds:
-    """The handler of END_TRANSACTION."""
+    """The service for END_TRANSACTION."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class TransactionEnds:
         self._clock = clock
 
     def end(self, request: EndTransaction, may: Callable[[str], bool]) -> Steps[str | None]:
-        """End a transaction of a topic that the producer `may` send to; return a remark for the producer, or None.
+        """End a transaction if the producer `may` send to its topic; return a remark for the producer, or None.
 
         Raises:
             RequestError: The request is refused; the code says why.
@@ -64,7 +65,7 @@ class TransactionEnds:
         """
         says = _SAYS.get(request.commit_or_rollback)
         if says is None:
-            return "the transaction is pending; its producer will be asked"
+            return "the transaction stays open; the broker will ask its producer later"
         event, outcome = says
         yield from self._queues.catch_up()
         record = yield from self._queues.half_at(request.tran_state_table_offset)
@@ -74,7 +75,7 @@ class TransactionEnds:
         if not may(properties.get(keys_of.REAL_TOPIC, "")):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
-                "the transaction is of a topic that this user may not send to",
+                "the transaction belongs to a topic that this user may not send to",
             )
         self._check(request, record, properties)
         key = key_of(record, properties)
@@ -96,7 +97,7 @@ class TransactionEnds:
         if before not in (None, outcome):
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION,
-                f"the transaction {key.message_id} was {before.value} before; it stays so",
+                f"the transaction {key.message_id} has already ended with another outcome: it was {before.value}",
             )
         if transaction is not None and transaction.key in self._table.open:
             yield from self._queues.join(transaction)
@@ -134,8 +135,8 @@ class TransactionEnds:
         ):
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION,
-                f"the end came {age_ms} ms after the message was born, which is beyond its "
-                "CHECK_IMMUNITY_TIME_IN_SECONDS; the producer will be asked",
+                f"the transaction was ended {age_ms} ms after its message was created, which is later than its "
+                "CHECK_IMMUNITY_TIME_IN_SECONDS allows; the broker will ask the producer",
             )
         if properties.get(keys_of.PRODUCER_GROUP) != request.producer_group:
             raise _refused("The producer group wrong")
@@ -145,7 +146,10 @@ class TransactionEnds:
     def _message_of(self, record: Record, properties: dict[str, str]) -> InnerMessage:
         place = real_place(record, properties, self._topics)
         if place is None:
-            raise _refused(f"no topic {properties.get(keys_of.REAL_TOPIC)!r} to commit to")
+            topic = in_quotes(properties.get(keys_of.REAL_TOPIC, ""))
+            raise _refused(
+                f"the message cannot be committed to topic {topic}; the log of the broker says why"
+            )
         return committed(record, properties, *place)
 
 

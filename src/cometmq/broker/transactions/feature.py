@@ -75,23 +75,23 @@ class Transactions(Feature):
         self._machines = Machines(parts.world, "transactions")
         self._is_running = False
         self._asked = 0
-        # Positions that may be committed once the log is flushed up to the third value.
+        # Offsets in the half and op queues, to be committed once the log is flushed up to the third value.
         self._seen = (half_messages.offset, ops.offset, 0)
         # Positions before each part of the log, to go back after a truncation.
         self._marks: PutMarks[tuple[int, int]] = PutMarks()
 
     def _cursors(self) -> tuple[QueueCursor, QueueCursor]:
-        """Return the cursors of half messages and ops, at the positions that were committed last.
+        """Return the read positions of half messages and ops: those that were committed last.
 
-        Offsets beyond a queue's end belong to another log, and earlier half messages may be open here. Then everything is
-        read, and the index shows which transactions were committed.
+        If one is beyond a queue's end, it belongs to another log, and earlier half messages may be open here. Then
+        everything is read, and the index shows which transactions were committed.
         """
         topics = (HALF_TOPIC, OP_HALF_TOPIC)
         starts = [self._parts.offsets.get(TRANSACTION_GROUP, topic, 0) or 0 for topic in topics]
         ends = [self._clipped(topic, 1 << 62) for topic in topics]
         if starts[0] > ends[0] or starts[1] > ends[1]:
             _log.warning(
-                "Offsets of transactions were beyond the end of their queues; all half messages are read again"
+                "Offsets of transactions are beyond the end of their queues; all half messages are read again"
             )
             starts = [0, 0]
         half_messages, ops = (
@@ -111,7 +111,7 @@ class Transactions(Feature):
         self._is_running = True
         if self._table.open:
             count = len(self._table.open)
-            _log.info("open: %d %s", count, plural(count, "transaction"))
+            _log.info("restored %d open %s", count, plural(count, "transaction"))
         interval = self._settings.transaction_check_interval_ms / 1000
         checks = self._machines.keep(
             "checks",
@@ -137,14 +137,14 @@ class Transactions(Feature):
             self._parts.polls.watch(self._parts.store.queue_to_watch(topic, 0), wake)
 
     async def follow(self) -> None:
-        """Do nothing: the master ends transactions; they are read when this slave is promoted."""
+        """Do nothing on a slave: its master ends transactions, and they are read when the slave is promoted."""
 
     def forget_topic(self, topic: str) -> None:
         """Forget the count of a deleted topic; its messages are discarded when they are processed."""
         self._counts.forget(topic)
 
     async def close(self) -> None:
-        """Stop the background jobs, and commit the read positions and save the counts."""
+        """Stop the background jobs, commit the read positions, and save the counts."""
         await self._machines.close()
         if not self._is_running:
             return
@@ -177,8 +177,8 @@ class Transactions(Feature):
             if sent.sys_flag & TRANSACTION_MASK:
                 raise RequestError(
                     ResponseCode.MESSAGE_ILLEGAL,
-                    f"sysFlag {sent.sys_flag} says that the message is part of a transaction, "
-                    "and the property TRAN_MSG does not",
+                    f"sysFlag {sent.sys_flag} marks the message as part of a transaction, but its "
+                    "property TRAN_MSG does not; set both or neither",
                 )
             return sent
         if self._settings.is_transaction_refused:
@@ -190,7 +190,7 @@ class Transactions(Feature):
         if len(self._table.open) >= OPEN_MAX:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
-                f"{OPEN_MAX} transactions are open, which is the most; wait until some have ended",
+                f"{OPEN_MAX} transactions are open, and no more are allowed; wait until some have ended",
             )
         topic = self._parts.topics.ensure(HALF_TOPIC, queues=1, perm=PERM_READ_WRITE)
         return as_half(sent, topic)
@@ -200,28 +200,21 @@ class Transactions(Feature):
     def end(
         self, request: EndTransaction, remark: str | None, may: Callable[[str], bool]
     ) -> Steps[str | None]:
-        """End a transaction; `may` returns whether the producer may send to a topic.
-
-        Returns:
-            A remark for the producer or None.
+        """End a transaction of a topic that the producer `may` send to; return a remark for the producer or None.
 
         Raises:
             RequestError: The request is refused; the code says why.
         """
         if remark:
-            _log.debug("the end of %s: %s", request.msg_id, remark)
+            _log.debug("remark at the end of transaction %s: %s", request.msg_id, remark)
         return self._ends.end(request, may)
 
     def resume(self, message_id: str) -> Steps[None]:
-        """Check a discarded half message again.
-
-        Raises:
-            RequestError: There is no such discarded message.
-        """
+        """Check a discarded half message again; raises RequestError if there is none with this offset message id."""
         return self._checks.resume(message_id)
 
     def _ask(self, key: TransactionKey, header: CheckTransaction, record: bytes) -> None:
-        """Ask a living producer of the group whose user may send to the topic; a different one each time."""
+        """Ask a connected producer of the group whose user may send to the topic; a different one each time."""
         group, wanted = key.producer_group, topic_access(key.topic, frozenset({Action.PUB}))
         clients = [client for client in who_may(self._parts.members.producers(group), wanted)
                    if not client.peer.is_closed]  # fmt: skip
@@ -229,7 +222,9 @@ class Transactions(Feature):
         ready = [client for client in clients if not client.peer.is_paused] or clients
         if not ready:
             _log.warning(
-                "no producer of %s that may send to %s is there to be asked", group, key.topic
+                "no producer of group %s that may send to topic %s is connected, so its transactions cannot be checked",
+                group,
+                key.topic,
             )
             return
         peer = ready[self._asked % len(ready)].peer
@@ -245,7 +240,7 @@ class Transactions(Feature):
         is_at_rest = is_said and self._seen[:2] == before[:2]
         if not is_at_rest:
             return _POSITIONS_SECONDS
-        # Checks read half messages, and an index entry may end some; neither is a write that wakes this job.
+        # The positions also change without a write that wakes this job: when a check reads half messages or the index.
         return _POSITIONS_SECONDS_AT_REST if self._table.open else NEVER
 
     def _see(self) -> None:

@@ -1,7 +1,6 @@
 """The forms of a half message: as sent, stored, checked, committed and discarded.
 
-Follows TransactionalMessageBridge, EndTransactionProcessor and DefaultTransactionalMessageCheckListener of
-RocketMQ 5.3.3.
+Follows TransactionalMessageBridge, EndTransactionProcessor and DefaultTransactionalMessageCheckListener of RocketMQ 5.3.3.
 """
 
 from dataclasses import replace
@@ -35,11 +34,14 @@ _INT64_DIGITS = 19
 
 
 class TransactionKey(NamedTuple):
-    """The identity of a transaction; all copies of its half message share it."""
+    """The identity of a transaction, which all copies of its half message share."""
 
     message_id: str
     producer_group: str
     topic: str
+
+    def __str__(self) -> str:
+        return f"transaction {self.message_id} of producer group {self.producer_group} for topic {self.topic}"
 
 
 def is_half(sent: RoutedSend) -> bool:
@@ -52,26 +54,26 @@ def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
     """Return the send as it is stored in the half topic.
 
     Raises:
-        RequestError: It is a batch, has a delay, or has a too long key or group.
+        RequestError: The send is a batch, has a delay, or its key or group is too long.
     """
     if sent.is_batch:
         raise RequestError(
             ResponseCode.MESSAGE_ILLEGAL,
-            "a batch cannot be half of a transaction; send it alone",
+            "a batch cannot be part of a transaction; send each message alone",
         )
     for name in _DELAYS:
         if sent.properties.get(name, "0") != "0":
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"the property {name} asks for delayed delivery, which a message of a "
-                "transaction cannot have; send it without",
+                f"the property {name} requests delayed delivery, which a transactional message "
+                "cannot have; remove the property",
             )
     for name in (keys_of.UNIQ_KEY, keys_of.PRODUCER_GROUP):
         size = len(sent.properties.get(name, ""))
         if size > _NAME_MAX:
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"the property {name} of a message of a transaction has {size} characters; {_NAME_MAX} is the most",
+                f"the property {name} of a transactional message has {size} characters; at most {_NAME_MAX} are allowed",
             )
     properties = {
         name: text for name, text in sent.properties.items() if name not in _OF_THE_BROKER
@@ -128,7 +130,7 @@ def committed(
 
 
 def as_asked(record: Record, properties: dict[str, str]) -> bytes:
-    """Return the record that is sent to the producer with a check, with its real topic and queue."""
+    """Return the half message as it is sent to a producer to check it, with its real topic and queue."""
     asked = record._replace(
         topic=properties.get(keys_of.REAL_TOPIC, ""),
         queue_id=number_of(properties, keys_of.REAL_QID) or 0,
@@ -138,7 +140,7 @@ def as_asked(record: Record, properties: dict[str, str]) -> bytes:
 
 
 def encode_op(offsets: list[int]) -> bytes:
-    """Encode the body of an op: `5`, or `5,6,9,` (RocketMQ 4.9 only reads the first form)."""
+    """Encode the body of an op, half offsets as `5` or `5,6,9,` (RocketMQ 4.9 only reads the first form)."""
     if len(offsets) == 1:
         return b"%d" % offsets[0]
     return b"".join(b"%d," % offset for offset in offsets)
@@ -152,7 +154,7 @@ def decode_op(body: bytes) -> list[int]:
 def ops(
     offsets: list[int], topic: TopicConfig, *, now_ms: int, host: bytes
 ) -> list[InnerMessage]:
-    """Return the op messages that mark these half offsets as ended; `host` is the broker's."""
+    """Return the op messages that mark these half offsets as ended; `host` is the broker's, as records store it."""
     messages = []
     step = _OP_SIZE_MAX // 20  # Length of the largest offset with its comma.
     for start in range(0, len(offsets), step):

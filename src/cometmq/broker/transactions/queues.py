@@ -1,8 +1,9 @@
-"""Reads and writes the half queue and the op queue; messages are written before their op.
+"""Reads and writes the half queue and the op queue; a committed message is written before its op.
 
-All ends of one loop iteration share a write and a flush. So a crash cannot come between a commit and its op. Only a power failure
-during the write can separate them, or the kill of a Java broker, which writes its ops up to 3 s later. Transactions that
-were open at the start are therefore looked up in the index first: a committed message has the half message's unique key.
+All ends of one loop iteration share a write and a flush, so a crash cannot come between a commit and its op. Only a power
+failure during the write can separate them, or the kill of a Java broker, which writes its ops up to 3 s later. Transactions
+that were open at the start are therefore looked up in the index first: a committed message has the half message's unique
+key.
 """
 
 import logging
@@ -50,7 +51,7 @@ class _End:
 
     Attributes:
         message: The committed message; None for a rollback, or if only the op is missing.
-        results: Positions from the write that contained it.
+        results: Positions of all messages of the write that contained it.
         error: Why the write failed.
     """
 
@@ -61,11 +62,7 @@ class _End:
 
 
 class TransactionQueues:
-    """The reader and writer of the half queue and the op queue.
-
-    Attributes:
-        inner: Writes messages and waits for them.
-    """
+    """The reader and writer of the half queue and the op queue; `inner` writes messages and waits until they are durable."""
 
     def __init__(
         self,
@@ -78,7 +75,7 @@ class TransactionQueues:
         topics: Topics,
         clock: Clock,
     ) -> None:
-        """The cursors are at the committed positions."""
+        """The cursors are at the positions that were committed last."""
         self._table = table
         self._half_messages = half_messages
         self._ops_read = ops_read
@@ -99,7 +96,7 @@ class TransactionQueues:
         return self._load_from is None and not self._is_loading
 
     def begin_again(self, half_offset: int, op_offset: int) -> None:
-        """Read both queues again after a truncation; ends that are being written fail."""
+        """Let both queues be read again after a truncation; ends that are being written fail."""
         ends, self._ends = self._ends, {}
         for end in ends.values():
             end.error = StoreBusy(
@@ -109,7 +106,7 @@ class TransactionQueues:
         self._table.begin_again(next_op=op_offset)
 
     def load(self) -> Steps[None]:
-        """Read both queues to their ends; must be called first.
+        """Read the half queue and the op queue to their ends; must be called first.
 
         Raises:
             CodecError, OSError: A record cannot be read.
@@ -121,11 +118,7 @@ class TransactionQueues:
         self._table.loaded()
 
     def catch_up(self) -> Steps[None]:
-        """Read the half messages that have arrived since.
-
-        Raises:
-            CodecError, OSError: As for `load`.
-        """
+        """Read the half messages that have arrived since the last read; raises as `load` does."""
         while self._is_loading:
             yield from turn_end()
         while self._load_from is not None:
@@ -133,7 +126,7 @@ class TransactionQueues:
         yield from self._read_halves()
 
     def _load_again(self, half_offset: int, op_offset: int) -> Steps[None]:
-        """Read as at a start; must be repeated if it fails or the log is truncated meanwhile."""
+        """Read both queues as at a start; must be repeated if it fails or the log is truncated meanwhile."""
         begun = self._load_from
         self._half_messages.offset, self._ops_read.offset = half_offset, op_offset
         self._table.begin_again(next_op=op_offset)
@@ -154,7 +147,10 @@ class TransactionQueues:
         try:
             properties = record.properties()
         except CodecError as error:
-            _log.error("the half message at %d is passed over: %s", record.queue_offset, error)
+            _log.error(
+                "the half message at queue offset %d cannot be decoded and is skipped: %s",
+                record.queue_offset, error,
+            )  # fmt: skip
             return
         copy = PreparedCopy(
             record.queue_offset,
@@ -167,11 +163,7 @@ class TransactionQueues:
         self._table.feed(copy)
 
     def half_at(self, offset: int) -> Steps[Record | None]:
-        """Return the half message at an offset of the half queue, or None.
-
-        Raises:
-            CodecError, OSError: As for `load`.
-        """
+        """Return the half message at an offset of the half queue, or None; raises as `load` does."""
         return self._half_messages.record_at(offset)
 
     def positions(self) -> tuple[int, int]:
@@ -181,10 +173,10 @@ class TransactionQueues:
     # --- transactions of which a start is unsure
 
     def look_up(self, transaction: OpenTransaction) -> Steps[None]:
-        """Look up a transaction that was open at the start; if it was committed, write only its op.
+        """Search the index for the commit of a transaction that was open at the start; if found, write only its op.
 
         Raises:
-            StoreError, CodecError, OSError: The lookup or the write failed.
+            StoreError, CodecError, OSError: The search or the write failed.
         """
         if transaction.state is not OpenTransactionState.UNSURE:
             return
@@ -209,12 +201,7 @@ class TransactionQueues:
         event: TransactionEvent,
         message: InnerMessage | None,
     ) -> Steps[None]:
-        """End a transaction; done when that is as durable as a send.
-
-        Args:
-            transaction: An open transaction.
-            event: How it ends.
-            message: The committed message, or None.
+        """End an open transaction; done when that is as durable as a send. `message` is the committed message, if any.
 
         Raises:
             StoreError, CodecError: The write failed; the transaction is still open.
@@ -224,11 +211,7 @@ class TransactionQueues:
         return self.join(transaction)
 
     def join(self, transaction: OpenTransaction) -> Steps[None]:
-        """Wait for the end of a transaction that another request has begun.
-
-        Raises:
-            StoreError, CodecError: As for `end`.
-        """
+        """Wait for the end of a transaction that another request has begun; raises as `end` does."""
         end = self._ends[transaction]
         return self._written(end)
 
@@ -259,10 +242,7 @@ class TransactionQueues:
         )
 
     def write(self, messages: list[InnerMessage], done: list[int]) -> list[PutResult]:
-        """Write messages, and ops for the half offsets that end with them.
-
-        Returns:
-            The positions of the messages, then those of the ops.
+        """Write messages, and ops for the half offsets that end with them; return their positions in this order.
 
         Raises:
             StoreError, CodecError: Nothing was written.

@@ -1,8 +1,8 @@
 """The states of transactions and their transitions, without I/O or time.
 
-A half message that a producer's retry or a check stored again is the same transaction: its copies are one entry and end
-together. Open transactions are read from the half and op queues (`transactions.queues`). Ended ones are
-remembered for a while, to answer repeated ends.
+A transaction has several half messages if a producer's retry or a check stored it again; these copies are one entry and end
+together. Open transactions are read from the half and op queues (`transactions.queues`). Ended ones are remembered for a
+while, to answer repeated ends.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ _ENDED_MAX = 20_000
 
 
 class OpenTransactionState(Enum):
-    """The state of a transaction; the values are for people."""
+    """The state of a transaction; the values are texts for users."""
 
     UNSURE = "open when the broker started, perhaps committed before"
     PREPARED = "open"
@@ -37,11 +37,11 @@ class TransactionEvent(Enum):
 
     NOT_FOUND = "the index has no committed message of it"
     FOUND = "the index has its committed message; only the op is missing"
-    STORED_ANEW = "its half message was stored once more, not counted as a check"
-    ASK = "its half message was stored once more with a check more"
-    COMMIT = "a producer says that it counts"
-    ROLL_BACK = "a producer says that it does not"
-    GIVE_UP = "nobody knew of it for too long"
+    STORED_ANEW = "its half message was stored again, without a check"
+    ASK = "its half message was stored again, with one more check"
+    COMMIT = "a producer commits it"
+    ROLL_BACK = "a producer rolls it back"
+    GIVE_UP = "no producer reported its outcome in time"
     WRITTEN = "its end is in the log"
     NOT_WRITTEN = "its end could not be written"
 
@@ -86,7 +86,7 @@ class PreparedCopy(NamedTuple):
         born_ms: When the producer created it, epoch ms.
         stored_ms: When it was stored, epoch ms.
         immunity_seconds: CHECK_IMMUNITY_TIME_IN_SECONDS, or None.
-        first_offset: Offset of the copy that the producer knows, if a Java broker wrote this one.
+        first_offset: Half offset of the copy that the producer knows, if a Java broker wrote this one for a check.
     """
 
     offset: int
@@ -99,13 +99,11 @@ class PreparedCopy(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class OpenTransaction:
-    """A transaction whose end is not in the log.
+    """A transaction whose end is not in the log; its times and immunity are as in `PreparedCopy`.
 
     Attributes:
         offsets: Offsets of its copies in the half queue; producers are asked about the last one.
-        born_ms: When the producer created it, epoch ms.
         stored_ms: When the last copy was stored, epoch ms.
-        immunity_seconds: CHECK_IMMUNITY_TIME_IN_SECONDS, or None.
     """
 
     key: TransactionKey
@@ -127,15 +125,15 @@ class OpenTransaction:
 
 
 class TransactionTable:
-    """The transactions of a broker.
+    """The open transactions of a broker, and the outcome of transactions that have ended recently.
 
     Attributes:
         open: Transactions whose end is not in the log, by key.
-        unmarked: Half offsets that have ended but are in no op yet.
+        unmarked: Half offsets that have ended but that no op names yet.
     """
 
     def __init__(self, *, next_op: int) -> None:
-        """`next_op` is the op offset at which reading starts."""
+        """`next_op` is the offset in the op queue at which reading starts."""
         self.open: dict[TransactionKey, OpenTransaction] = {}
         self.unmarked: list[int] = []
         self._ended: dict[TransactionKey, OpenTransactionState] = {}
@@ -149,13 +147,13 @@ class TransactionTable:
     # --- input from the queues
 
     def feed_op(self, op_offset: int, offsets: list[int]) -> None:
-        """Process an op that was read at the start: these half offsets have ended."""
+        """Process an op that was read at the start: the half messages at these offsets have ended."""
         assert self._is_loading, "ops are read at the start alone"
         self._done.update(offsets)
         self.op_written(op_offset, offsets)
 
     def feed(self, copy: PreparedCopy) -> None:
-        """Process a half message; calls must be in the order of offsets."""
+        """Process a half message that was read; calls must be in the order of offsets."""
         offset = copy.offset
         if offset in self._done:
             self._done.discard(offset)
@@ -174,10 +172,7 @@ class TransactionTable:
         self._track(found, offset)
 
     def begin_again(self, *, next_op: int) -> None:
-        """Forget everything after a truncation of the log; all of it is read again from here on.
-
-        Transactions that callers still hold count as not open.
-        """
+        """Forget everything, to read it again after a truncation; transactions that callers still hold count as not open."""
         for transaction in self.open.values():
             transaction.state = _S.GIVEN_UP
         for known in (
@@ -194,7 +189,7 @@ class TransactionTable:
         self._is_loading = True
 
     def loaded(self) -> None:
-        """Note that both queues were read to their ends: later half messages are new."""
+        """Note that both queues were read to their ends, so that later half messages are new."""
         self._done.clear()  # Everything that the ops name has been read.
         self._is_loading = False
 
@@ -215,7 +210,7 @@ class TransactionTable:
         """Apply an event to a transaction; the caller writes what the log needs."""
         assert self.open.get(transaction.key) is transaction, "it is not known any more"
         following = NEXT.get((transaction.state, event))
-        assert following is not None, f"{event} cannot happen to what is {transaction.state}"
+        assert following is not None, f"{event} is impossible in {transaction.state}"
         transaction.state = following
         if following in END_STATES:
             del self.open[transaction.key]
@@ -234,13 +229,13 @@ class TransactionTable:
         self._track(transaction, offset)
 
     def lost(self, transaction: OpenTransaction) -> None:
-        """Discard a transaction whose half message cannot be read; the next op marks it."""
+        """Discard a transaction whose half message the log has lost; the next op marks it as ended."""
         offsets = transaction.offsets
         self.on(transaction, _E.GIVE_UP)
         self.unmarked += offsets
 
     def resume(self, key: TransactionKey) -> None:
-        """Forget that a transaction was discarded: its half message is stored again and starts afresh."""
+        """Forget that a transaction was discarded: its half message is stored again, as that of a new transaction."""
         before = self._ended.pop(key, _S.GIVEN_UP)
         assert before is _S.GIVEN_UP, "what has ended stays so"
 
@@ -269,11 +264,7 @@ class TransactionTable:
     # --- positions from which a start reads
 
     def positions(self, next_half: int) -> tuple[int, int]:
-        """Return the half offset and op offset from which a start must read to find what is known now.
-
-        Args:
-            next_half: The half offset that is read next.
-        """
+        """Return the half offset and op offset from which a start must read, if `next_half` is the half offset to read next."""
         order = self._order
         while order and order[0] not in self._by_offset:
             order.popleft()

@@ -1,6 +1,6 @@
-"""The number of messages per topic that wait for their time, or for the end of their transaction.
+"""The number of messages per topic that wait for their delivery time, or for the end of their transaction.
 
-The counts are only for people, so they are saved every 10 s, as in Java, not with each change. Follows
+The counts are only for consoles and metrics, so they are saved every 10 s, as in Java, not with each change. Follows
 TimerMetrics and TransactionMetrics of RocketMQ 5.3.3 and their files.
 """
 
@@ -22,7 +22,7 @@ class WaitingCounts:
     """The counts of timed messages or of transactions."""
 
     def __init__(self, parts: Parts, file_name: str, member: str) -> None:
-        """`member` is TIMER or TRANSACTION of the codec."""
+        """`member` is TIMER or TRANSACTION of `codec.bodies.waiting_counts`: the field of the file that has the counts."""
         self._clock = parts.clock
         self._file = parts.config_file(file_name)
         self._member = member
@@ -31,13 +31,13 @@ class WaitingCounts:
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
-        """Read the file; one that cannot be decoded is replaced."""
+        """Read the counts from their file; a file that cannot be decoded counts as empty."""
         try:
             table = self._file.load(
                 lambda text: decode_waiting(text, self._member), is_needed=False
             )
         except CodecError as error:
-            _log.warning("counts begin anew: %s", error)
+            _log.warning("the counts of waiting messages restart from zero: %s", error)
             return
         if table is not None:
             self._version, self._counts = table.version, dict(table.counts)
@@ -65,7 +65,7 @@ class WaitingCounts:
             self.saver.changed()
 
     def take(self, table: WaitingTable) -> None:
-        """Replace counts and version by those of a master."""
+        """Replace counts and version by those of this slave's master."""
         if (table.version, table.counts) != (self._version, self._counts):
             self._version, self._counts = table.version, dict(table.counts)
             self.saver.changed()

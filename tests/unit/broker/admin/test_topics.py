@@ -85,7 +85,7 @@ async def test_a_list_changes_attributes_by_their_signs(administration):
         (CreateTopic("TBW102", 1, 1), "conflict with system topic"),
         (CreateTopic("made", 0, 0), "0 read and 0 write queues"),
         (CreateTopic("made", -1, 4), "-1 read and 4 write queues"),
-        (CreateTopic("made", 1, 1, perm=16), "perm 16 is none"),
+        (CreateTopic("made", 1, 1, perm=16), "perm 16 of topic made is not a permission"),
         (CreateTopic("made", 1, 1, attributes="cleanup"), "write .key=value"),
     ],
 )

@@ -171,7 +171,7 @@ def test_a_delivery_that_fails_is_tried_again_and_harms_no_other_level(caplog):
     delays.broker.disk.fail("pwrite", code=errno.ENOSPC)
     delays.broker.world.pass_time(0.2)
     assert delays.orders() == []
-    assert "delay level 1: disk full" in caplog.text
+    assert "messages of delay level 1 cannot be delivered: disk full" in caplog.text
     delays.broker.store.tick()
     delays.broker.clock.turn(0.5)
     delays.send(b"other", 2, "Others", 0)

@@ -316,7 +316,7 @@ async def test_a_rotten_record_at_the_master_is_named_at_both_with_what_helps(tm
             assert "store compare" not in slave.master.stopped
             await asyncio.sleep(300)
     lines = [
-        each.message for each in caplog.records if "so no slave gets further" in each.message
+        each.message for each in caplog.records if "so no slave can copy more" in each.message
     ]
     assert len(lines) == 1
     assert f"no valid record at physical offset {place}" in lines[0]

@@ -358,7 +358,7 @@ async def test_a_port_that_nobody_named_is_done_without(tmp_path, caplog):
     ):
         assert (first.broker.ha_port, second.broker.ha_port) == (23_457, 0)
         assert (await send(second)).code == OK
-    assert "slaves cannot fetch the log, and are told of no port" in caplog.text
+    assert "slaves cannot copy the log, because no HA port is open" in caplog.text
 
 
 async def test_a_slave_that_never_reads_holds_one_frame_and_disturbs_no_other(tmp_path):

@@ -238,7 +238,7 @@ async def test_a_slave_that_does_not_take_a_deletion_is_named_and_holds_nobody_u
             deleted = await master.ask(Code.DELETE_TOPIC_IN_BROKER, {"topic": "Old"})
             assert deleted.code == ResponseCode.SUCCESS
     assert (
-        "Old is deleted, and the slaves with these ids have not taken that yet: 1"
+        "Old is deleted, but the slaves with these ids have not copied that yet: 1"
         in caplog.text
     )
 
@@ -258,7 +258,7 @@ async def test_all_that_the_log_holds_is_read_where_the_tables_never_came(tmp_pa
         assert await readable(promoted, "New") == BODIES
         assert promoted.broker._groups.peek("late") is not None
         assert await readable(promoted, "%RETRY%late") == [b"again"]
-    assert "made again: 1 group, whose retry or dead-letter topics" in caplog.text
+    assert "recreated: 1 group, whose retry or dead-letter topics" in caplog.text
 
 
 async def test_a_topics_file_that_is_older_than_the_mark_hides_no_message(tmp_path):
@@ -285,7 +285,7 @@ async def test_topics_of_a_plain_broker_that_its_file_lacks_are_named(tmp_path, 
     (tmp_path / "config" / "topics.json").write_bytes(older)
     async with serve(tmp_path) as served:
         assert served.broker._topics.get("New") is None
-    assert "not in topics.json, so nobody can read it: 1 topic with queues" in caplog.text
+    assert "not in topics.json, so no client can read them: 1 topic with queues" in caplog.text
     assert "New (4 queues)" in caplog.text
     assert "cometmq topic create" in caplog.text
 

@@ -241,7 +241,7 @@ async def test_a_pull_that_waits_at_the_old_master_is_answered(tmp_path):
     ("wish", "words"),
     [
         ({"broker_id": 0}, "it is a master already"),
-        ({"broker_id": 2, "master_broker_id": 7}, "brokerId=7 cannot be the master now: it is not connected"),
+        ({"broker_id": 2, "master_broker_id": 7}, "brokerId=7 cannot become the master now: it is not connected"),
         ({"broker_id": -1}, "brokerId=-1"),
         ({}, "no controller"),
     ],
@@ -259,7 +259,7 @@ async def test_what_cannot_be_is_refused_and_the_master_goes_on(tmp_path, wish, 
 async def test_a_slave_is_not_made_the_master_beside_one_that_lives(tmp_path):
     async with group(tmp_path) as (_, one, two):
         refused = await change(two, broker_id=0, is_forced=True)
-        assert "is alive; make that a slave first" in refused.remark
+        assert "is alive; make that broker a slave first" in refused.remark
         await sent(one, b"goes on")
         await has_all(one, two)
         assert now(two) == kept(tmp_path, "two") == ("SLAVE", "1")
@@ -271,7 +271,9 @@ async def test_a_slave_that_lacks_the_end_of_the_log_is_not_made_the_master(tmp_
         assert (await change(one, master_broker_id=1, broker_id=2)).code == 0
         end = two.broker._store.max_offset
         refused = await change(two, broker_id=0, log_end=end + 1)
-        assert f"its log ends at {end}, and the master's at {end + 1}" in refused.remark
+        assert (
+            f"its log ends at offset {end}, but the master's log at {end + 1}" in refused.remark
+        )
         # The old one is taken back, as the command does.
         assert (
             await change(one, broker_id=0, broker_role="SYNC_MASTER", log_end=end)
@@ -307,7 +309,7 @@ async def test_a_master_whose_successor_goes_away_remains_the_master(tmp_path, m
         monkeypatch.setattr(one.broker.role._parts.table_copies, "copied", gone)
         refused = await change(one, master_broker_id=1, broker_id=2)
         assert refused.code == ResponseCode.SLAVE_NOT_AVAILABLE
-        assert "does not copy topics, groups and offsets" in refused.remark
+        assert "did not copy topics, groups and offsets in time" in refused.remark
         assert now(one) == kept(tmp_path, "one") == ("SYNC_MASTER", "0")
         await eventually(lambda: is_ready(one, 1), seconds=60)
         await sent(one, b"2")
@@ -332,7 +334,7 @@ async def test_a_promotion_that_fails_at_the_port_leaves_a_slave(tmp_path):
         taken = two.broker.settings
         object.__setattr__(taken, "ha_port", one.broker.port)
         refused = await change(two, broker_id=0, broker_role="SYNC_MASTER")
-        assert "could not begin as SYNC_MASTER" in refused.remark, handed.remark
+        assert "could not start as SYNC_MASTER" in refused.remark, handed.remark
         assert now(two) == kept(tmp_path, "two") == ("SLAVE", "1")
         object.__setattr__(taken, "ha_port", 0)
         made = await change(two, broker_id=0, broker_role="SYNC_MASTER")

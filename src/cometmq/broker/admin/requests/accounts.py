@@ -1,6 +1,7 @@
 """Requests 50 to 53: read and change accounts of ACL 1.0; no answer has a secret.
 
-Code 54 returned the accounts with their secrets (CVE-2024-23321). RocketMQ 4.9.8 removed it, and it is not supported here.
+Code 54 returned the accounts with their secrets (CVE-2024-23321). RocketMQ 4.9.8 removed it, and it is not supported
+here.
 """
 
 import logging
@@ -30,7 +31,7 @@ from cometmq.steps.steps import Steps, elsewhere
 
 _audit = logging.getLogger("cometmq.audit")
 
-# UPDATE_AND_CREATE_ACL_CONFIG_FAILED, DELETE_ACL_CONFIG_FAILED, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED of RocketMQ 4.9.
+# UPDATE_AND_CREATE_ACL_CONFIG_FAILED, DELETE_ACL_CONFIG_FAILED and UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED (4.9).
 _UPDATE_FAILED, _DELETE_FAILED, _WHITE_FAILED = 209, 210, 211
 
 
@@ -118,9 +119,11 @@ def _done(
     try:
         yield from elsewhere(work)
     except SettingsError as error:
-        raise RequestError(code, f"{error}; nothing is changed") from None
+        raise RequestError(code, f"{error}; nothing was changed") from None
     except OSError as error:
-        why = error.strerror or "it cannot be written"
-        raise RequestError(code, f"{why}; nothing is changed") from None
+        why = error.strerror or "unknown error"
+        raise RequestError(
+            code, f"{what} cannot be written: {why}; nothing was changed"
+        ) from None
     _audit.info("user %s at %s changed %s", asker.name, peer.address, what)
     return Answer()

@@ -1,4 +1,4 @@
-"""Requests for consumer groups (200, 201, 207, 225, 352), read permissions (353), and comparing and copying offsets (308, 314).
+"""Requests for consumer groups (200, 201, 207, 225, 352), their read permissions (353) and their offsets (308, 314).
 
 A change is answered when it is on disk.
 """

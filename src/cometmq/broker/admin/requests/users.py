@@ -69,7 +69,7 @@ class UserHandler:
         values = _json(command)
         if values.get("password") == _HIDDEN:
             raise _invalid(
-                f"password: {_HIDDEN} stands in answers in its place, so a copy has none; name the password"
+                f"password: {_HIDDEN} is the placeholder for a password in answers; send the password itself"
             )
         return _done(
             lambda: users.put_user(name, values, is_new=is_new, asker=asker),
@@ -157,13 +157,15 @@ def _subject(command: Command, body: dict[str, Any]) -> str:
 
 def _json(command: Command) -> dict[str, Any]:
     if len(command.body) > _BODY_MAX:
-        raise _invalid(f"a body of {len(command.body)} bytes; {_BODY_MAX} is the most")
+        raise _invalid(
+            f"the body has {len(command.body)} bytes, but at most {_BODY_MAX} are allowed"
+        )
     try:
         value = orjson.loads(command.body)
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise _invalid("the body has to be a JSON object")
+        raise _invalid("the body must be a JSON object")
     return value
 
 
@@ -183,7 +185,7 @@ def listed(found: Iterable[dict[str, Any]], narrower: str) -> Answer:
             size += len(rows[-1]) + 1
             if size > _LIST_MAX:
                 raise _invalid(
-                    f"a list of more than {_LIST_MAX} bytes; narrow it by {narrower}"
+                    f"the list has more than {_LIST_MAX} bytes; narrow it with {narrower}"
                 )
         return Answer(body=b"[" + b",".join(rows) + b"]" if rows else b"")
 
@@ -199,10 +201,12 @@ def _done(
     try:
         is_changed = (yield from elsewhere(work)) is not False
     except SettingsError as error:
-        raise _invalid(f"{error}; nothing is changed") from None
+        raise _invalid(f"{error}; nothing was changed") from None
     except OSError as error:
-        why = error.strerror or "it cannot be written"
-        raise RequestError(ResponseCode.SYSTEM_ERROR, f"{why}; nothing is changed") from None
+        why = error.strerror or "unknown error"
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, f"{what} cannot be written: {why}; nothing was changed"
+        ) from None
     if is_changed:
         _audit.info("user %s at %s changed %s", asker.name, peer.address, what)
     return Answer()

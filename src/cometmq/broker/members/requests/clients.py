@@ -34,7 +34,7 @@ class ClientHandler:
     """Handles requests of and about clients."""
 
     def __init__(self, parts: Parts, *, announce: Callable[[float], Steps[None]]) -> None:
-        """`announce` registers the broker's topics at the reachable nameservers, and waits some seconds at most for them."""
+        """`announce` registers topics at the reachable nameservers, and waits at most so many seconds for them."""
         self._members, self._clock = parts.members, parts.clock
         self._heartbeats = Heartbeats(
             parts.members, parts.groups, parts.topics, announce=announce
@@ -129,7 +129,7 @@ def _answer_heartbeat_later(result: Steps[HeartbeatResult]) -> Steps[Answer]:
 
 def _answer_lock(result: LockResult) -> Answer:
     missing = result.missing_count
-    remark = f"{missing} of these queues are not at this broker" if missing else None
+    remark = f"this broker does not have {missing} of these queues" if missing else None
     return Answer(remark=remark, body=encode_locked(result.obtained))
 
 

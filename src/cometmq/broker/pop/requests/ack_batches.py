@@ -1,9 +1,9 @@
 """Request ACK_MESSAGE 200051, which pop consumers send for every message: handles all of a read batch at once.
 
 Acknowledgements of one pop usually arrive together, and their handles differ in the last word only. The kernel splits a
-batch into such runs, so a check point is looked up once per run. The answers differ in one number. Acknowledgements at the
-start of a connection's bytes are handled without decoding them as commands. Any that does not match an open check point is
-left to `Acks.ack`, which reports its error.
+batch into such runs, so a check point is looked up once per run, and the answers differ in one number. Acknowledgements at
+the start of a connection's bytes are handled without decoding them as commands. Any that does not match an open check point
+is left to `Acks.ack`, which reports its error.
 """
 
 from cometmq.broker.pop.acks import Acks
@@ -87,7 +87,7 @@ class _Named:
         self._check_points = check_points
 
     def find(self, handle: str, topic: str, group: str, queue: str) -> tuple[int, ...] | None:
-        """Return the queue offsets of the check point of a handle, whose last word is ignored; None if there is none."""
+        """Return the queue offsets of the check point that a handle names (its last word is ignored); None if there is none."""
         try:
             start, pop_time, _ = handle.split(" ", 2)
             point = self._check_points[topic, group, int(queue), int(start), int(pop_time)]

@@ -86,7 +86,7 @@ class PopHandler:
         )
 
     def keep_files(self, _command: Command, _peer: Peer) -> Answer:
-        """Do nothing: this broker's check points are always in files (POP_ROLLBACK 200056 asks for that)."""
+        """Answer POP_ROLLBACK 200056, which asks to store check points in files, where they always are."""
         return Answer()
 
 

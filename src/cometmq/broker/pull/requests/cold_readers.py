@@ -33,7 +33,9 @@ class ColdReaderHandler(Feature):
     def change(self, command: Command, peer: Peer) -> Answer:
         """Set all thresholds of the request, or none (UPDATE_COLD_DATA_FLOW_CTR_CONFIG 2001)."""
         if len(command.body) > _BODY_MAX:
-            raise _invalid(f"a body of {len(command.body)} bytes; {_BODY_MAX} is the most")
+            raise _invalid(
+                f"the body has {len(command.body)} bytes; at most {_BODY_MAX} are allowed"
+            )
         try:
             values = decode_java_properties(command.body)
         except CodecError as error:
@@ -42,7 +44,8 @@ class ColdReaderHandler(Feature):
             ) from None
         thresholds = {group: _threshold(group, text) for group, text in values.items()}
         self._cold.change(thresholds)
-        _log.info("%s changed cold read thresholds: %s", peer.address, thresholds)
+        shown = ", ".join(f"{group}={size}" for group, size in thresholds.items())
+        _log.info("%s changed cold read thresholds: %s", peer.address, shown)
         return Answer()
 
     def remove(self, command: Command, peer: Peer) -> Answer:
@@ -50,7 +53,7 @@ class ColdReaderHandler(Feature):
         try:
             group = command.body.decode()
         except UnicodeDecodeError:
-            raise _invalid("the body has to be the name of a consumer group") from None
+            raise _invalid("the body must be the name of a consumer group, in UTF-8") from None
         self._cold.remove(group)
         _log.info("%s removed the cold read threshold of %s", peer.address, group)
         return Answer()
@@ -71,7 +74,7 @@ def _threshold(group: str, text: str) -> int:
         or len(text) > 20
         or int(text) > _THRESHOLD_MAX
     ):
-        raise _invalid(f"{group}: the threshold has to be a number of bytes, from 0 on")
+        raise _invalid(f"the threshold of group {group} must be a number of bytes, 0 or more")
     return int(text)
 
 

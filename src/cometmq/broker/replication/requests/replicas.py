@@ -65,8 +65,8 @@ class ReplicaHandler:
         if request.master_ha_address is not None:
             raise RequestError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                "a broker hears from nameservers who its master is, and from nobody else "
-                "(acting masters are not there)",
+                "a broker learns the address of its master only from nameservers "
+                "(enableSlaveActingMaster is not supported)",
             )
         if not self._state().is_master:
             return Answer()
@@ -79,12 +79,12 @@ class ReplicaHandler:
         return Answer()
 
     def reset_master_flushed(self, command: Command, _peer: Peer) -> Answer:
-        """Store the offset in a slave's checkpoint; a master ignores it, as RocketMQ's (RESET_MASTER_FLUSH_OFFSET 908)."""
+        """Store the offset in a slave's checkpoint (RESET_MASTER_FLUSH_OFFSET 908); a master ignores it."""
         offset = decode_fields(ResetMasterFlushed, command.fields).master_flush_offset
         if offset < 0:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
-                f"masterFlushOffset={offset}: a physical offset is 0 or more",
+                f"masterFlushOffset={offset}: a physical offset must be 0 or more",
             )
         if not self._state().is_master:
             self._store.replica_side.note_master_flushed(offset)

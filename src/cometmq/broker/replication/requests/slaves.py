@@ -1,7 +1,7 @@
 """The requests that a slave refuses, with codes that make clients ask another broker.
 
-Sends get SERVICE_NOT_AVAILABLE, which every client version retries at another broker; a Java slave answers SYSTEM_BUSY, which
-clients of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
+Sends get SERVICE_NOT_AVAILABLE, which every client version retries at another broker; a Java slave answers SYSTEM_BUSY,
+which clients of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ _ENDS = (
 )
 _POPS = (
     ResponseCode.SERVICE_NOT_AVAILABLE,
-    "this broker is a slave, and pops are its master's to keep in mind; pulls are answered here",
+    "this broker is a slave and does not support pop consumption, which only its master does; pull from it instead",
 )
 
 REFUSED: Mapping[int, tuple[int, str]] = {
@@ -101,7 +101,6 @@ class _RefusedBatch(BatchHandler):
         self._error = RequestError(code, remark)
 
     def handle(self, reads: list[Read]) -> None:
-        """Answer all sends of a read batch with the refusal."""
         for peer, commands in reads:
             refuse_all(commands, peer, self._error)
 

@@ -24,7 +24,7 @@ DURABILITY_CODES = {
 
 
 class PeerAnswers:
-    """A connection as the caller of sends (`send.sends.SendCaller`), each of which is the data of its answer."""
+    """Answers the sends of a connection (`send.sends.SendCaller`); each send is the data for its answer."""
 
     __slots__ = ("_host", "_peer")
 

@@ -73,7 +73,7 @@ class BigBatches:
         if not self._bounds.take(peer, size):
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
-                "[REJECTREQUEST]system busy: too many bytes of large batches are under way; wait for them",
+                "[REJECTREQUEST]system busy: too many bytes of large batches are being stored; try again later",
             )
         try:
             yield from self._store_pieces(command, peer)
