@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.cluster import wheel as wheels
 from tests.cluster.standalone import LOOPBACK, Standalone
+from tests.interop.reference import QUICK_COMPILER
 from tests.support import processes
 
 _numbers = count(1)
@@ -68,6 +69,7 @@ def spark(standalone: Standalone) -> Iterator[SparkSession]:
             "spark.executor.cores": "1",
             "spark.cores.max": "2",
             "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": QUICK_COMPILER,
             "spark.sql.shuffle.partitions": "2",
         }
         for name, value in settings.items():

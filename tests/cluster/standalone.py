@@ -12,6 +12,7 @@ import psutil
 import pyspark
 
 from cometmq.spark.java import java_home
+from tests.interop.reference import QUICK_COMPILER
 from tests.support.processes import Program, free_port, wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -28,6 +29,9 @@ class Standalone:
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": LOOPBACK,
             "SPARK_DAEMON_MEMORY": "256m",
+            # Eight JVMs on two cores, of which none lives for two minutes.
+            "SPARK_DAEMON_JAVA_OPTS": QUICK_COMPILER,
+            "SPARK_SUBMIT_OPTS": QUICK_COMPILER,
             "PYSPARK_PYTHON": str(python),
         }
         port, self.page = free_port(), free_port()

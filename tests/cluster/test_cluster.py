@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.cluster.standalone import LOOPBACK, SPARK_HOME
+from tests.interop.reference import QUICK_COMPILER
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -90,6 +91,7 @@ def test_a_job_brings_the_wheel_along_to_pythons_without_it(
         "spark.driver.host": LOOPBACK,
         "spark.cores.max": "1",
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": QUICK_COMPILER,
         "spark.pyspark.python": str(bare),
     }
     command: list[str | Path] = [

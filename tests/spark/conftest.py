@@ -1,5 +1,11 @@
-"""One Spark session and one cluster for all tests that need them; both are real."""
+"""One Spark session and one cluster for all tests that need them; both are real.
 
+Most of what a small job takes is the start of Spark's JVM. So all of them, those of programs and commands too, read the
+classes from an archive as `cometmq pipeline warm` makes it (`make spark` does, in the project's cache folder), and
+compile with the quick compiler alone.
+"""
+
+import os
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -8,8 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from cometmq.embedded import Embedded
 from cometmq.spark import session
+from tests.interop.reference import CACHE, QUICK_COMPILER
 
 _numbers = count(1)
+os.environ["XDG_CACHE_HOME"] = str(CACHE / "spark")
+os.environ["SPARK_SUBMIT_OPTS"] = QUICK_COMPILER
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
