@@ -9,12 +9,14 @@ PYTEST := $(BIN)/python -m pytest
 FILES := --dist loadfile --no-loadscope-reorder
 TWO := -n 2 $(FILES)
 THREE := -n 3 $(FILES)
+# The classes of Spark's JVM, already parsed, for tests (tests/spark/conftest.py).
+CLASSES := .cache/spark/made
 ARGS ?=
 # A start of a program is half of compiling where Python may not keep what it compiled, and tests start thousands.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark cluster dashboard pictures demo bench ab fuzz ci clean
+.PHONY: help setup build fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark classes cluster dashboard pictures demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -97,8 +99,14 @@ pictures: setup ## the pictures of the dashboard that docs/operate shows, taken 
 	$(PYTEST) tests/dashboard/test_pictures.py $(ARGS)
 	cp build/screens/docs/*.webp docs/operate/dashboard/
 
-spark: setup ## the data sources and jobs on a local Spark
+spark: setup $(CLASSES) ## the data sources and jobs on a local Spark
 	$(PYTEST) $(TWO) tests/spark $(ARGS)
+
+classes: setup $(CLASSES)
+
+$(CLASSES): requirements.lock src/cometmq/spark/class_archive.py | setup
+	XDG_CACHE_HOME=$(CURDIR)/$(@D) $(BIN)/cometmq pipeline warm
+	@touch $@
 
 fuzz: setup ## 150,000 broken frames, 20,000 requests that fit their codes; ARGS='--frames 1000000': the long run
 	$(PYTEST) tests/fuzz $(ARGS)
