@@ -104,7 +104,11 @@ def _read(path: Path, written_ms: int) -> JobRun:
 
 
 def _run_of(unread: JobRun, told: Any) -> JobRun:
-    """Return the run that a parsed manifest describes. Raises KeyError, TypeError or ValueError if it is not valid."""
+    """Return a copy of the job run `unread` with the values of its manifest, which is parsed JSON (`told`).
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError, ArithmeticError: It is not the manifest of a job.
+    """
     status = told["status"]
     if status not in STATUSES:
         raise ValueError(f"its status is {as_given(status, 40)}")

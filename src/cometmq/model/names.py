@@ -150,7 +150,11 @@ def is_written_by_brokers(topic: str) -> bool:
 
 
 def is_group_of_brokers(group: str) -> bool:
-    """Return whether the broker stores its own progress in the offsets of a group."""
+    """Return whether a group is one of the brokers' own, `CID_RMQ_SYS_...`.
+
+    A broker records in the offsets of such a group how far it has processed an internal topic, for example that of
+    half messages.
+    """
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 

@@ -21,7 +21,12 @@ from cometmq.nameserver.routes import BrokerKey, LiveBroker, RouteTable
 
 
 class PlaceOwner(NamedTuple):
-    """The living broker that has a name and id: the address that it listens on, and its data."""
+    """The living broker that has registered a broker name and id, which are its place in the routes.
+
+    Attributes:
+        address: Address at which it listens, "host:port".
+        live: Its registration.
+    """
 
     address: str
     live: LiveBroker

@@ -19,7 +19,12 @@ KEPT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Lookup:
-    """A running or finished lookup of a name."""
+    """A running or finished resolution of a host name.
+
+    Attributes:
+        began: Start of the resolution, monotonic seconds.
+        found: Task that returns the IPs of the host; empty if it is unknown.
+    """
 
     began: float
     found: asyncio.Task[frozenset[str]]

@@ -220,7 +220,10 @@ class StrangerGate(Protocol):
 
 @runtime_checkable
 class ByteGate(Protocol):
-    """A gate that can check requests of an intake before they are decoded."""
+    """An access control (`Gate`) that can also check sends for the fast path (`Intake`), before they are decoded.
+
+    It never allows more than `check`. Sends that it does not allow are not refused, but decoded and given to `check`.
+    """
 
     def signer_of(self, peer: "Peer") -> KnownSigner | None:
         """Return the user whose signed requests may be accepted on a connection, or None to accept none."""
@@ -234,7 +237,10 @@ class ByteGate(Protocol):
 
 
 class OwnMachineGate:
-    """The gate without access control: only this machine may send administrative requests."""
+    """The gate without access control: limits administrative requests to this machine, and others that a test allows.
+
+    All other requests are allowed from everywhere.
+    """
 
     def __init__(
         self,

@@ -155,7 +155,7 @@ class Turn(TurnReads["Peer"]):
         assert self.size >= 0
 
     def _begin(self) -> None:
-        """Handle the batch within its limits, and schedule the next one for the rest."""
+        """Handle the waiting requests of all connections for about BUDGET_SECONDS; schedule a batch for the rest."""
         self.is_due = False
         self.ahead_size = AHEAD_SIZE_MAX
         try:

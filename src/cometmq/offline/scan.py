@@ -194,7 +194,11 @@ class SplitWalk:
         return None
 
     def _written_end(self, position: int) -> int:
-        """Return the offset after the last non-zero byte from `position` on; the rest was searched already."""
+        """Return the offset after the last non-zero byte at or after `position`; `position` itself if there is none.
+
+        Apart from the byte at `position`, only those before `_seen` are read, because the preceding search
+        (`_next_record`) found nothing but zeros from there on.
+        """
         end, stop = position, max(self._seen, position + 1)
         while position < stop and (
             piece := self._read(position, min(self._read_bytes, stop - position))

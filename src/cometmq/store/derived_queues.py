@@ -205,7 +205,10 @@ class DerivedQueues(Derived):
             self._appended(queue, code, watched)
 
     def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return the queue for a record's entry; None for a batch queue, which gets no entry (the log keeps the record)."""
+        """Return the queue to append a record's entry to, creating it if it does not exist; None for a batch queue.
+
+        A batch queue gets no entry; the record stays in the log.
+        """
         table = self._queues.table
         queue = table.find(topic, queue_id)
         if queue is None:

@@ -84,7 +84,11 @@ class ExtendedQueues:
             self._disk.close(fd)
 
     def _size_of(self, directory: str) -> int:
-        """Return the size of a queue's unit files in bytes (mappedFileSizeConsumeQueueExt when created); 0 without any."""
+        """Return the size of each file of a queue's extended units in bytes; 0 if the queue has no such file.
+
+        It is that of the queue's first file, because the Java broker that made the files chose it
+        (mappedFileSizeConsumeQueueExt). The size is remembered.
+        """
         size = self._file_size.get(directory)
         if size is None:
             names = self._disk.list_names(directory)

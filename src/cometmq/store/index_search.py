@@ -125,10 +125,19 @@ class IndexSearch:
                 number = self._nearer(fd, number, (self._end_ms - begin_file_ms) // 1000)
 
     def _nearer(self, fd: int, number: int, end_seconds: int) -> int:
-        """Return the slot's newest entry up to the wanted time without following the chain; `number` if none is near.
+        """Return the entry at which to continue along the slot's chain, skipping entries that are too late.
 
-        Entries are ordered by time (unless a clock was set back by more than a minute), and every entry of a slot is in
-        its chain. The latest entries within the wanted time therefore contain one of a frequent key.
+        Entries are ordered by time (unless a clock was set back by more than a minute), so the last one that is not too
+        late is found by bisection. The wanted entry is the slot's newest one among the NEARER_ENTRIES up to there. It
+        belongs to the chain, because every entry of a slot does; a frequent key has one there.
+
+        Args:
+            fd: Descriptor of the index file.
+            number: Number of an entry in the slot's chain; no later entry is looked at.
+            end_seconds: End of the wanted time, in seconds after the file's begin timestamp.
+
+        Returns:
+            Number of the entry; `number` if the slot has none among them.
         """
         # Entry 1 is left out, because its seconds count from the end of the previous file.
         behind = 1 + bisect_right(

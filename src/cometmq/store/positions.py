@@ -13,7 +13,7 @@ from cometmq.store.file_chain import FileChain
 
 
 class Durability(Enum):
-    """Outcome of waiting for an offset to be confirmed."""
+    """Outcome of waiting until the log is flushed, or confirmed (stored as safely as configured), up to an offset."""
 
     OK = "stored"
     DISK_LATE = "not flushed to the device in time"

@@ -222,7 +222,10 @@ class Truncation:
 
 
 def _each(steps: Iterator[Step]) -> Iterator[Step]:
-    """Wrap steps so that their exceptions are raised on the owner's thread, when the next step is requested."""
+    """Yield a truncation's steps so that they raise nothing themselves, because they run in another thread.
+
+    An exception of a step is raised here, on the thread that owns the store, when the caller asks for the next step.
+    """
     for step in steps:
         failures: list[Exception] = []
         yield partial(_try, failures, step)

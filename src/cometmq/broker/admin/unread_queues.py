@@ -30,7 +30,11 @@ class UnreadQueues:
         return (yield from elsewhere(lambda: _unread(behind, places)))
 
     def _behind(self, topics: Iterable[TopicConfig]) -> list[ConsumeQueue]:
-        """Return the queues beyond the last read queue that have messages. Callable in any thread."""
+        """Return the queues that have messages but that clients do not read. Callable in any thread.
+
+        The id of such a queue is not less than the number of read queues of its topic (readQueueNums). Queues of system
+        topics are left out.
+        """
         return [
             queue
             for config in topics

@@ -40,7 +40,7 @@ def _size(growth: Growth) -> tuple[int, int]:
 
 
 def _time_each(growth: Growth) -> tuple[int, int]:
-    """Return milliseconds, and the number of messages."""
+    """Return the total duration in ms and the number of messages, for an average per message."""
     return growth.time_us // 1000, growth.count
 
 
@@ -133,7 +133,12 @@ class BrokerStats:
         return minute, hour, day
 
     def _find(self, name: StatsRow, key: str) -> Tally | None:
-        """Return the tally of a key, or None; each existing topic has one, even if it is 0."""
+        """Return the tally that a statistic's key names, or None if there is none.
+
+        If the key is only a topic and the topic exists, a missing tally is created; its counts are 0. Beyond
+        TALLIES_MAX tallies, a wider one is returned, as by `TallyTable.of`. A tally without samples is not returned if
+        KEPT_MAX others have some, because its growth is unknown.
+        """
         table: TallyTable = getattr(self._counters, name.table)
         if name.key is _CLUSTER:
             if key != self._cluster:

@@ -10,7 +10,7 @@ _ORDER = {TraceKind.PUB: 0, TraceKind.SUB_BEFORE: 1, TraceKind.SUB_AFTER: 2}
 
 
 class MessageTraces:
-    """Finds message traces for one client."""
+    """Finds the trace records of a message by its id, with the connections of one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._queries = MessageQueries(instance)

@@ -299,7 +299,11 @@ class States:
     # --- groups
 
     async def groups(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
-        """Return every consumer group at these brokers (addresses by name), or at all; in three rounds of requests."""
+        """Return the state of every consumer group, by name of the group, with its lag and members.
+
+        Args:
+            brokers: Addresses of the brokers to query, by broker name; None: all registered brokers.
+        """
         return await self._groups(brokers, None)
 
     async def group(self, group: str) -> GroupState:
@@ -438,7 +442,12 @@ class States:
 def _away(
     registered: Mapping[str, BrokerData], missing: Iterable[AbsentBroker]
 ) -> list[BrokerState]:
-    """Return entries for masters that are not registered: of brokers that left, and of slaves without a master."""
+    """Return the state of each master that is not registered, with the reason as its error.
+
+    Args:
+        registered: Registered broker groups by name; those that only have slaves lack their master.
+        missing: Brokers that have left their nameserver; those whose group is registered are ignored.
+    """
     found = [
         BrokerState(
             each.cluster, each.name, MASTER_ID, "", None, {}, f"it {each.why}", each.left_ms

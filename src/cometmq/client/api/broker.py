@@ -385,7 +385,7 @@ class BrokerApi:
     # --- only CometMQ brokers
 
     async def conflicts(self, address: str, group: str | None) -> tuple[Conflict, ...]:
-        """Return contradictions between members, of one group or of all."""
+        """Return conflicts between members of one group or of all, such as different subscriptions."""
         header = MaybeGroupRequest(group)
         answer = await self._ask(address, RequestCode.GET_GROUP_CONFLICTS, header)
         return decode_conflicts(answer.body)

@@ -1,4 +1,7 @@
-"""Counts of a consumer's work by topic, and rates computed from them on request, from samples of the last minute."""
+"""Counts of a consumer's work by topic, and rates computed from samples of them on request.
+
+Rates are those of the last minute; the number of failed messages is that of the last hour.
+"""
 
 from collections import deque
 from dataclasses import dataclass, fields, replace

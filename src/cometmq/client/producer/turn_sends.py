@@ -204,7 +204,7 @@ class PendingSends(PipelinedSends):
         self._alone(answer[2]).answered(answer)
 
     def failed(self, error: BaseException, opaque: int, /) -> None:
-        """Handle the failure of a send."""
+        """Retry the send with this number, as if it had been sent alone, or set the error in its future."""
         self._alone(opaque).failed(error)
 
     def _alone(self, opaque: int) -> PendingSend:

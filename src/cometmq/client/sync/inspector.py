@@ -71,7 +71,8 @@ class Inspector(BlockingClient[AsyncInspector]):
 
         Args:
             topic: Name of the topic.
-            missing: The result of the method `missing`, if it is used for many topics; None: it is queried.
+            missing: Brokers that left their nameserver, as the method `missing` returns them; None: they are queried
+                now. Pass them if many topics are queried.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
@@ -84,11 +85,13 @@ class Inspector(BlockingClient[AsyncInspector]):
     ) -> TopicState:
         """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
 
-        A broker that cannot be queried is listed in `absent`, and its queues are left out.
+        `absent` of the result lists the brokers that may have queues of the topic but do not answer or have left their
+        nameserver; their queues are left out.
 
         Args:
             topic: Name of the topic.
-            missing: The result of the method `missing`, if it is used for many topics; None: it is queried.
+            missing: Brokers that left their nameserver, as the method `missing` returns them; None: they are queried
+                now. Pass them if many topics are queried.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
@@ -148,7 +151,13 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def conflicts(self, group: str | None = None) -> list[Conflict]:
-        """Return contradictions between members, of one group or of all; Java brokers refuse this request."""
+        """Return conflicts between a group's members: different subscriptions or message models, or a shared client id.
+
+        Java brokers refuse this request.
+
+        Args:
+            group: The consumer group; None: all groups.
+        """
         result: list[Conflict] = self._portal.call(self._client.conflicts, group)
         return result
 

@@ -35,9 +35,18 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True)
 class CheckTransaction:
-    """A broker's question about the state of a transaction; the body is the record of the half message.
+    """A broker's question about the state of a transaction, CHECK_TRANSACTION_STATE 39.
 
-    The attributes are those of `EndTransaction` (CheckTransactionStateRequestHeader).
+    The body of the request is the record of the half message (CheckTransactionStateRequestHeader).
+
+    Attributes:
+        tran_state_table_offset: Queue offset of the half message in the half topic.
+        commit_log_offset: Physical offset of the half message, bytes.
+        topic: Topic that stores the half message.
+        msg_id: Unique key of the message.
+        transaction_id: The unique key again.
+        offset_msg_id: Offset message id of the half message.
+        broker_name: Broker that stores the half message.
     """
 
     tran_state_table_offset: int

@@ -32,7 +32,7 @@ _ZONE_NAME = "__ZONE_NAME"
 
 
 class RouteHandlers:
-    """Handlers of requests that clients and tools send."""
+    """Handlers of the requests by which clients and tools read the nameserver's routes, brokers and topic names."""
 
     def __init__(
         self,

@@ -132,10 +132,14 @@ def _finished(rows: DataFrame, over_ms: int) -> DataFrame:
 
 
 def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:
-    """Return messages, bytes, sizes and times of each group; groups with the most messages first.
+    """Return a row for each combination of the grouping columns' values, those with the most messages first.
 
-    Sizes are the 50th, 95th and 99th percentile of the stored sizes in bytes. A key or queue with
-    far more messages than the others indicates a skewed topic.
+    A row has the number of messages, their bytes, the 50th, 95th and 99th percentile of their stored sizes in bytes,
+    and the first and last store time. A key or queue with far more messages than the others indicates a skewed topic.
+
+    Args:
+        messages: Messages with "storeSize" and "storeTimestamp".
+        groups: Columns to group by, such as the topic or the key, under the names that the result has for them.
     """
     sizes = f.percentile_approx("storeSize", list(_SHARES)).alias("sizes")
     counted = messages.groupBy(*(column.alias(name) for name, column in groups.items())).agg(

@@ -43,7 +43,8 @@ class ParquetFolders:
     """Table of Parquet files with a folder per micro-batch, which is part of the table once written.
 
     Raises:
-        SettingsError: The place holds a Delta table, or one with other columns.
+        SettingsError: The place holds a Delta table, or a table with a column that `schema` lacks or has with another
+            type. `schema` may have further columns, which the table gains.
     """
 
     def __init__(self, spark: SparkSession, run: Run, place: str, schema: StructType) -> None:

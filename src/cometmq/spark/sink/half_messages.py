@@ -70,7 +70,7 @@ class HalfMessages:
 
 
 def count_of(half_messages: Iterable[HalfMessages]) -> int:
-    """Return the total number of half messages."""
+    """Return the number of half messages in all entries, each of which holds those of one topic on one broker."""
     return sum(len(each.ids) for each in half_messages)
 
 

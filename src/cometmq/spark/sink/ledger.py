@@ -101,7 +101,11 @@ class Ledgers:
                 self._path(old).unlink()
 
     def make_folder(self, query: str) -> None:
-        """Create the folder of a query, which makes the query known."""
+        """Create the folder of a query, so that `is_known` returns True for it.
+
+        Half messages of an unknown query are neither committed nor rolled back when a broker checks them, because the
+        ledgers of that query may be in another folder.
+        """
         (self._folder / query).mkdir(parents=True, exist_ok=True)
 
     def is_known(self, query: str) -> bool:

@@ -123,7 +123,7 @@ class ClientSourceCluster:
         )
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return the consumer group's committed offset in each queue, or None."""
+        """Return for each queue the offset that the consumer group has committed, None if it has committed none."""
         return self._of_each(self._reader.committed_offsets, queues, self._settings.retries)
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:

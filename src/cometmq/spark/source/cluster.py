@@ -79,7 +79,7 @@ class SourceCluster(Protocol):
         """Return the offset of the first message stored at or after each queue's time, or else the queue's end."""
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return the committed offset of the source's consumer group in each queue, or None."""
+        """Return for each queue the offset that the source's group has committed, None if it has committed none."""
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Commit the group's offsets at all reachable brokers; raise the first error of one that did not store them."""

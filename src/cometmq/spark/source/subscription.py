@@ -71,7 +71,10 @@ class TopicChoice:
         )
 
     def covers(self, queue: MessageQueue) -> bool:
-        """Return whether a queue of a wanted topic is read."""
+        """Return whether this queue is to be read: with an assignment, if it names the queue; otherwise always.
+
+        The topic of the queue must be one of those that `wanted` returns.
+        """
         if self.assignment is None:
             return True
         brokers = self.assignment.get(queue.topic, {})

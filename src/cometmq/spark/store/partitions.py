@@ -74,7 +74,12 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
 
 
 def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
-    """Return the queues whose messages are read; None for all records or without usable files; may raise OSError."""
+    """Return the queues that exist according to the store's queue files, to leave out records of deleted topics.
+
+    If the read names topics, only their queues are returned. The result is None, so that all records are read, if the
+    option `deletedTopics` is true, or if the store's files are damaged or missing. Raises OSError if a file cannot be
+    read.
+    """
     if settings.with_deleted:
         return None
     from cometmq.offline.folder_queues import known_queues_in

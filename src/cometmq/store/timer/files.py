@@ -254,7 +254,13 @@ class TimerFiles:
     # --- saving
 
     def save_job(self, now_ms: int) -> SaveJob | None:
-        """Write the log's new units; return the changes to save next, or None; on OSError the units are kept."""
+        """Write the timer log's new units to its files; return what else must be saved, or None if nothing has changed.
+
+        The caller passes the result to `run`, in a thread, and then to `saved` or `saving_failed`.
+
+        Raises:
+            OSError: The units could not be written; all of them are kept for the next attempt.
+        """
         self.log.write()
         check, end = self.check, self.log.written
         is_moved = (self.read_ms, self.queue_offset, end) != (

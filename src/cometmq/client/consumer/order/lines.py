@@ -138,7 +138,11 @@ class Lines:
         self._lines.pop(queue, None)
 
     def halt(self) -> None:
-        """Start no further listener call for any queue."""
+        """Start no further listener call for the queues that have lines now; running calls go on.
+
+        A queue that gets its first message later, or is given up and assigned again, has new lines, which do call the
+        listener. The caller must therefore also stop pulling.
+        """
         for lines in self._lines.values():
             lines.is_stopped = True
             for line in lines.by_key.values():

@@ -79,7 +79,10 @@ class Orderly:
         self._lines.submit(job)
 
     def forget(self) -> None:
-        """Start no further listener call for any queue; running calls go on."""
+        """Start no further listener call for the queues that have had messages; running calls go on.
+
+        A queue that gets its first message later does call the listener (see `Lines.halt`).
+        """
         self._lines.halt()
 
     async def close(self, timeout_ms: int) -> None:
