@@ -135,8 +135,9 @@ class Channels:
             why = getattr(error, "verify_message", "") or error.reason or error
             raise ConnectError(f"the TLS handshake with {address} failed: {why}") from error
         except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise ConnectError(
-                f"cannot connect to {address}: {error}; is it running there?"
+                f"cannot connect to {address}: {reason}; is it running there?"
             ) from error
         if channel.is_closed:  # Lost before this coroutine resumed.
             self._note_loss(address, self._clock.monotonic())

@@ -213,7 +213,8 @@ class Door:
         try:
             await connection.accepted.attach(connection.protocol, self._tls)
         except (NetError, OSError) as error:
-            self.refuse(connection.address, f"the connection could not be set up: {error}")
+            reason = getattr(error, "strerror", None) or error
+            self.refuse(connection.address, f"the connection could not be set up: {reason}")
         else:
             connection.attaching = None
 

@@ -209,7 +209,8 @@ class LogCopier:
                 )
         # Timeouts and TLS errors are OSErrors, too.
         except (OSError, ValueError, SettingsError) as error:
-            self._say(f"cannot connect: {str(error) or 'it does not answer'}")
+            reason = getattr(error, "strerror", None) or str(error)
+            self._say(f"cannot connect: {reason or 'it does not answer'}")
             return None
         return link
 

@@ -107,7 +107,7 @@ class MasterMetadata:
         try:
             yield from self._copy(master)
         except (CometError, OSError) as error:
-            self._failed(f"{master}: {error}")
+            self._failed(f"{master}: {getattr(error, 'strerror', None) or error}")
         else:
             if self.error is not None or not self.copied_ms:
                 _log.info("topics, groups and offsets are copied from the master %s", master)
