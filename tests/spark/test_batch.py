@@ -208,7 +208,7 @@ def test_spark_finds_the_format_where_nothing_was_registered(spark, cluster, top
             {"startingOffset": "latest"},
             "unknown option 'startingoffset'; did you mean 'startingOffsets'",
         ),
-        ({"columns": "boddy"}, "no column 'boddy'; did you mean 'body'"),
+        ({"columns": "boddy"}, "unknown column 'boddy'; did you mean 'body'"),
     ],
 )
 def test_a_wrong_read_says_what_is_right(spark, cluster, topic, options, says):

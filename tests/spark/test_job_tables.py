@@ -292,9 +292,9 @@ def test_compact_is_what_the_topic_says_and_outlives_it(
     ("job", "schema", "says"),
     [
         (table, "id INT, batch INT", "'batch' is reserved for the table's folders"),
-        (table, "id INT, _TOPIC INT", "'_TOPIC' is a column of the message"),
+        (table, "id INT, _TOPIC INT", "'_TOPIC' is reserved for a column named by --keep"),
         (table, "id INT, ID INT", "column 'ID' appears twice"),
-        (cdc, "id INT, _ts INT", "'_ts' is the time of a row's last change"),
+        (cdc, "id INT, _ts INT", "'_ts' is reserved for the time of a row's last change"),
         (cdc, "id INT, _is_gone INT", "'_is_gone' is reserved by this job"),
         (cdc, "id INT, cometmq_version INT", "'cometmq_version' is reserved by this job"),
     ],

@@ -55,7 +55,7 @@ def test_a_dry_run_says_ranges_and_rows_and_writes_nothing(
 
 
 def test_stats_refuse_a_group_that_there_is_not(spark, cluster, topic):
-    with pytest.raises(SettingsError, match=r"no group 'topics'.*did you mean 'topic'"):
+    with pytest.raises(SettingsError, match=r"cannot group by 'topics'; did you mean 'topic'"):
         stats.run(spark, stats.StatsOptions(by="topics", **place(cluster, topic)))
 
 

@@ -159,7 +159,7 @@ def test_queues_come_and_go_while_a_stream_runs(cluster: Embedded, topic: str):
         assert read(reader, first, second) == [5], "at the next trigger, from its beginning"
         admin.create_topic(topic, queues=1)
         with pytest.raises(
-            DataLossError, match=rf"{topic}@.*:1 does not exist.*up to offset 1\."
+            DataLossError, match=rf"{topic}@.*:1 no longer exists.*up to offset 1\."
         ):
             reader.latestOffset(second)
         send(cluster, topic, range(6, 9))
