@@ -75,7 +75,7 @@ def archive_marks(disk: Disk, root: str) -> dict[str, ArchiveMark]:
     """Return how far a store is archived, by place; empty if the file is missing or damaged; raise OSError on failure."""
     try:
         found = loads(read_file(disk, f"{root}/{ARCHIVED_FILE}"))
-        places = found.get("places", {found["place"]: found})
+        places = found["places"] if "places" in found else {found["place"]: found}
         return {
             place: ArchiveMark(int(mark["archivedTo"]), proof_of(mark.get("proof")))
             for place, mark in places.items()
@@ -86,7 +86,10 @@ def archive_marks(disk: Disk, root: str) -> dict[str, ArchiveMark]:
 
 def proof_of(found: Any) -> LogProof | None:
     """Return a proof from its JSON form; None if that is empty. Raise TypeError or ValueError if it is something else."""
-    return LogProof(int(found[0]), int(found[1]), str(found[2])) if found else None
+    if not found:
+        return None
+    lo, hi, digest = found
+    return LogProof(int(lo), int(hi), str(digest))
 
 
 def archived_to(disk: Disk, root: str) -> int:

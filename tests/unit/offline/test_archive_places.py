@@ -482,3 +482,19 @@ def test_an_archive_of_a_topic_is_compared_with_its_store(tmp_path: Path):
     run(root, place, topics=("orders",))
     found = compare_folders(str(root), str(place), clock=CLOCK)
     assert found.is_same
+
+
+@pytest.mark.parametrize(
+    ("content", "places"),
+    [
+        ('{"archivedTo": 5, "place": "p", "proof": [1]}', []),
+        ('{"places": {"p": {"archivedTo": 5, "proof": [1, 2]}}}', []),
+        ('{"places": {"p": {"archivedTo": 5, "proof": {"lo": 1}}}}', []),
+        ('{"places": [5]}', []),
+        ('{"archivedTo": 5, "place": "p"}', ["p"]),
+        ('{"places": {"p": {"archivedTo": 5, "proof": [1, 2, "9f"]}}}', ["p"]),
+    ],
+)
+def test_a_damaged_mark_claims_nothing(tmp_path: Path, content: str, places: list[str]):
+    (tmp_path / "archived.json").write_text(content)
+    assert [*archive_marks(RealDisk(), str(tmp_path))] == places
