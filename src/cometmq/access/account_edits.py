@@ -30,12 +30,13 @@ class AccountChange:
     """A change of an account; None leaves a value unchanged.
 
     Attributes:
+        access_key: Name of the account.
         secret_key: Secret that it signs with; required for a new account.
         white: Addresses, `whiteRemoteAddress`.
         is_admin: Whether it may do everything.
         default_topic: `defaultTopicPerm`.
         default_group: `defaultGroupPerm`.
-        topics: Entries `name=permission`, separated by commas.
+        topics: Entries `name=permission`, separated by commas; they replace all entries for topics.
         groups: Likewise for groups.
     """
 
@@ -78,10 +79,11 @@ class AccountEdits:
         self._one_at_a_time = threading.Lock()
 
     def change(self, change: AccountChange) -> None:
-        """Create or change an account in its file.
+        """Change an account in its file, or create it in `plain_acl.yml`.
 
         Raises:
-            SettingsError: The account would be invalid, or the last admin would be none any more; nothing is changed.
+            SettingsError: The account would be invalid, the file is invalid, or the last admin would be none any more;
+                nothing is changed.
             OSError: Writing failed.
         """
 
@@ -100,7 +102,7 @@ class AccountEdits:
         """Delete an account.
 
         Raises:
-            SettingsError: The account does not exist, or is the last one or the last admin.
+            SettingsError: The account does not exist, is the last one or the last admin, or the file is invalid.
             OSError: Writing failed.
         """
         path = self._path_of(access_key)
@@ -117,7 +119,7 @@ class AccountEdits:
         """Set the global white addresses of a file, by default of `plain_acl.yml`.
 
         Raises:
-            SettingsError: The path is no file of accounts, or the addresses are invalid.
+            SettingsError: The path is no file of accounts, or the addresses or the file are invalid.
             OSError: Writing failed.
         """
         path = path or self._files.default_path
@@ -175,7 +177,7 @@ def _find(accounts: list[Any], access_key: str) -> dict[str, Any] | None:
 
 
 class _TextLoader(LOADER):  # type: ignore[misc]  # PyYAML has no types.
-    """A YAML loader that keeps values as text, because a key of digits with a leading zero is not a number."""
+    """A YAML loader that converts only null, true and false: as a number, a key would lose its leading zeros."""
 
 
 _TextLoader.yaml_implicit_resolvers = {
@@ -198,5 +200,5 @@ def _load(path: str) -> dict[str, Any]:
 
 
 def versions(files: AccountFiles) -> Mapping[str, tuple[int, int]]:
-    """Return the version of each file by its path: counter and time (ms since 1970)."""
+    """Return the version of each file by its path: counter and time (ms since 1970); (0, 0) if the file has none."""
     return {path: text.version or (0, 0) for path, text in files.texts.items()}

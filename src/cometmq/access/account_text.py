@@ -15,7 +15,7 @@
       groupPerms:
       - groupA=DENY
 
-Every unknown key or value is an error, because an ignored permission might be a DENY.
+Except within `dataVersion`, every unknown key or value is an error, because an ignored permission might be a DENY.
 """
 
 from collections.abc import Callable, Mapping

@@ -43,7 +43,7 @@ class Account:
         secret: Secret key.
         is_super: Value of `admin`.
         white: Addresses from which it need not sign, if that is allowed.
-        default_topic: Permission for topics without an entry.
+        default_topic: Permission for topics without an entry, except for reading topics that only brokers write to.
         default_group: Permission for groups without an entry.
         topics: Permission by topic.
         groups: Permission by group.
@@ -92,7 +92,7 @@ class FolderAccounts:
         white: Sequence[AddressPattern] = (),
         is_white_unsigned: bool = False,
     ) -> None:
-        """Use the global white addresses (`white`) only if `is_white_unsigned`."""
+        """Use white addresses, the global ones (`white`) and those of the accounts, only if `is_white_unsigned`."""
         self.accounts = accounts
         self._white = tuple(white) if is_white_unsigned else ()
         self._is_white_unsigned = is_white_unsigned

@@ -77,11 +77,11 @@ class AuthKeys(TlsKeys):
         self.first_user()
 
     def open_codes(self) -> frozenset[int]:
-        """Return the request codes in `authenticationWhitelist`."""
+        """Return the request codes in `authenticationWhitelist`. Raises SettingsError if it has anything else."""
         return _codes(self.authentication_whitelist, "authenticationWhitelist")
 
     def spared_codes(self) -> frozenset[int]:
-        """Return the request codes in `authorizationWhitelist`."""
+        """Return the request codes in `authorizationWhitelist`. Raises SettingsError if it has anything else."""
         return _codes(self.authorization_whitelist, "authorizationWhitelist")
 
     def first_user(self) -> tuple[str, str] | None:

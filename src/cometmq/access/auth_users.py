@@ -51,6 +51,7 @@ class AuthUser:
         secret: Password, which signs the user's requests.
         is_super: Whether the user may do everything.
         is_enabled: Whether the user may send requests at all.
+        policies: What the user may do, unless `is_super`.
         cluster: Name of this server's cluster, for resources `Cluster:NAME`.
         is_authorized: Whether policies are checked; if not, all but administrators' and brokers' requests are allowed.
         decided: Cache of decisions; each new table of users starts with an empty one.
@@ -197,11 +198,11 @@ class AuthFile:
     def put_user(
         self, name: str, values: Any, *, is_new: bool, asker: Asker = EVERYBODY
     ) -> None:
-        """Create or change a user; only Super users may do that to Super users.
+        """Create or change a user; only a Super user may do that if the user is or becomes Super.
 
         Raises:
             RequestError: The user exists already or not at all, the asker may not do it, or no Super user would be left.
-            SettingsError: A value is invalid.
+            SettingsError: A value is invalid, or there are USERS_MAX users already.
             OSError: Writing failed.
         """
 
@@ -235,7 +236,7 @@ class AuthFile:
         return True
 
     def put_policies(self, name: str, policies: UserPolicies) -> None:
-        """Add entries to the policies of a user; an entry for the same resource replaces the old one.
+        """Add entries to the policies of a user; within a policy an entry for the same resource replaces the old one.
 
         Raises:
             RequestError: The user does not exist.
@@ -252,7 +253,7 @@ class AuthFile:
         self._edit(edit)
 
     def delete_policies(self, name: str, policy: str, resource: str | None) -> None:
-        """Delete the entry for a resource, or all policies of a user.
+        """Delete the entry for a resource from a policy of a user; without a resource delete all policies of the user.
 
         Raises:
             RequestError: The user does not exist or has no policies.
@@ -386,7 +387,7 @@ def _encoded(users: Iterable[AuthUser]) -> bytes:
 
 
 def no_subject(remark: str = "The subject is not exist.") -> RequestError:
-    """Return the answer for an unknown subject; all errors of Auth 2.0 have the same code."""
+    """Return the error for an unknown subject, with RocketMQ's code NO_PERMISSION."""
     return RequestError(ResponseCode.NO_PERMISSION, remark)
 
 

@@ -248,7 +248,7 @@ class AccessGate:
         return True
 
     def refusal_of_large(self, fields: Mapping[str, str], peer: Peer) -> str | None:
-        """Return the reason to refuse a large frame on a connection without a valid signature, or None to accept it."""
+        """Return why to refuse a large frame; None for a white address, or if it names an enabled, unblocked user."""
         table, name = self._users.current, fields.get(ACCESS_KEY)
         user = table.find(name) if isinstance(name, str) else None
         # A client's first request may be a large message, and its signature covers all of it. A known name is therefore
@@ -260,7 +260,7 @@ class AccessGate:
         return f"a frame of more than {LARGE_FRAME_SIZE} bytes is only accepted after a known user has signed a request on this connection"
 
     def _is_guessed(self, peer: Peer, name: str) -> bool:
-        """Return whether a name had too many wrong signatures; never true for the last valid signer of the connection."""
+        """Return whether a name had too many wrong signatures; False for this machine and the last valid signer."""
         if self._failures is None or peer.is_on_own_machine:
             return False
         signed_by = peer.signed_by
@@ -277,7 +277,7 @@ class AccessGate:
     def _signer(
         self, table: UserTable, request: Command | RawCommand, peer: Peer
     ) -> User | str:
-        """Return the user who signed a request, or the reason why there is none."""
+        """Return the user who signed a request or need not, or why there is none; count a wrong signature."""
         fields, body = request[6], request[7]
         name: object = fields.get(ACCESS_KEY)
         if not name:

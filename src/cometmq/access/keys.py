@@ -97,7 +97,8 @@ def folder_layers(
 ) -> list[Layer]:
     """Return a list with a layer for the default folder of accounts; empty unless `aclFolder` is needed but not set.
 
-    The default is `conf` below rocketmqHome or ROCKETMQ_HOME, otherwise the folder of the configuration file `conf`.
+    The default is `conf` below rocketmqHome or ROCKETMQ_HOME, otherwise the folder of the configuration file `conf`;
+    without both the list is empty.
     """
     values = {key: text.strip() for layer in layers for key, text in layer.values.items()}
     is_wanted = any(values.get(key, "").lower() == "true" for key in (ACL_ENABLE, MIGRATE))

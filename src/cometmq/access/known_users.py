@@ -20,10 +20,10 @@ def known_accounts(settings: AccessKeys) -> AccountFiles:
 
 
 def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthFile:
-    """Load the users of Auth 2.0 and create those that the settings name.
+    """Load the users of Auth 2.0, and create those that the settings name or make them Super.
 
     Raises:
-        SettingsError: No folder is named, or there is no Super user.
+        SettingsError: No folder is named, a setting or a file cannot be used, or there is no enabled Super user.
         OSError: Writing the users failed.
     """
     if folder is None:

@@ -1,4 +1,4 @@
-"""Files with secrets: written atomically, readable by the owner only, and protected against replacement by others."""
+"""Files with secrets: written atomically, created for the owner only, and protected against replacement by others."""
 
 import os
 import stat

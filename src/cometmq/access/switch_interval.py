@@ -15,7 +15,7 @@ SWITCH_SECONDS = 0.0005
 
 
 class ShortSwitchInterval:
-    """A reentrant context: the first user shortens the interval, the last one restores it."""
+    """A reentrant context: the first user shortens the interval and turns `gc` off, the last one restores both."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()

@@ -23,7 +23,10 @@ class YamlPlace(NamedTuple):
 
 
 class YamlNode:
-    """A value in a YAML file."""
+    """A value in a YAML file.
+
+    Methods that read it raise SettingsError, naming file and line, if it is of another kind.
+    """
 
     __slots__ = ("_node", "_path")
 

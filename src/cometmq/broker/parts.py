@@ -137,14 +137,14 @@ class Feature:
         """Forget everything about a deleted group, see `NamesKept`."""
 
     async def start(self) -> None:
-        """Start the feature on a master: the tables are loaded and the ports bound, but no client has been served."""
+        """Start the feature on a master: the tables are loaded and the ports bound, but it serves no client yet."""
 
     async def follow(self) -> None:
         """Start the feature on a slave, where it must not write to the log; by default as on a master."""
         await self.start()
 
     async def close(self) -> None:
-        """Stop the feature: no client is served any more, but the store is still open."""
+        """Stop the feature: it serves no client any more, but the store is still open."""
 
 
 def follow_deletions(parts: Parts, features: Sequence[NamesKept]) -> None:

@@ -1,8 +1,9 @@
 """The table of the broker's requests: for each code, who may send it, and which resources it accesses.
 
 Without access control there is only one rule: administrative requests are accepted from this machine only, because
-RocketMQ's worst vulnerabilities were of this kind (docs/compatibility.md). Resources and actions are those of RocketMQ's
-DefaultAuthorizationContextBuilder and @RocketMQAction, with a rule for each code that has none there.
+RocketMQ's worst vulnerabilities were of this kind (docs/compatibility.md); but slaves of the group may copy tables.
+Resources and actions are those of RocketMQ's DefaultAuthorizationContextBuilder and @RocketMQAction, with a rule for
+each code that has none there.
 """
 
 from collections.abc import Callable, Iterable
@@ -255,7 +256,7 @@ def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
 
 
 def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
-    """Return the table of a broker's requests; without a gate there is no access control."""
+    """Return the table of a broker's requests; without a gate, only this machine may send administrative ones."""
     return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 

@@ -220,7 +220,7 @@ def _each(
 def _tell(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[None]]", done: str
 ) -> None:
-    """Make a change at every broker, and print where it was made; exit with status 3 if a broker failed."""
+    """Make a change at every broker, and print where it was made; exit with status 3 if one failed or there is none."""
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 

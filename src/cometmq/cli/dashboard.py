@@ -139,7 +139,10 @@ async def _serve(settings: "DashboardSettings") -> None:
 
 
 def add_rows(where: Table, served: "Dashboard") -> None:
-    """Add the dashboard's address to a table and, at the first start, how to log in."""
+    """Add the dashboard's address to a table and, at the first start, how to log in.
+
+    If systemd's journal keeps stderr, the first password is written to a file instead, which the table names.
+    """
     where.add_row("dashboard", Text(served.url, style="bold cyan"))
     if served.first_password is not None:
         if _goes_to_journal():

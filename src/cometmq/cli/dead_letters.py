@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 SHOWN_DEFAULT = 20
 _GC_THRESHOLD = 20_000
-_SORTED_MIN = 1_000  # Number of gathered letters above which all but the youngest are dropped.
+_SORTED_MIN = 1_000  # So many letters beyond twice the wanted number are gathered before older ones are dropped.
 
 letters = typer.Typer(
     help="Dead letters: messages that a group failed to consume in all attempts.",

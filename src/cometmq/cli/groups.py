@@ -322,7 +322,7 @@ def group_line(state: "GroupState") -> GroupLine:
 
 
 def progress_lines(state: "GroupState", topic: str | None = None) -> list[ProgressLine]:
-    """Return the progress of a group, a line for each queue, including queues of absent brokers."""
+    """Return the progress of a group in one topic or all, a line for each queue, including those of absent brokers."""
     lines = [
         ProgressLine(
             queue.topic,

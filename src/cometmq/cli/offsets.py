@@ -330,7 +330,10 @@ def read_place(text: str) -> int | None:
 
 
 async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
-    """Return the committed offsets of a group; those of its retry topic only if `topic` names it."""
+    """Return the committed offsets of a group; those of its retry topic only if `topic` names it.
+
+    Raises typer.BadParameter if there are none.
+    """
     progress = await clients.admin.group_progress(group, topic)
     found = {
         queue: each.consumer_offset

@@ -214,7 +214,7 @@ def body_text(body: bytes) -> str:
 
 
 def _cell(value: object, column: str) -> str:
-    """Format a value for a table: a dash for None, a local time for whole ms (columns `*_ms`)."""
+    """Format a value for a table: a dash for None and an empty list, a local time for whole ms (columns `*_ms`)."""
     if value is None or value == []:
         return "-"
     if isinstance(value, bool):

@@ -21,6 +21,6 @@ def wait_for_answers(seconds: float) -> None:
 
 
 def patient(kind: type[Settings], **values: Any) -> Settings:
-    """Return settings for a client of a command, with its timeout for answers."""
+    """Return settings for a client of a command, with its timeout for answers and for connecting."""
     timeout_ms = int(float(os.environ.get(VARIABLE) or SECONDS_DEFAULT) * 1_000)
     return kind(request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms, **values)

@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def application(word: str = "") -> typer.Typer:
-    """Return the command line of all jobs, or only of those whose names begin with `word`."""
+    """Return the command line of all jobs, or only of those whose names begin with `word`; always with `warm`."""
     from cometmq.spark.jobs.catalogue import jobs_of
 
     app = _group(
@@ -169,7 +169,10 @@ def _pairs(texts: list[str] | None) -> dict[str, str]:
 def _spark(
     name: str, master: str, conf: Mapping[str, str], log: Path
 ) -> Iterator[SparkSession]:
-    """Start a Spark session at the requested master; under spark-submit use the session that it configures."""
+    """Start a Spark session at the requested master; under spark-submit use the session that it configures.
+
+    Raises SettingsError if the master is a server of Spark Connect.
+    """
     from pyspark.sql import SparkSession
 
     from cometmq.model.errors import SettingsError
@@ -218,7 +221,7 @@ def _error_output(log: Path) -> Iterator[None]:
 
 @contextmanager
 def _statuses() -> Iterator[None]:
-    """Turn every failure into one line on stderr and an exit status."""
+    """Turn every failure into one line on stderr, or a traceback if it is a bug, and an exit status."""
     from py4j.protocol import Py4JError
     from pyarrow import ArrowException
     from pyspark.errors import PySparkException

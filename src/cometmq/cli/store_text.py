@@ -127,7 +127,7 @@ def print_fields(found: "FoundStore", record: "Record") -> None:
 
 
 def comparison_json(found: "CopyComparison") -> dict[str, object]:
-    """Return the result of a comparison as JSON."""
+    """Return the result of a comparison as JSON, with at most DIFFERENCES_MAX differences and as many damages."""
     return {
         "same": found.is_same,
         "queues": found.queues,

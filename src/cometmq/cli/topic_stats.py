@@ -165,7 +165,7 @@ def perm(
 async def _perms(
     clients: Clients, topic: str, change: Callable[[int], int] | None, broker: str | None
 ) -> dict[str, int]:
-    """Return the permission of a topic at each broker, after applying `change` if it is not None."""
+    """Return a topic's permission at each broker, or apply `change` at `broker` (None: at all) and return that."""
     from cometmq.client.admin.topic_perms import change_perm
 
     if change is not None:

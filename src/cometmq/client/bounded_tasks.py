@@ -16,7 +16,7 @@ _TASK_SIZE = 4096
 
 
 class BoundedTasks:
-    """The tasks of one owner, limited in number and size."""
+    """The tasks of one owner, with a limit on their number and size that callers check with `has_room`."""
 
     def __init__(self, owner: str) -> None:
         """Set the owner, which is the first part of each task's name in logs."""
@@ -29,7 +29,7 @@ class BoundedTasks:
         return not count or (count < COUNT_MAX and self._size + size + _TASK_SIZE <= SIZE_MAX)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str, size: int) -> None:
-        """Start a task that holds `size` bytes."""
+        """Start a task that holds `size` bytes; the caller has checked `has_room`."""
         size += _TASK_SIZE
         self._size += size
         self._tasks.spawn(work, name).add_done_callback(lambda _: self._ended(size))

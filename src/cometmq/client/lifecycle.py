@@ -44,7 +44,7 @@ class AsyncClient:
         instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class AsyncClient:
             self._state = ClientState.RUNNING
 
     async def close(self) -> None:
-        """Close the client; do nothing unless it is running.
+        """Close the client; if it is not running, only release what a failed start or a cancelled close left open.
 
         If a call is cancelled, the next call continues with the parts that are still open.
         """
@@ -174,7 +174,7 @@ class AsyncGroupClient(AsyncClient):
         group: The group, without its namespace.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
         RequestError: The name of the group is invalid.
     """
 

@@ -45,6 +45,8 @@ class _Outage:
 class Outages:
     """Logs the start of an outage, a count every five minutes while it lasts, and its end.
 
+    A failure that returns is logged once 30 s have passed since its outage ended, or five minutes since the last line.
+
     Without it, retries every second for 64 queues of an unreachable broker wrote 131 lines a second. Failures of one
     kind at one broker are a single outage for all queues; it ends when no queue is affected.
 
@@ -97,7 +99,7 @@ class Outages:
         outage.ended_at = None
 
     def worked(self, work: str, member: Hashable = None) -> None:
-        """Record a success; log it if it ends an outage, that is if no other member is still affected."""
+        """Record a success; log it if it ends an outage that was logged: no other member is still affected."""
         if not self.failing:
             return
         found = self.failing.pop((work, member), None)
@@ -121,7 +123,7 @@ class Outages:
             outage.ended_at = self._clock.monotonic()
 
     def _bound(self) -> None:
-        """Forget outages that have ended, if there are too many."""
+        """Forget the oldest outages that have ended, or else the oldest one of all, if there are more than 1,000."""
         if len(self._known) > _REMEMBERED_MAX:
             over = [key for key, each in self._known.items() if not each.members]
             for key in over[: _REMEMBERED_MAX // 2] or [next(iter(self._known))]:

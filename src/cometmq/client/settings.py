@@ -116,14 +116,15 @@ class ClientSettings:
     Attributes:
         instance_name: instanceName; part of the client id `ip@instance#random`. Empty: the process id.
         client_ip: clientIP, part of the client id. Empty: this machine's address as seen from the nameserver.
-        request_timeout_ms: mqClientApiTimeout; timeout of every request except sends and pulls, ms.
+        request_timeout_ms: mqClientApiTimeout; timeout of requests other than sends and pulls, ms; some, such as changes
+            by an admin, have a longer timeout of their own.
         connect_timeout_ms: connectTimeoutMillis; timeout for opening a connection, ms.
         route_interval_ms: pollNameServerInterval; time between two refreshes of the routes, ms.
         heartbeat_interval_ms: heartbeatBrokerInterval; time between two heartbeats to the brokers, ms.
         namespace: Prefix of the names of topics and groups (`cometmq.model.namespace`).
         trace: enableTrace; whether to write a message trace for each message sent or consumed.
         trace_topic: traceTopic; topic that receives the traces.
-        telemetry: Whether to create OpenTelemetry spans (pip install cometmq[otel]).
+        telemetry: Whether to create OpenTelemetry spans and metrics (pip install cometmq[otel]).
         credentials: Keys that sign all requests, for servers with access control (AclClientRPCHook). None:
             `environment_credentials`.
         tls: Encryption of all connections (useTLS, with tls.client.*). None: `environment_tls`.

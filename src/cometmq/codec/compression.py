@@ -35,7 +35,7 @@ def compressed_flag(sys_flag: int, algorithm: Compression) -> int:
 
 
 def plain_flag(sys_flag: int) -> int:
-    """Return the sysFlag of a record after decompressing its body, cleared as RocketMQ's client does."""
+    """Return a sysFlag without the bit COMPRESSED, for a decompressed body; the algorithm's bits stay, as in Java."""
     return sys_flag & ~flags.COMPRESSED
 
 
@@ -62,10 +62,11 @@ def decompress(body: bytes, sys_flag: int, *, limit: int) -> bytes:
     Args:
         body: Body as stored.
         sys_flag: sysFlag of the record.
-        limit: Maximum bytes of the result, and about of allocations (Zstandard: plus a window of at most 8 MiB).
+        limit: Maximum bytes of the result, and about of allocations (Zstandard: plus a window of at most the larger of
+            `limit` and 8 MiB).
 
     Raises:
-        BombError: The result would be longer.
+        BombError: The result would be longer, or a Zstandard frame needs a larger window.
         CodecError: The body is corrupt, truncated, or of an unknown algorithm.
     """
     if not sys_flag & flags.COMPRESSED:

@@ -93,7 +93,7 @@ def _check_nesting(value: object) -> None:
 
 
 def int_keys(mapping: Mapping[Any, Value]) -> dict[int, Value]:
-    """Return a map with its keys as integers, written as numbers or strings; raises CodecError if one is neither."""
+    """Return a map with its keys (numbers, or strings of digits) as integers; raises CodecError if one is no number."""
     try:
         return {int(key): value for key, value in mapping.items()}
     except (TypeError, ValueError):
@@ -115,10 +115,10 @@ def dumps(
         value: Dicts (keys: str, int, `FrozenObject`), lists, tuples, sets, str, numbers, bool and None.
         pretty: Use the indented form of the files in `config/`.
         sort_keys: Sort members by name, as fastjson writes Java beans.
-        quote_keys: Quote number keys: standard JSON, for peers that ask for it.
+        quote_keys: Quote keys that are numbers or objects: standard JSON, for peers that ask for it.
 
     Raises:
-        CodecError: The value is nested deeper than 32 levels.
+        CodecError: The value is nested deeper than 32 levels; not checked if orjson writes it (not `pretty`).
         TypeError: A part of the value has no JSON form.
     """
     if not pretty:
@@ -216,7 +216,7 @@ class _Writer:
         parts.append("}")
 
     def _are_numbers(self, content: Mapping[Any, object]) -> bool:
-        """Return whether all keys and values are integers, as in offset tables."""
+        """Return whether all keys and values are integers (offset tables), unless keys are to be quoted or sorted."""
         if (
             not content
             or self._is_quoted
@@ -227,7 +227,7 @@ class _Writer:
         return set(map(type, content)) == {int} == set(map(type, content.values()))
 
     def _key(self, key: object, line: str, depth: int) -> str:
-        """Return the line break, the key and a colon; string keys are cached."""
+        """Return a key and a colon, in the indented form after a line break if it is a string; caches 256 strings."""
         if not isinstance(key, str):
             begin = len(self.parts)
             self._write_key(key, line, depth)

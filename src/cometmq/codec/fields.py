@@ -46,7 +46,7 @@ def decode_fields(header: type[Header], values: dict[str, str]) -> Header:
 
 
 def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
-    """Decode a header with unusual or invalid values, naming the invalid one."""
+    """Decode a header with unusual values; raises RequestError, naming the field, if one is missing or invalid."""
     read: dict[str, Any] = {}
     for attribute, name, reader, _, is_required, _ in _layout(header):  # type: ignore[arg-type]
         text = values.get(name)

@@ -35,7 +35,7 @@ def decode_binary_header(header: bytes) -> Header:
     """Decode a binary header to (code, flag, opaque, language, version, remark, fields).
 
     Raises:
-        CodecError: A length exceeds the header, or a text is not UTF-8.
+        CodecError: A length is negative or exceeds the header, or a text is not UTF-8.
     """
     try:
         code, language, version, opaque, flag, remark_size = _HEAD.unpack_from(header)
@@ -81,7 +81,11 @@ def _text(header: bytes, start: int, size: int) -> str:
 
 
 def encode_binary_header(header: Header) -> bytes:
-    """Encode a binary header without fields of an empty name; raises CodecError if a name exceeds 32767 bytes."""
+    """Encode a binary header; the code is truncated to 16 bits, and fields with an empty name are left out.
+
+    Raises:
+        CodecError: A field name exceeds 32767 bytes.
+    """
     code, flag, opaque, language, version, remark, fields = header
     words = remark.encode() if remark else b""
     parts: list[bytes] = []

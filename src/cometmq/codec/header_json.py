@@ -35,7 +35,7 @@ def decode_json_command(header: bytes, body: bytes) -> RawCommand:
     """Decode a JSON header and combine it with the body to a command.
 
     Raises:
-        CodecError: The header is no JSON object, or a value has the wrong type.
+        CodecError: The header is no JSON object with a code, or a value has the wrong type.
     """
     # Fast path for the headers of all official clients: all keys, plain types, no remark. Decoding takes as much of a
     # broker's time as storing the message, hence the two paths (bench/README.md).
@@ -57,7 +57,7 @@ def decode_json_command(header: bytes, body: bytes) -> RawCommand:
 
 
 def _decode_carefully(header: bytes) -> Header:
-    """Decode any valid header, with defaults for missing keys; raises CodecError, naming wrong values."""
+    """Decode any valid header, with defaults for keys other than the code; raises CodecError for any other bytes."""
     try:
         values = orjson.loads(header)
         code = values["code"]
@@ -91,7 +91,10 @@ def encode_answer_header(
 
 
 def encode_json_header(header: Header) -> bytes:
-    """Encode a JSON header from (code, flag, opaque, language, version, remark, fields) with sorted keys."""
+    """Encode a JSON header from (code, flag, opaque, language, version, remark, fields).
+
+    Its keys are in alphabetical order, the fields in the given one. Without fields or remark, their key is omitted.
+    """
     code, flag, opaque, language, version, remark, fields = header
     values: dict[str, Any] = {
         "code": code,

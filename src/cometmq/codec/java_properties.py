@@ -27,5 +27,5 @@ def encode_java_properties(values: Mapping[str, str]) -> bytes:
 
 
 def encode_properties_text(values: Mapping[str, str]) -> bytes:
-    """Encode the body of GET_NAMESRV_CONFIG 319 and GET_BROKER_CONFIG 26 (MixAll.properties2String)."""
+    """Encode settings as in answers to GET_NAMESRV_CONFIG 319 and GET_BROKER_CONFIG 26 (MixAll.properties2String)."""
     return "".join(f"{key}={value}\n" for key, value in values.items()).encode()

@@ -34,7 +34,7 @@ _WORDS = {"true": True, "false": False, "null": None, "NaN": None, "undefined": 
 
 
 class FrozenObject(Mapping[str, object]):
-    """An immutable JSON object that can be a key: usable as a dict; equal objects are the same key.
+    """An immutable JSON object that can be a key: a `Mapping`, equal only to a `FrozenObject` with the same content.
 
     Args:
         content: Names and values; nested objects and arrays are frozen, too.
@@ -95,7 +95,7 @@ def parse(text: str) -> object:
 class _JsonReader:
     """Recursive descent parser for one text; `depth` limits the recursion.
 
-    Each method takes a position and returns the parsed value and the position after it.
+    The methods that parse take a position, and return the parsed value and the position after it.
     """
 
     def __init__(self, text: str) -> None:

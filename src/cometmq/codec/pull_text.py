@@ -29,7 +29,7 @@ class PullText(NamedTuple):
     back: str
 
     def pieces(self, offset: int, commit_offset: int) -> SendPieces:
-        """Return the header pieces of a pull from `offset` that also commits `commit_offset`."""
+        """Return the header pieces of a pull from `offset`; it commits `commit_offset` if its sysFlag says so."""
         return self.front, offset, f"{self.before}{commit_offset}{self.behind}", self.back
 
 

@@ -240,7 +240,10 @@ def decode_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
 
 
 def property_block(record: bytes | memoryview) -> bytes:
-    """Return the property block of a record without decoding the rest; raises CodecError if the record is truncated."""
+    """Return the property block of a record without decoding the rest.
+
+    Raises CodecError if the record ends before the block; a block that is truncated is returned as it is.
+    """
     try:
         head_size = RECORD_HEADS[record[SYS_FLAG_AT + 3] & HOST_BITS].size
         at = head_size + int.from_bytes(record[head_size - 4 : head_size])
@@ -262,7 +265,7 @@ def decode_records(
     that continued after it would lose messages.
 
     Raises:
-        CodecError: The body contains anything other than complete records.
+        CodecError: The body contains anything other than complete records; not checked after the last of `most`.
     """
     body = bytes(body)  # No copy if it is already bytes.
     records: list[Record] = []
@@ -303,7 +306,7 @@ def decode_records(
 
 
 def _decode(buffer: bytes, position: int, size: int, magic: int) -> Record:
-    """Decode a record of known position, size and magic, validating everything inside it."""
+    """Decode a record of known position, size and magic; check that its parts add up and that its topic is UTF-8."""
     try:
         # The host bits select the head. Most records have IPv4 hosts, so try that head first.
         head = RECORD_HEAD.unpack_from(buffer, position)

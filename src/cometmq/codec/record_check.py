@@ -90,7 +90,7 @@ def check_record(
 def _parts_end(
     buffer: bytes | bytearray | memoryview, *, start: int, body_end: int, end: int, magic: int
 ) -> int:
-    """Return the end of the properties according to the stored sizes; 0 if they exceed the record."""
+    """Return the end of the properties according to the stored sizes; 0 if body or topic exceed the record."""
     width = 1 if magic == MAGIC_V1 else 2
     topic_start = body_end + width
     if body_end < start or topic_start > end:

@@ -30,13 +30,13 @@ class Signer:
         return signature(self._secret, signed_content(fields, body)).decode()
 
     def signed(self, command: Command) -> Command:
-        """Return a request with its signature; raises CodecError if a field is no string."""
+        """Return a request with access key, security token and signature; raises CodecError if a field is no string."""
         fields = {**command.fields, **self._own}
         fields[SIGNATURE] = self._signature(fields, command.body)
         return command._replace(fields=fields)
 
     def signed_pieces(self, pieces: SendPieces, body: bytes) -> SendPieces:
-        """Return the text pieces of a send's header (`codec.send_text`) with the signature added."""
+        """Return the text pieces of a send's header (`codec.send_text`) with credentials and signature added."""
         front, queue_id, middle, back = pieces
         header = orjson.loads(f"{front}{queue_id}{middle}{back}0{END}")
         fields = {**header["extFields"], **self._own}

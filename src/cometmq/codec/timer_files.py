@@ -57,14 +57,14 @@ EMPTY_SLOT = TimerSlot(_NO_UNIT, _NO_UNIT, _NO_UNIT, 0)
 
 
 class TimerUnit(NamedTuple):
-    """A unit of timerlog: one waiting message.
+    """A unit of timerlog: one waiting message, or one that cancels another (UNIT_DELETE).
 
     Attributes:
         size: 52.
         previous: Position of the previous unit in the same slot; -1 for the first.
         magic: UNIT_* bits.
         write_ms: Time of writing, ms since 1970, rounded down to the precision.
-        delay_ms: Time from `write_ms` until the message is due, ms.
+        delay_ms: Time from `write_ms` until the message is due or, with UNIT_ROLL, moved to a later slot; ms.
         physical_offset: Commitlog offset of the message, bytes.
         message_size: Size of its record, bytes.
         topic_hash: Java's hash of the real topic, for statistics.
@@ -82,7 +82,7 @@ class TimerUnit(NamedTuple):
 
     @property
     def time_ms(self) -> int:
-        """Time when the message is due, ms since 1970."""
+        """Time when the message is due or, with UNIT_ROLL, moved to a later slot, ms since 1970."""
         return self.write_ms + self.delay_ms
 
 
@@ -129,7 +129,7 @@ def encode_blank(left: int) -> bytes:
 
 
 def is_blank(buffer: bytes | memoryview, position: int) -> bool:
-    """Return whether no unit follows in a timerlog file: there is a blank mark here, or too few bytes are left."""
+    """Return whether a blank mark ends a timerlog file here, or fewer than its 16 bytes are left."""
     if len(buffer) - position < TIMER_BLANK_SIZE:
         return True
     return bool(TIMER_BLANK.unpack_from(buffer, position)[2] == _BLANK_MAGIC)

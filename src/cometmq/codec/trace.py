@@ -8,8 +8,8 @@ r"""Records of message traces, as clients write them into the trace topic.
 | EndTransaction | time, region, group, topic, message id, tags, keys, store host, message kind, transaction id, state, from a check |
 | Recall | time, region, group, topic, message id, success |
 
-A missing field is written as "null", as in Java. Readers accept records of older clients, which lack fields at the end.
-Source: TraceDataEncoder of RocketMQ 5.3.3; docs/format/trace.md.
+Missing tags and offset message ids are written as "null", as in Java. Readers accept records of older clients, which
+lack fields at the end. Source: TraceDataEncoder of RocketMQ 5.3.3; docs/format/trace.md.
 """
 
 from collections.abc import Iterable
@@ -67,7 +67,7 @@ class Trace:
         body_size: Size of the body in bytes.
         took_ms: Duration of the send or of the listener's call, ms.
         offset_message_id: Offset message id, which holds the location of the message.
-        is_success: Whether the operation succeeded.
+        is_success: Whether the operation succeeded; for a decoded EndTransaction, whether it committed.
         request_id: Shared by SubBefore and SubAfter of one listener call.
         tries: Number of earlier deliveries.
         outcome: Outcome of the listener call.
@@ -113,7 +113,7 @@ def decode_traces(body: bytes) -> list[Trace]:
     """Decode the trace records of a message in the trace topic; unknown kinds are skipped.
 
     Raises:
-        CodecError: A record is truncated, or a number is malformed.
+        CodecError: A record is truncated, or a number is malformed or not one of its enumeration.
     """
     return [
         trace

@@ -23,7 +23,7 @@ class AuditEntry(NamedTuple):
         user: Name of the user.
         address: IP address of the user's browser.
         action: The requested action, for example "delete topic".
-        subject: Name of the topic, group, message or user that the action concerns.
+        subject: Name of the topic, group, message or user that the action concerns; may be empty.
         outcome: "done", or the reason why the action failed.
     """
 
@@ -43,7 +43,7 @@ class Audit:
         self._last: deque[AuditEntry] = deque(maxlen=KEPT)
 
     def open(self) -> None:
-        """Load the last entries of earlier runs, skipping damaged lines. Raises OSError if a file cannot be read."""
+        """Create a missing folder, and load the last entries but for damaged lines. Raises OSError if that fails."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in (self._path.with_suffix(".1.jsonl"), self._path):
             if path.exists():
@@ -55,7 +55,11 @@ class Audit:
         return list(reversed(self._last))
 
     def write(self, action: AuditEntry) -> None:
-        """Append an entry to the file. Raises OSError if that fails; `last` returns the entry all the same."""
+        """Append an entry to the file, with texts cut to 500 characters.
+
+        A full file replaces the previous full one. Raises OSError if writing fails; `last` returns the entry
+        all the same.
+        """
         cut = action._replace(
             **{
                 name: getattr(action, name)[:_TEXT_MAX]

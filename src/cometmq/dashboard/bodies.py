@@ -55,7 +55,7 @@ def body_view(body: bytes, kind: str | None = None) -> BodyView:
 
 
 def body_line(body: bytes) -> str:
-    """Format the beginning of a body as one line for a list."""
+    """Format the beginning of a body as one line for a list; as its size and first bytes if it is not UTF-8."""
     start = bytes(body[: 4 * LINE_SHOWN_MAX])
     text, bad_byte = _decoded(start, is_whole=len(start) == len(body))
     if bad_byte is not None:

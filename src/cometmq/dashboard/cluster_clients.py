@@ -59,7 +59,7 @@ class ClusterClient:
             await client.close()
 
     async def send(self, message: Message) -> SendResult:
-        """Send a message; the first call creates the producer. Raises CometError if the message was not stored."""
+        """Send a message; the first call creates the producer. Raises CometError if the message may not be stored."""
         async with self._making:
             if self._producer is None:
                 settings = ProducerSettings(body_size_max=BODY_SIZE_MAX)

@@ -37,9 +37,10 @@ class Authenticator:
             return await asyncio.to_thread(self._users.check, name, password)
 
     async def cluster_user(self, name: str, password: str) -> tuple[Credentials, Role] | None:
-        """Return the credentials and role of a cluster user; None if they are wrong or the cluster has no access control.
+        """Return the credentials and the role (reader) of a cluster user; None if they are wrong or cannot be checked.
 
-        Without access control a cluster accepts any signature, so first a request with unknown credentials must be refused.
+        They cannot be checked if the cluster does not answer or has no access control. Without it a cluster accepts any
+        signature, so first a request with unknown credentials must be refused.
         """
         if not 0 < len(name) <= _NAME_MAX or not 0 < len(password) <= _PASSWORD_MAX:
             return None

@@ -48,7 +48,7 @@ class AppContext:
     csp_reports: list[CspReport] = field(default_factory=list)
 
     def log_action(self, action: AuditEntry) -> None:
-        """Write an action to the audit; if the disk is full, log an error and continue."""
+        """Write an action to the audit; if that fails, for example on a full disk, log an error and continue."""
         try:
             self.audit.write(action)
         except OSError as error:
@@ -67,6 +67,7 @@ class PageRequest:
         fields: Fields of the address or of the submitted form.
         problem: Error of the form on this page that was just submitted; empty if there is none.
         subject: The object of an action, such as a topic's name, for the audit.
+        status: HTTP status of the page.
     """
 
     http: Request
@@ -98,7 +99,7 @@ class PageRequest:
         return self.context.clock.now_ms()
 
     def page(self, template: str, title: str, **values: object) -> Response:
-        """Return the response with a page, or a part of a page, rendered from a template with these values."""
+        """Return a page, or a part of one, from a template and these values; a page shows the notes and clears them."""
         text = render(
             self.context.templates,
             template,

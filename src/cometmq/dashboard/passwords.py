@@ -137,7 +137,7 @@ class UserFile:
         """Create a user, or replace the role and password of an existing one.
 
         Raises:
-            SettingsError: The name or password is not allowed, or there are too many users.
+            SettingsError: The name or password is not allowed, there are too many users, or the file cannot be read.
             OSError: The file cannot be written.
         """
         if not _NAME.fullmatch(name):
@@ -155,7 +155,7 @@ class UserFile:
         """Remove a user; their sessions end.
 
         Raises:
-            SettingsError: There is no such user, or it is the last one.
+            SettingsError: There is no such user, it is the last one, or the file cannot be read.
             OSError: The file cannot be written.
         """
         with self._alone():

@@ -136,7 +136,7 @@ class Dashboard:
             await self._context.clients.keep_only(self._context.sessions.has_credentials)
 
     async def close(self) -> None:
-        """Stop listening, and end all sessions."""
+        """Stop listening and polling, and close the connections to browsers and to the cluster."""
         await self._stack.aclose()
 
     def write_first_password(self) -> Path:
@@ -196,7 +196,7 @@ class _Https(_Http):
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and let running requests finish."""
+        """Stop listening, and let running requests finish within the configured 2 s."""
         for task in self._tasks:
             task.cancel()
         await super().shutdown(sockets)

@@ -63,7 +63,7 @@ class Session:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.csrf.encode())
 
     def take_form(self, number: str) -> bool:
-        """Record that the form with this number was submitted; return False if it had been before."""
+        """Record that the form with this number was submitted; return False if it is among the last 512 submitted."""
         if number in self._sent:
             return False
         self._sent[number] = None
@@ -101,7 +101,7 @@ class Sessions:
         stamp: str = "",
         credentials: Credentials | None = None,
     ) -> str:
-        """Log a user in, and return the token for their browser."""
+        """Log a user in, and return the token for their browser; end the oldest sessions beyond the limits."""
         token = secrets.token_urlsafe(32)
         self._by_hash[_hashed(token)] = Session(
             user, role, secrets.token_urlsafe(32), stamp, credentials, now_ms, now_ms, now_ms

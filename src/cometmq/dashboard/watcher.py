@@ -138,14 +138,14 @@ class Watcher:
     # --- results
 
     def brokers(self) -> list[WatchedBroker]:
-        """Return all brokers that are registered or were within the last hour, by cluster, name and id."""
+        """Return the polled brokers (BROKERS_MAX a poll), registered in the last hour, by cluster, name and id."""
         return sorted(
             self._brokers.values(),
             key=lambda each: (each.state.cluster, each.state.broker_name, each.state.broker_id),
         )
 
     def broker(self, name: str, broker_id: int) -> WatchedBroker | None:
-        """Return a broker by its name and id; None if no poll has seen it."""
+        """Return a broker by its name and id; None if no poll has seen it in the last hour."""
         return self._brokers.get((name, broker_id))
 
     def troubles(self) -> list[Trouble]:

@@ -3,8 +3,8 @@
     async with AsyncEmbedded() as cluster:
         async with AsyncProducer(cluster.nameserver) as producer: ...
 
-They differ from the programs only in their defaults: free ports, loopback, a folder of their own, and log files of 64
-MiB instead of 1 GiB, because a log file takes its full space when it is created.
+They differ from the programs in their defaults: free ports, a folder of their own, no metrics on a free port, and log
+files of 64 MiB instead of 1 GiB, because a log file takes its full space when it is created.
 """
 
 import logging
@@ -82,6 +82,7 @@ class AsyncEmbedded:
             NetError: A port is in use.
             StoreError: The files cannot be used, for example because another broker has them open.
             OSError: The directory cannot be created.
+            SettingsError: A file that a setting names cannot be used.
         """
         try:
             self._make_folder()
@@ -128,7 +129,7 @@ class AsyncEmbedded:
         return await self._local_sends.put(messages)
 
     async def close(self) -> None:
-        """Stop the broker, then the nameserver, after flushing all data."""
+        """Stop the broker, after flushing all data, then the nameserver; delete a temporary directory."""
         while self._running:
             await self._running.pop().close()
         if self._temporary is not None:

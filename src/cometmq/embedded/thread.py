@@ -24,6 +24,9 @@ class Embedded:
         settings: Keys and values of a `broker.conf`, e.g. {"flushDiskType": "SYNC_FLUSH"}.
         nameserver_port: Port of the nameserver; 0 selects a free one.
         broker_port: Port of the broker; 0 selects a free one.
+
+    Raises:
+        SettingsError: A setting cannot be used.
     """
 
     def __init__(
@@ -48,24 +51,24 @@ class Embedded:
 
     @property
     def nameserver(self) -> str:
-        """Address for clients, "host:port"."""
+        """Address for clients, "host:port"; empty before the start."""
         return self._pair.nameserver
 
     @property
     def broker(self) -> str:
-        """Address of the broker, "host:port"."""
+        """Address of the broker, "host:port"; empty before the start."""
         return self._pair.broker
 
     @property
     def data_dir(self) -> Path:
-        """Directory of all files of nameserver and broker."""
+        """Directory of all files of nameserver and broker; a temporary one is known after the start."""
         return self._pair.data_dir
 
     def start(self) -> None:
         """Start the nameserver and the broker, once only; clients can send as soon as this returns.
 
         Raises:
-            SettingsError: A setting cannot be used.
+            SettingsError: A file that a setting names cannot be used.
             NetError: A port is in use.
             StoreError: The files cannot be used.
             OSError: The directory cannot be created.
@@ -102,7 +105,7 @@ class Embedded:
             started.set_exception(error)
 
     def close(self) -> None:
-        """Stop both and wait until they have ended; may be called twice."""
+        """Stop both and wait until they have ended, with a temporary directory deleted; may be called twice."""
         if self._thread is not None and self._thread.is_alive():
             self._ask_end()
             self._thread.join()

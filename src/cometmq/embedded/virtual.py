@@ -59,17 +59,17 @@ class Virtual:
 
     @property
     def nameserver(self) -> str:
-        """Address for clients, "host:port"; reachable only within `run`."""
+        """Address for clients, "host:port", reachable only within `run`; empty before the start."""
         return self._pair.nameserver
 
     @property
     def broker(self) -> str:
-        """Address of the broker, "host:port"."""
+        """Address of the broker, "host:port"; empty before the start."""
         return self._pair.broker
 
     @property
     def data_dir(self) -> Path:
-        """Directory of all files of nameserver and broker."""
+        """Directory of all files of nameserver and broker; a temporary one is known after the start."""
         return self._pair.data_dir
 
     def now_ms(self) -> int:
@@ -82,6 +82,7 @@ class Virtual:
         Raises:
             StoreError: The files cannot be used, for example because another broker has them open.
             OSError: The directory cannot be created.
+            SettingsError: Another loop runs in this thread, or a file that a setting names cannot be used.
         """
         self.run(self._pair.start())
 
@@ -117,7 +118,7 @@ class Virtual:
         self.run(asyncio.sleep(seconds))
 
     def close(self) -> None:
-        """Stop the broker and the nameserver; clients that were not closed are disconnected."""
+        """Stop the broker, the nameserver and the loop; clients that were not closed are disconnected."""
         try:
             self.run(self._pair.close())
         finally:

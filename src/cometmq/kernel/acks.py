@@ -29,13 +29,13 @@ def plain_acks(
 
     Args:
         commands: ACK_MESSAGE requests in order of arrival.
-        find: Called once for each run of requests with the same check point.
+        find: Called for the first of consecutive requests with the same check point; after None for the next one, too.
         before: Header of an answer before its opaque.
         end: Header after the opaque.
 
     Returns:
         For each check point that `find` returned, in order, a bit set of the acknowledged offsets (lowest bit for the
-            first); the frames of the answers; and the requests that are not simple.
+            first); the frames of the answers, none for one-way requests; and the requests that are not simple.
     """
     run = _AckRun(find, before, end)
     others = [each for each in commands if not run.take(each[1], each[2], each[6])]
@@ -67,7 +67,7 @@ class _AckRun:
         self._offsets: tuple[int, ...] = ()
 
     def take(self, flag: int, opaque: int, fields: dict[str, str]) -> bool:
-        """Set the bit of an acknowledged message and add its answer; return False if the request is not simple."""
+        """Set the bit of a message and, unless one-way, add its answer; return False if the request is not simple."""
         texts = [fields.get(name, _MISSING) for name in _NAMES]
         if not (_are_plain(texts) and _is_32_bits(flag) and _is_32_bits(opaque)):
             return False

@@ -114,7 +114,7 @@ def take_sends(
         batch: Receives a row for each message.
         data: Received bytes; kept, because the bodies remain in them.
         position: Start of the first frame.
-        count_max: Maximum number of sends.
+        count_max: Maximum number of requests; a batch message is one.
         host: Client's address in the format of records.
         straight: Open queues, whose sends need no checks.
         limits: Maximum sizes; a larger send is declined.
@@ -141,8 +141,8 @@ def take_reads(
         turn: Read batch, from which accepted connections are removed.
         batch: Receives a row for each message.
         ends: Receives the accepted connections, each with the index after its last send.
-        count_max: Maximum number of sends.
-        size_min: Stop when no more than this number of bytes is waiting.
+        count_max: Maximum number of requests; a batch message is one.
+        size_min: Stop when fewer bytes than this are waiting.
         straight: As in `take_sends`.
         limits: As in `take_sends`.
     """

@@ -120,7 +120,7 @@ def hashed_texts(topic: bytes, block: Buffer) -> list[bytes]:
 
 
 def find_value(block: bytes, name: bytes) -> bytes | None:
-    """Return the last value in a property block (docs/format/properties.md) that is not empty; None if there is none."""
+    """Return the last non-empty value of a name in a property block (docs/format/properties.md), or None."""
     wanted = name + _NAME_END
     end = len(block)
     while (start := block.rfind(wanted, 0, end)) >= 0:

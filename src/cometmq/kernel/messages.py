@@ -1,6 +1,7 @@
 """Conversion of the records in a broker's answer to a consumer's messages, where a pull spends most of its time.
 
-A message gets its body, its offset and its record without the body; others are decoded on access. Compiled: `_messages`.
+A message gets its queue, offset and body, and the head and properties of its record, from which other values are
+decoded on access. Compiled: `_messages`.
 """
 
 from collections.abc import Callable, Iterator
@@ -92,9 +93,10 @@ def record_parts(record: bytes) -> tuple[tuple[Any, ...], bytes]:
 
 
 def plain_properties(block: bytes) -> dict[str, str] | None:
-    """Decode a property block in the form in which all clients and brokers write it; return None for any other.
+    """Decode a property block in the usual form; return None for any other, such as one without the last end mark.
 
-    Such a block is UTF-8 and consists of complete entries: a name, one separator, a value, the end mark. It may be empty.
+    A usual block is UTF-8 and consists of complete entries: a name, one separator, a value, the end mark. Names and
+    values are not empty; the block may be. Of entries with the same name, the last one counts.
     """
     try:
         text = str(block, "utf-8")

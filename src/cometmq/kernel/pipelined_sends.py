@@ -3,8 +3,9 @@
     frames = pack_pipelined_sends(sends, waiting, 0, head, limits, awaited, deadline)
     position, sends, settled, size = plain_answers(data, 0, awaited, 32)
 
-A simple message has only a body of bytes, a short tag, one short key, and WAIT. A simple answer is a success as
-official brokers and ours write it. Any other ends the call and is handled by the caller. Compiled: `_pipelined_sends`.
+A simple message has a body of bytes, WAIT, at most a short tag and one short key, and no other properties. A simple
+answer is a success as official brokers and ours write it. Any other ends the call and is handled by the caller.
+Compiled: `_pipelined_sends`.
 """
 
 import re
@@ -69,7 +70,7 @@ def pack_pipelined_sends(
     awaited: dict[int, Awaited],
     deadline: float,
 ) -> bytes:
-    """Encode frames of consecutive simple sends to one topic and broker, up to the first other message.
+    """Encode frames of consecutive simple sends to one topic and broker, up to the first other message or a limit.
 
     Args:
         sends: Its `sent` and `size` are filled.
@@ -77,7 +78,7 @@ def pack_pipelined_sends(
         start: Index of the first message.
         head: Common parts of the headers.
         limits: Maximum number and sizes.
-        awaited: Receives each send by its opaque; opaques in use are not reused.
+        awaited: Receives each send by its opaque. Encoding ends at an opaque that is in use.
         deadline: Deadline of the answers.
     """
     topic, front, born, back, end, id_front, numbers = head
@@ -121,7 +122,7 @@ def _plain_body(message: object, topic: str, size_max: int) -> bytes | None:
 
 
 def _properties(message: Message) -> bytes | None:
-    """Return tag, key and WAIT of a message as JSON text, up to its unique id; None if they are long or need escapes."""
+    """Return tag, key and WAIT of a message as JSON text, up to its unique id; None if tag or keys are not simple."""
     _, _, tag, keys, _, _, _, wait, _ = parts_of(message)
     written = '"'
     if tag:

@@ -61,8 +61,8 @@ def plain_read(
     Returns:
         The records, their number, the number of checked entries, and the physical offset after the last record. None if
             nothing was found, there are incomplete or more than ENTRIES_MAX entries, or an entry is not simple: its message
-            is deleted, or is not within the file, or there is no record of this size and offset, or it is before the
-            previous one.
+            is deleted or lost, or is not within the file, or there is no record of this size and offset, or it is
+            before the previous one.
     """
     content, start, stop = entries
     if not 0 <= start <= stop <= min(len(content), start + ENTRIES_MAX * QUEUE_ENTRY.size):

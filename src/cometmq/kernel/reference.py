@@ -1,6 +1,8 @@
-"""The loops over frames, records and tags, in plain Python.
+"""The loops over frames, records, queue entries and hashes of keys and tags, in plain Python.
 
-They convert bytes to tuples of ints, so that a compiled twin can replace them; they return positions and copy no payload.
+They work on bytes and tuples of ints, so that a compiled twin can replace them. Except for `gather`, they return
+positions and copy no payload.
+
 A frame is `| length 4 | kind 1 | header size 3 | header | body |`; its length is that of everything after the length
 (docs/format/remoting.md).
 """
@@ -37,10 +39,10 @@ _PLACE_AT = layouts.RECORD_HEAD.at["physical_offset"]
 def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame], int]:
     """Find every complete frame from `position` on.
 
-    A length is checked as soon as it is received, before memory is used for the rest. Valid frames before an invalid one
-    are returned first, and the next call, which starts at the invalid one, raises; so the result does not depend on how the
-    bytes were split. A header longer than its frame must be refused by the caller (its body starts after the frame's end),
-    because the following frames can still be found.
+    A length is checked as soon as the 8 bytes of the frame's head are received, before memory is used for the rest.
+    Valid frames before an invalid one are returned first, and the next call, which starts at the invalid one, raises;
+    so the result does not depend on how the bytes were split. A header longer than its frame must be refused by the
+    caller (its body starts after the frame's end), because the following frames can still be found.
 
     Args:
         buffer: Received bytes.

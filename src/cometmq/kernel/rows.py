@@ -1,8 +1,7 @@
 """The tuples that are passed between kernel, store, wire and broker, each declared once.
 
 A tuple is made for each message, and a class would cost several times as much. The compiled kernel uses the same tuples by
-the numbers of their fields: to add a field, update these numbers in the `.pyx` files. Otherwise only bytes, integers and
-texts are passed.
+the numbers of their fields: to add a field, update these numbers in the `.pyx` files.
 """
 
 from array import array

@@ -39,7 +39,7 @@ KEY = '","transactionId":"'
 MIDDLE = '"},"flag":1,"language":"PYTHON","opaque":'
 END = ',"serializeTypeCurrentRPC":"JSON","version":479}'
 
-# Start of a frame without a body, by the size of the header.
+# Headers with fewer bytes than this have a prepared start of their frame.
 _PREFIX_SIZE_MAX = 1024
 
 # A message id ends with the physical offset in 16 hex digits: 13 that change every 4 KiB of log, and three that are looked
@@ -190,7 +190,7 @@ def ids_of(results: list[PutResult], host: str) -> str:
 def answers_of(
     batch: "SendBatch[End]", first: int, last: int, host: str
 ) -> tuple[list[Pending], list[PutResult]]:
-    """Return the answers to a range of requests in the form that `encode_answers` needs."""
+    """Return the answers to the requests that start within a range of sends, in the form for `encode_answers`."""
     pending: list[Pending] = []
     results: list[PutResult] = []
     for one, (index, count) in zip(

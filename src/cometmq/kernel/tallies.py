@@ -14,12 +14,13 @@ class Tally:
     """Counters of messages, bytes and durations that only grow.
 
     Attributes:
-        above: Parent tally, to which additions are also made.
+        above: Parent tally, to which additions are also made; None if there is none.
         of: The counted object; the kernel does not use it.
+        count: Number of messages.
         size: Total size, bytes.
         time_us: Total duration of all messages, microseconds.
         times: Number of additions.
-        sizes: Number of messages in each class of record sizes; empty before the first message with a size.
+        sizes: Number of messages in each class of record sizes, without those of `add`; empty before the first one.
         kept: Data of the owner; the kernel does not use it.
         fresh: List that receives this tally at an addition.
         is_fresh: Whether it is in that list.
@@ -47,7 +48,7 @@ class Tally:
         self.is_fresh = False
 
     def add(self, count: int, size: int, time_us: int) -> None:
-        """Add `count` messages with `size` bytes in total, and the duration of each."""
+        """Add `count` messages with `size` bytes in total and a duration of `time_us` microseconds each."""
         self._add(count, size, count * time_us, ())
 
     def looked_at(self) -> None:

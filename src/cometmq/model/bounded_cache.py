@@ -21,6 +21,8 @@ _SHARE = 2  # Entries larger than the limit divided by this are not kept.
 class BoundedCache(dict[Key, Made]):
     """A dict that creates missing values and evicts the oldest beyond a limit in bytes; lookups cost as in a dict.
 
+    A value larger than half of the limit is returned but not kept.
+
     Attributes:
         size: Total size of the entries in bytes, according to `size_of`.
     """
@@ -42,7 +44,7 @@ class BoundedCache(dict[Key, Made]):
         self.size = 0
 
     def __missing__(self, key: Key) -> Made:
-        """Make and store the value of a key; an exception of `make` is raised and nothing is stored."""
+        """Make the value of a key and store it, unless it is too large; an exception of `make` is raised."""
         made = self._make(key)
         size = self._size_of(key, made)
         if size > self._size_max // _SHARE:

@@ -79,7 +79,7 @@ class StoreFull(StoreError):
 
 
 class StoreBusy(StoreError):
-    """A message was refused because it waited too long; another broker may accept it."""
+    """A refusal that passes: messages wait too long, or the log is truncated or its files are in use; try again."""
 
     code = ResponseCode.SYSTEM_BUSY
 
@@ -97,7 +97,7 @@ class StorePoisoned(StoreError):
 
 
 class StoreLocked(StoreError):
-    """Another broker, of CometMQ or RocketMQ, has the directory open."""
+    """Another program, a broker of CometMQ or RocketMQ or a tool, or this process itself has the directory open."""
 
 
 class StoreDamaged(StoreError):
@@ -105,13 +105,13 @@ class StoreDamaged(StoreError):
 
 
 class RecordIllegal(StoreError):
-    """A record that cannot be stored, because it exceeds a file or the size limit."""
+    """A record that cannot be stored, mostly because it exceeds a file or limit, or a place where no record begins."""
 
     code = ResponseCode.MESSAGE_ILLEGAL
 
 
 class SettingsError(CometError):
-    """A setting that cannot be used; the message names key, value and allowed values."""
+    """A setting or argument that cannot be used; the message names it and what is allowed."""
 
 
 class NetError(CometError):
@@ -123,7 +123,7 @@ class ConnectError(NetError):
 
 
 class ConnectionLost(NetError):
-    """The connection was closed while a request waited for its answer."""
+    """The connection is closed, or was closed while a request waited for its answer."""
 
 
 class RequestTimeout(NetError):
@@ -139,7 +139,7 @@ class ListenerError(ClientError):
 
 
 class ClientClosed(ClientError):
-    """The producer or consumer was used before start or after close."""
+    """A client was used before its start or after its close, or was closed during the call."""
 
 
 class MessageError(ClientError):

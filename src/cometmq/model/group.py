@@ -16,7 +16,7 @@ class GroupConfig:
         broadcast_enabled: Whether members may consume in broadcasting mode.
         orderly: Whether messages are popped in order (5.x).
         retry_queues: Number of queues of the retry topic.
-        retry_max_times: Number of tries before a message goes to the dead letter topic.
+        retry_max_times: Number of retries before a message goes to the dead letter topic.
         retry_policy: Kept in wire form.
         broker_id: Id of the broker to read from normally.
         slow_broker_id: Id of the broker to read from when far behind.

@@ -39,8 +39,8 @@ class Message:
         wait_store_ok: Whether the answer waits for synchronous flush and replication.
 
     Raises:
-        MessageError: The topic is illegal, the body is not bytes, a key, property or number cannot be stored, or there
-            are two delays; the error names which.
+        MessageError: The topic is illegal, the body is not bytes, the tag, a key, a property or a number cannot be
+            stored, or there are two delays; the error names which.
     """
 
     topic: str
@@ -168,7 +168,7 @@ class Message:
         return tuple(self.keys)
 
     def stored_properties(self) -> dict[str, str]:
-        """Return the properties as sent, including tag and keys."""
+        """Return the user's properties with those that stand for tag, keys, delay and `wait_store_ok` (always set)."""
         stored = dict(self.properties)
         if self.tag:
             stored[keys_of.TAGS] = self.tag

@@ -23,7 +23,10 @@ class Namespace:
         self._front = f"{name}{_SEPARATOR}" if name else ""
 
     def wrap(self, resource: str) -> str:
-        """Return a topic or group with the prefix, as brokers know it; system names and reply topics get none."""
+        """Return a topic or group with the prefix, as brokers know it.
+
+        System names and reply topics get no prefix, and names that have it no second one.
+        """
         if (
             not self._front
             or is_system_topic(resource)

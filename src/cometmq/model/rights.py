@@ -58,7 +58,7 @@ class Access(NamedTuple):
 
 
 def needs_its_name(access: Access) -> bool:
-    """Return whether an access needs a right to this exact topic, because only brokers write to it.
+    """Return whether an access reads messages of a topic that only brokers write, and so needs a right to this exact name.
 
     A right to all topics or a prefix does not suffice: such internal topics hold messages of every topic.
     """

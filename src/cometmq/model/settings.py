@@ -5,8 +5,9 @@
         listen_port: int = setting(9876, least=0, most=65535)
 
 A field's key is its camelCase form (`listenPort`) or the argument `key`. Values come in layers of texts, of which the
-later ones override the earlier: default < file < overlay < environment < command line. Unknown keys cause a warning
-with the most similar known key. RocketMQ's keys without effect here cause one common warning.
+later ones override the earlier: default < file < overlay < environment < command line. Unknown keys of a file cause a
+warning, with a similar known key if there is one; RocketMQ's keys without effect here cause one common warning for
+each layer. Unknown flags are errors, and unknown COMETMQ_* variables are ignored.
 """
 
 import dataclasses
@@ -243,7 +244,7 @@ class SettingsInForce(Generic[Settings]):
 
     Attributes:
         current: The current settings, a copy of the given ones.
-        keep: Persists changes for the next start; may block on the disk and raise OSError.
+        keep: Persists changes for the next start; may block on the disk and raise OSError. `change` does not call it.
         changed: Keys changed since the start.
         on_change: Callbacks without arguments, called after each change.
     """
@@ -268,7 +269,10 @@ class SettingsInForce(Generic[Settings]):
         return [name for name in values if name not in by_name or not by_name[name].is_remote]
 
     def read(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Return the values of changes by attribute without applying them; raise SettingsError for a wrong key or value."""
+        """Return the values of changes by attribute without applying them; raise SettingsError for a wrong value.
+
+        Every key must be known, otherwise KeyError is raised.
+        """
         by_name = _by_name(type(self.current))
         changes = {
             by_name[name].attribute: _read(by_name[name], text, "change")
@@ -279,9 +283,9 @@ class SettingsInForce(Generic[Settings]):
         return changes
 
     def change(self, values: Mapping[str, str], *, is_own: bool = False) -> None:
-        """Apply changes, all or none; raise SettingsError for an invalid key or value.
+        """Apply changes, all or none, and call `on_change`; raise SettingsError for a wrong key or value.
 
-        Only if `is_own` is True, which means that the program itself makes the change, may it affect every key.
+        With `is_own`, the program itself makes the change: every key is allowed, but an unknown one raises KeyError.
         """
         if not is_own and (refused := self.refused(values)):
             raise SettingsError(

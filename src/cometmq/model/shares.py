@@ -45,10 +45,12 @@ def allocate_for_pop(
 ) -> list[MessageQueue]:
     """Return the queues that a member pops: its share and those of the following members (allocate4Pop).
 
+    If there are more members than queues, each member gets one queue, which several members share.
+
     Args:
         queues: Queues of one topic, in any order.
         client_ids: Client ids of all members without duplicates, in any order.
-        own_id: Client id of the member.
+        own_id: Client id of the member; an unknown one gets no queues, unless every member pops any queue.
         neighbours: Number of other members whose shares it also pops; if 0 or less, or all of them, every member pops
             any queue of every broker (queue id -1).
     """

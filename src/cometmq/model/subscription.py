@@ -42,7 +42,7 @@ class Subscription:
         return self.kind == TAG and not self.tags
 
     def matches_tag(self, tag: str | None) -> bool:
-        """Return whether the subscription includes a tag, by its text."""
+        """Return whether a tag is one of the subscription's tags; True for `*` and SQL92, which have none."""
         return not self.tags or tag in self.tags
 
 

@@ -39,7 +39,8 @@ class MissingBrokers:
     def note(self, broker: MissingBroker, *, now: float, is_orderly: bool) -> None:
         """Remember a broker that left with its queues at the monotonic time `now`, in seconds.
 
-        If it unregistered (`is_orderly`), it is remembered for ORDERLY_SECONDS at most.
+        If it unregistered (`is_orderly`), it is remembered for ORDERLY_SECONDS at most. A broker without queues, or
+        with more than BYTES_MAX, is not remembered; beyond BYTES_MAX in total, those that left first are forgotten.
         """
         seconds = min(self.reserved_seconds, ORDERLY_SECONDS if is_orderly else float("inf"))
         size = _size(broker)
@@ -76,7 +77,7 @@ class MissingBrokers:
                 self._brokers[name] = each._replace(broker=replace(each.broker, queues=left))
 
     def known(self, now: float) -> list[MissingBroker]:
-        """Return the brokers that are missing at a monotonic time."""
+        """Return the missing brokers that are still remembered at a monotonic time, and forget the others."""
         self._brokers = {name: each for name, each in self._brokers.items() if each.until > now}
         return [each.broker for each in self._brokers.values()]
 

@@ -34,7 +34,7 @@ def run_nameserver(
 
     Raises:
         SettingsError: A setting cannot be used.
-        NetError: Listening failed.
+        NetError: Listening failed, or the process may open too few files.
         CodecError, OSError: kvConfig.json cannot be read.
     """
     settings, conf, warnings = read_nameserver_settings(conf_file, arguments, os.environ)

@@ -26,7 +26,7 @@ class _Place(NamedTuple):
 
 
 class Rivals:
-    """Remembers brokers that claimed the name and id of another living broker in the last two minutes."""
+    """Remembers at most RIVALS_MAX brokers that claimed a living broker's name and id in the last two minutes."""
 
     def __init__(self) -> None:
         self._claims: dict[

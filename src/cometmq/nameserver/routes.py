@@ -104,7 +104,7 @@ class RouteTable:
         missing: Brokers that have left and not returned.
         rivals: Brokers whose name and id another living broker has.
         leaving: Groups that have left, by name, which `topics` may still contain; see `queues_of`.
-        on_come: Called when the earliest time at which a broker may time out has possibly moved forward.
+        on_come: Called when the earliest time at which a broker may time out may have become earlier.
         on_leave: Called when `sweep` has work; without it, queues are removed immediately.
     """
 
@@ -133,7 +133,10 @@ class RouteTable:
         zone_name: str | None = None,
         deletes_missing_topics: bool = False,
     ) -> RegisterBrokerResponse:
-        """Register a broker with its topics.
+        """Register a broker; with its topics if it is the master, or the slave that would act as one.
+
+        If another living broker of a later master epoch has its name and id, the broker is not registered, and its
+        earlier registration is removed.
 
         Args:
             header: Identity of the broker.
@@ -144,7 +147,7 @@ class RouteTable:
             deletes_missing_topics: Whether to remove topics that it had and no longer names.
 
         Returns:
-            For a slave, the master and its HA address if known.
+            For a slave that was registered, the master and its HA address if known.
 
         Raises:
             RequestError: SYSTEM_ERROR: An unknown broker named a single topic. Such a message follows a change of that
@@ -344,7 +347,10 @@ class RouteTable:
         self.live.pop(key, None)
 
     def unregister(self, key: BrokerKey, broker_name: str, *, is_orderly: bool = True) -> None:
-        """Remove a broker, which unregistered if `is_orderly`; its group goes with its last address."""
+        """Remove a broker, which unregistered if `is_orderly`; its group goes with its last address.
+
+        A group without a master whose slave would act as one loses the write permission of its topics.
+        """
         if self.live.pop(key, None) is not None:
             _log.info("Broker %s left: %s", broker_name, key)
         self.rivals.forget(key.address)
@@ -371,12 +377,12 @@ class RouteTable:
             self.on_leave()
 
     def sweep(self) -> Iterator[None]:
-        """Remove the queues of brokers that have left, in short steps."""
+        """Remove the queues of brokers that have left, in short steps, and remember these brokers as missing."""
         while self.leaving:
             yield from self._forget_in_steps(next(iter(self.leaving)))
 
     def forget(self, broker_name: str) -> None:
-        """Remove the queues of a broker that has left, all at once."""
+        """Remove the queues of a broker that has left, all at once, and remember it as missing."""
         for _ in self._forget_in_steps(broker_name):
             pass
 
@@ -418,7 +424,7 @@ class RouteTable:
         ]
 
     def missing_brokers(self) -> list[MissingBroker]:
-        """Return the brokers that have left and not returned."""
+        """Return the brokers that have left and not returned, as long as they are remembered (`MissingBrokers`)."""
         return self.missing.known(self.clock.monotonic())
 
     def _drop_queues(self, topic: str, broker_name: str) -> None:
@@ -439,7 +445,7 @@ class RouteTable:
         return len(topics)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Restore read and write permission of a broker's topics; return their number."""
+        """Set the permission of all of a broker's topics to read and write, whatever it was; return their number."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]
@@ -477,7 +483,10 @@ class RouteTable:
 def queues_told(
     header: RegisterBroker, registration: RegisterBrokerBody
 ) -> dict[str, QueueData]:
-    """Return the queues that a registration names, by topic; callable in any thread."""
+    """Return the queues that a registration names, by topic; those of an acting master are not writable.
+
+    Callable in any thread.
+    """
     # An acting master accepts no sends.
     is_acting = header.broker_id != MASTER_ID and bool(header.enable_acting_master)
     return {

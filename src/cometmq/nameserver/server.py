@@ -80,6 +80,7 @@ class NameServer:
         """Read kvConfig.json, listen, and return the port.
 
         Raises:
+            SettingsError: A setting, or a file of users or TLS, cannot be used.
             NetError: Listening failed.
             CodecError, OSError: kvConfig.json cannot be read.
         """

@@ -262,7 +262,9 @@ class Channel(asyncio.Protocol):
     # --- interface for callers
 
     def start_call(self, command: Command, *, timeout_ms: float) -> asyncio.Future[Command]:
-        """Send a request and return a future for its answer, which fails with RequestTimeout or ConnectionLost.
+        """Send a request and return a future for its answer.
+
+        The future fails with RequestTimeout or ConnectionLost, or with CodecError if the answer cannot be decoded.
 
         Raises:
             ConnectionLost: The channel is already closed.
@@ -273,7 +275,7 @@ class Channel(asyncio.Protocol):
         return answer
 
     def start(self, command: Command, waiter: Waiter, *, deadline: float) -> None:
-        """Send a request and notify `waiter` of its answer, or of RequestTimeout or ConnectionLost.
+        """Send a request and notify `waiter` of its answer, or of RequestTimeout, ConnectionLost or CodecError.
 
         Args:
             command: The request; its opaque is replaced.
@@ -382,7 +384,7 @@ class Channel(asyncio.Protocol):
         return ConnectionLost(f"the connection to {self.address} is closed")
 
     def answer(self, command: Command, answer: Answer) -> None:
-        """Answer a request of the peer."""
+        """Answer a request of the peer, unless it is a oneway request or the channel is closed."""
         if command.flag & ONEWAY or self.is_closed:
             return
         body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)

@@ -171,12 +171,23 @@ class Channels:
     async def call(
         self, address: str, command: Command, *, timeout_ms: float = 3000
     ) -> Command:
-        """Send a request and return its answer, whatever its code; raise a NetError, or CodecError for its answer."""
+        """Send a request and return its answer, whatever its code.
+
+        Raises:
+            NetError: The address cannot be reached, or does not answer in time.
+            CodecError: The answer cannot be decoded.
+            ClientClosed: `close` was called.
+        """
         channel = await self.get(address)
         return await channel.call(command, timeout_ms=timeout_ms)
 
     async def oneway(self, address: str, command: Command) -> None:
-        """Send a request that gets no answer; raise ConnectError or ConnectionLost if the address cannot be reached."""
+        """Send a request that gets no answer.
+
+        Raises:
+            ConnectError, ConnectionLost: The address cannot be reached.
+            ClientClosed: `close` was called.
+        """
         channel = await self.get(address)
         channel.oneway(command)
 

@@ -1,9 +1,9 @@
 """The connections of a door: where they come from, how many are allowed, and which one is closed for a newcomer.
 
-Idle connections never keep a newcomer out. A full door closes the connection that has been silent longest, of the
-address with the most connections: immediately if the newcomer's address has less than half as many, otherwise only
-after some time of silence. One address can therefore fill a door but not lock out others, and tools on this machine
-get in even if this machine filled it.
+An address that has its largest number of connections gets no more. A full door closes the connection that has been
+silent longest, of the address with the most connections: immediately if the newcomer's address has less than half as
+many, otherwise only after some time of silence. One address can therefore fill a door but not lock out others, and
+tools on this machine get in even if this machine filled it.
 """
 
 import asyncio

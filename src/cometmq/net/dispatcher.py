@@ -158,7 +158,7 @@ class Dispatcher:
         gathered: dict[BatchHandler, list[Read]],
         is_over: Callable[[], bool],
     ) -> bool:
-        """Run single handlers, and add other requests of the peer to `gathered`; return whether there are any."""
+        """Run single handlers; add requests for batch handlers to `gathered`, and return whether there are any."""
         batches = self._batches
         of_peer: dict[BatchHandler, list[RawCommand]] = {}
         latest: BatchHandler | None = None

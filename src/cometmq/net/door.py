@@ -133,7 +133,7 @@ class Door:
             bound.listen(self._accepted)
 
     async def close(self) -> None:
-        """Stop listening, close every connection and wait until they are gone."""
+        """Stop listening, close every connection and wait until they are gone, at most 4 s."""
         for bound in (*self._bound, *self._listening):
             bound.close()
         self._bound.clear()

@@ -85,7 +85,7 @@ class HeldBytes:
         return bool(self._held)
 
     def close_late(self, seconds: float, is_late: "Callable[[Peer], bool]") -> None:
-        """Close connections that have held bytes for `seconds` and for which `is_late` is true."""
+        """Close connections that are being read, have held bytes for `seconds`, and for which `is_late` is true."""
         latest = self._clock.monotonic() - seconds
         for peer, held in list(self._held.items()):
             if held.since <= latest and peer.is_read and is_late(peer):

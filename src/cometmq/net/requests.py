@@ -1,8 +1,9 @@
 """The request table of a server: for each code the handler, the required right and the touched resources.
 
 Each server declares its rules in one file (broker.requests, nameserver.requests), and handlers name the codes that they
-answer. `RequestTable` joins both and fails if a code lacks either. Rights are checked only here, before a handler runs.
-Handlers of unrestricted codes have no wrapper, so that a simple send is not checked twice (docs/design/0044).
+answer. `RequestTable` joins both and fails if a code lacks either. The sender's rights are checked here, before a
+handler runs, and by handlers only for the topics of records that they find (`may_of`). Handlers of unrestricted codes
+have no wrapper, so that a simple send is not checked twice (docs/design/0044).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -273,7 +274,7 @@ class RequestTable:
         rules: Rules by request code.
         handlers: Single handlers by code, wrapped in a gate check if needed.
         batches: Batch handlers by code, likewise.
-        intake: Fast path of a batch handler; None if a gate checks its codes and is no `ByteGate`.
+        intake: Fast path of a batch handler; None if none has one, or a gate checks its codes and is no `ByteGate`.
     """
 
     def __init__(

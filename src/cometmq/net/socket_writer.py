@@ -89,6 +89,6 @@ class SocketWriter:
 
 
 def _rest_of(data: bytes | memoryview, sent: int) -> bytes | memoryview:
-    """Return the unsent rest of a buffer; copied if most was sent, so that the large buffer is freed."""
+    """Return the unsent rest of a buffer; copied if more than a quarter was sent, so that the large buffer is freed."""
     rest = memoryview(data)[sent:]
     return bytes(rest) if sent > len(data) // _KEPT_PART else rest

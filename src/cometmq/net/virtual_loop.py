@@ -33,7 +33,7 @@ BEAT_SECONDS_MAX = QUIET_SECONDS / 2
 
 
 class LoopDeadlock(RuntimeError):
-    """All tasks wait and no timer is set, so the loop would wait forever."""
+    """All tasks wait and no timer is set (or, on a loop that leaps, only beats), so the loop would wait forever."""
 
 
 class _PassingSelector(selectors.DefaultSelector):

@@ -35,8 +35,8 @@ def read(
     """Read the messages of a store's log as Arrow batches, in log order; a broker may have the store open.
 
     Batches are read lazily. A batch has at most 8,192 rows from at most 8 MiB of the log (64 MiB if it is not on this
-    machine), with at most 64 MiB of decompressed bodies plus one body. Nothing else is held in memory, however long the
-    log is.
+    machine), or the messages of one larger record or stored batch; with at most 64 MiB of decompressed bodies plus one
+    body. No more of the log is held in memory, however long it is.
 
     Args:
         path: The store directory (storePathRootDir), also Java's: a path, a URI of pyarrow's file systems, or a
@@ -46,8 +46,8 @@ def read(
         start: Only messages stored at or after this time: a `datetime` with a time zone, or ms since 1970.
         end: Only messages stored before this time.
         columns: Names from docs/spark/schema.md, `storeFile`, `valid` or `rawRecord`; empty for all but the last.
-        mode: Handling of damage: "PERMISSIVE" returns a row with `valid` false, "DROPMALFORMED" warns, "FAILFAST"
-            raises.
+        mode: Handling of damage: "PERMISSIVE" warns and returns a row with `valid` false (with `topics` or `queues` not
+            for bytes that are no record), "DROPMALFORMED" only warns, "FAILFAST" raises.
         with_deleted: Include messages of deleted topics whose records are still in the log. By default they are left
             out, as far as the queue files show which they are.
 

@@ -182,7 +182,7 @@ def _check_log(
     known: "ArchiveManifest",
     place: str,
 ) -> None:
-    """Refuse to continue another log's archive; raises SettingsError unless something shows that it is of this one."""
+    """Raise SettingsError unless an archive is shown to be of this log; one without proofs is not checked."""
     if not known.proofs:
         return
     proof, start = known.proofs[-1], files[0].start
@@ -243,9 +243,10 @@ def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> 
 
 
 def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
-    """Delete what an interrupted run left of these or of incomplete splits; raises OSError if that fails.
+    """Delete the files of splits that are incomplete or not in the manifest, as left by an interrupted run.
 
-    Such a split is archived again, maybe under another name, and both would hold its messages.
+    Such a split is archived again, maybe under another name, and both would hold its messages. The descriptions of
+    `splits`, which are to be archived now, remain. Raises OSError if a deletion fails.
     """
     target, known = StoreFolder(rules.place), read_manifest(rules.place)
     ranges = known.ranges if known is not None else ()
@@ -268,9 +269,9 @@ def archive_task(
     *,
     on_finding: OnFinding = warn,
 ) -> list[ArchivedFile]:
-    """Write the Parquet files of some splits and return them. Repeatable, also concurrently with other tasks.
+    """Write the Parquet files of some splits, and a description of each split; return the Parquet files.
 
-    Calls `on_finding` for damaged bytes and records.
+    Repeatable, also concurrently with other tasks. Calls `on_finding` for damaged bytes and records.
 
     Raises:
         StoreDamaged: There is damage, and the mode is FAILFAST.
@@ -317,7 +318,7 @@ class ArchiveManifest:
         is_raw: Whether every range has the raw records.
         ranges: Archived ranges of physical offsets, ascending and not adjacent.
         proofs: Hashes of the log's last bytes at the last runs, newest last.
-        begin: First physical offset that was ever archived here; None for that of the first range.
+        begin: Start of the log at the first run, physical offset; None for the start of the first range.
         topics: Only messages of these topics are archived, ascending; empty for all.
     """
 
@@ -329,7 +330,7 @@ class ArchiveManifest:
     topics: tuple[str, ...] = ()
 
     def begins_at(self, none: int = 0) -> int:
-        """Return the first physical offset that was ever archived here; `none` if none was."""
+        """Return the physical offset from which on the archive should hold the log; `none` if it holds nothing."""
         return (
             min([lo for lo, _ in self.ranges[:1]] or [none])
             if self.begin is None
@@ -365,12 +366,15 @@ def finish_archive(
 ) -> int | None:
     """Record completed splits in the archive, then the archived end of the log in the store (archived.json).
 
+    Also saves the store's configuration, the oldest message of each queue and, of a local store, the file sizes.
+
     Returns:
         The archived end (physical offset); None if it is not recorded: some topics only, a remote store, or an empty
             archive.
 
     Raises:
         SettingsError: The archive is of another kind.
+        StoreDamaged: There is no log, or a file of the archive is damaged.
         OSError: A file could not be written.
     """
     if not splits and read_manifest(rules.place) is None:
@@ -415,7 +419,7 @@ def finish_archive(
 def resumed(
     folder: StoreFolder, noted: Sequence[Sequence[int]], planned: Sequence[Split]
 ) -> list[Split]:
-    """Return the splits of a killed run, noted as (first, last physical offset); none unless all are still planned."""
+    """Return the splits of a killed run, noted as (first physical offset, end); none unless all are still planned."""
     left = joined([(split.lo, split.hi) for split in planned])
     found: list[Split] = []
     for lo, hi in noted:
@@ -445,7 +449,7 @@ def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
 
 
 def kept_queues(source: StoreFolder) -> KnownQueues | None:
-    """Return the store's queues as the archive recorded them; None if it did not, as their files were damaged.
+    """Return the store's queues as the archive recorded them; None if it did not, for example if they were damaged.
 
     Raises:
         SettingsError: A later version wrote it.
@@ -480,7 +484,7 @@ def parquet_files(
 
 
 def _keep_config(folder: StoreFolder, target: StoreFolder) -> None:
-    """Save topics, groups and offsets as they are now, because a log is of little use without its topics."""
+    """Save the JSON files of `config` (topics, groups, offsets), because a log is of little use without its topics."""
     for each in folder.entries(folder.path(_CONFIG)):
         if each.is_file and each.base_name.endswith(".json"):
             content = folder.read(f"{_CONFIG}/{each.base_name}")

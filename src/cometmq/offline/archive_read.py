@@ -36,7 +36,7 @@ class MessageFile(NamedTuple):
 
 
 def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
-    """Yield the Parquet files of an archive by topic, day and name; only of some topics or, if empty, of all."""
+    """Yield an archive's Parquet files by topic, day and name (`topics` empty: all), without those of damaged bytes."""
     source = StoreFolder(place)
     for folder in source.entries(source.root):
         topic = unquote(folder.base_name.removeprefix(_TOPIC))

@@ -43,7 +43,7 @@ def judge_batches(
     *,
     topics: AbstractSet[str] = frozenset(),
 ) -> int:
-    """Compare all batch queues with the entries that the log requires; return the number of matching ones.
+    """Compare all batch queues with the entries that the log requires; return the number of matching entries.
 
     `topics` exist according to the broker's configuration. Raises OSError if the disk fails.
     """

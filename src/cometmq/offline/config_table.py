@@ -8,7 +8,7 @@ from cometmq.offline.folder import StoreFolder
 
 
 def config_table(folder: StoreFolder, name: str, key: str) -> dict[str, Any]:
-    """Return the table `key` of a JSON file in `config`, or of its .bak if that is damaged; empty if there is none."""
+    """Return the table `key` of a JSON file in `config`, or of its .bak if the file does not have it; else empty."""
     for path in (f"config/{name}", f"config/{name}.bak"):
         content = folder.read(path)
         try:

@@ -82,7 +82,7 @@ class CopyComparison(NamedTuple):
         blocks: Number of differing blocks of 1,024 offsets.
         differences: Messages of the first 64 differing blocks that one copy lacks, or that differ.
         notes: Names of the copies, and numbers of messages that were not compared.
-        findings: A line for each differing queue.
+        findings: A line for each queue and kind of difference, and one for blocks that were not examined.
         damages: A line for each damaged piece of a log, whose content, and presence in both, is unknown.
     """
 
@@ -96,7 +96,7 @@ class CopyComparison(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether both copies hold the same readable messages."""
+        """Whether both copies hold the same messages, among those that were readable and compared."""
         return not self.blocks
 
     @property
@@ -110,7 +110,7 @@ class CompareCounts:
     """The counts of a comparison; pairs are for A and B.
 
     Attributes:
-        passed_over: Messages that the other copy cannot hold, or that are too new.
+        passed_over: Messages that the other copy cannot hold, that are of deleted topics, or that are too new.
         damages: Damaged bytes of the current part.
     """
 
@@ -173,7 +173,7 @@ class CopyReading:
         return self.copies[part[0]].size_of(part[1])
 
     def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a part that are to be compared."""
+        """Yield the messages of a part that are to be compared; counts them, the others and damage in `seen`."""
         side, piece = part
         for every in self.copies[side].read(piece, seen.damages.take):
             batch = queued(every)
@@ -211,7 +211,7 @@ class CopyReading:
 
 
 def compare(reading: CopyReading, runner: PartRunner) -> CopyComparison:
-    """Read both copies and return the messages that one lacks, or that differ."""
+    """Read both copies and return how they differ: the messages only for the first 64 differing blocks."""
     parts = reading.parts()
     seen, digests, damages = CompareCounts(), _Both[BlockDigest](), _Both[str]()
     for side, *found in runner.run(parts, reading.digest):
@@ -264,7 +264,7 @@ def compare_folders(
 
     Raises:
         SettingsError: One of them is neither a store nor an archive.
-        StoreDamaged: There is no log.
+        StoreDamaged: A store has no log or no readable record, or a file of an archive is damaged.
         OSError: A file cannot be read.
     """
     columns = COMPARED_EXACTLY if is_exact else COMPARED

@@ -32,7 +32,7 @@ class Coverage:
         firsts: First offset held of each queue; a queue that is not listed is held completely.
         physical: Ranges of physical offsets; None for all.
         ranges: Ranges of queue offsets; None for all.
-        known: Its queues, which identify messages of deleted topics of the same name; None if there are none.
+        known: Its queues, which identify messages of deleted topics of the same name; None if they are unknown.
         topics: Only messages of these topics; empty for all.
     """
 

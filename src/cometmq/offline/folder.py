@@ -47,7 +47,7 @@ class OpenFile:
         return int(self._file.size())
 
     def will_need(self, place: int, size: int) -> None:
-        """Start reading ahead the written part of a range."""
+        """Start reading ahead a range of a local file up to its first hole; nothing if it begins in a hole."""
         found = self.written(place) if self._fd >= 0 else None
         if found is not None and found[0] == place:
             size = min(size, found[1] - place)
@@ -56,7 +56,8 @@ class OpenFile:
     def written(self, place: int) -> tuple[int, int] | None:
         """Return (start, end) of the first range from a position on that is not a hole; None if there is none.
 
-        It may contain zeros. A log file is allocated completely before use, so most of the last one may be a hole.
+        It may contain zeros. A log file is allocated completely before use, so most of the last one may be a hole. If
+        holes are unknown, the range is everything from the position on.
         """
         if self._fd < 0:
             return place, _EVERYTHING
@@ -77,7 +78,8 @@ class ListedFile:
         path: Path in the store's file system.
         start: Physical offset of its first byte.
         size: Actual size in bytes.
-        end: Physical offset at which the next file begins; larger than start + size if bytes or files are missing.
+        end: Physical offset at which the next file begins (for the last file, would begin); larger than start + size if
+            bytes or files are missing.
         is_last: Whether it is the last file.
     """
 

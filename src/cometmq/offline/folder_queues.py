@@ -8,7 +8,10 @@ from cometmq.offline.lives import KnownQueues, known_queues
 
 
 def known_queues_in(folder: StoreFolder) -> KnownQueues | None:
-    """Return the queues that a folder's queue files show, None if damaged; raises OSError if a file cannot be read."""
+    """Return the queues that a folder's queue files show; None if files are damaged or missing.
+
+    Raises OSError if a file cannot be read.
+    """
     try:
         store = find_store(folder.root, None, disk_of(folder), log_paths=folder.log_paths)
     except (StoreDamaged, FileNotFoundError):

@@ -107,7 +107,10 @@ def find_store(
 
 
 def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> StoreSettings:
-    """Return the settings, or RocketMQ's defaults, with a store's actual file sizes; StoreDamaged without a store."""
+    """Return the settings, or RocketMQ's defaults, with a store's actual file sizes; StoreDamaged without a store.
+
+    After an aborted repair, sizes of queue and index files, and delay levels, are those that it recorded.
+    """
     settings = settings or StoreSettings()
     chain = StoreDirectory(root, settings, disk=disk, read_only=True).log.chain
     log_size = _log_file_size(disk, chain)

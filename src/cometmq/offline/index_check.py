@@ -36,7 +36,7 @@ class IndexCount(NamedTuple):
 
     Attributes:
         matched: Entries that are keys of the part's records.
-        missing: Keys of the part's records without an entry.
+        missing: Keys without an entry, of the part's records from the first indexed one on.
         first_missing: Physical offset of the first such record.
         behind: Entries that point after the log's end; counted by the last part only.
         first_behind: Physical offset in the first such entry.
@@ -73,7 +73,7 @@ class IndexCheck:
         self._first_missing = 0
 
     def take(self, wanted: bytearray, end: int) -> None:
-        """Compare the index keys that records up to `end` require, in order, each packed as `KEY`."""
+        """Compare the index, if any, with the keys that records up to `end` require (in order, packed as `KEY`)."""
         if not self._store.index_paths:
             return
         stored = self._stored_before(min(end, self._high))
@@ -142,7 +142,7 @@ class IndexCheck:
 def judge_index(
     store: FoundStore, counts: Sequence[IndexCount], findings: Findings, log_end: int
 ) -> int:
-    """Report missing and superfluous index entries; return the number of matching ones.
+    """Report missing index entries and those that point after the log's end; return the number of matching ones.
 
     `counts` has the results of all parts of the log in log order, `log_end` is the physical offset of its end.
     """

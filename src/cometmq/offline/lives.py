@@ -120,7 +120,9 @@ def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:
 
 
 def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> FirstEntry | None:
-    """Return the oldest entry of a queue that is not filler; None without one, or if it points to no record.
+    """Return the oldest entry of a queue that is not filler; None without one, or if its record is not in the log.
+
+    Only the first 3,200 entries are searched.
 
     Raises:
         OSError: The disk failed.
@@ -174,7 +176,7 @@ def known_queues(store: FoundStore) -> KnownQueues | None:
 def queues_of(
     store: FoundStore, loaded: Iterable[LoadedQueue], files: QueueFiles
 ) -> KnownQueues | None:
-    """Return the queues that loaded files show; None if a file is missing, or an entry has no record of its queue.
+    """Return the queues that loaded files show; None if files or entries are missing, or a first entry has no record.
 
     Our own checkpoint states how many entries there must be. Without it, as after a Java broker, a queue without files
     may be missing or deleted, so it counts as unknown. Raises OSError if the disk fails.

@@ -102,9 +102,9 @@ def _begins_with_record(folder: StoreFolder, file: ListedFile) -> bool:
 
 
 def damage_behind(folder: StoreFolder) -> Damage | None:
-    """Return the bytes after the last record of a log that no broker writes; None for a clean end.
+    """Return the damaged bytes after the last record of a log; None for a clean end.
 
-    If a broker is writing or was killed, its next start cuts them.
+    Also None if a broker is writing or was killed, because its next start cuts them.
     """
     if is_open(folder):
         return None
@@ -118,6 +118,8 @@ def damage_behind(folder: StoreFolder) -> Damage | None:
 
 def durable_end(folder: StoreFolder, start: int) -> int:
     """Return the physical offset, at least `start`, up to which the log is on the device by its checkpoint.
+
+    For a cleanly closed log, this is its end.
 
     Raises:
         StoreDamaged: No record can be read.
@@ -149,7 +151,7 @@ def _times(folder: StoreFolder) -> Checkpoint:
 def _end_by_time(
     folder: StoreFolder, files: Sequence[ListedFile], start: int, flushed_ms: int
 ) -> int:
-    """Return the offset of the first record from `start` on that was stored after the newest flushed one."""
+    """Return the offset of the first record from `start` on that was stored after `flushed_ms`, or the log's end."""
     end = start
     for file in files:
         if file.end <= start:

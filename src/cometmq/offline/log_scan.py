@@ -34,7 +34,7 @@ class PieceScan(Generic[Piece]):
     range; the last record may end after the range, and damage at its end is reported.
 
     Attributes:
-        begin: Physical offset of the first record; None before the walk, and without one.
+        begin: Physical offset at which the walk began; None before the walk, and if it found no valid record.
         end: After the walk, physical offset at which the log or the range's last record ends.
         tail: Number of bytes after that, up to the last non-zero byte; 0 for a clean end.
         damages: The skipped bytes.

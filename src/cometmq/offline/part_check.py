@@ -22,7 +22,8 @@ class PartVerdict(NamedTuple):
     Attributes:
         start: Physical offset at which the part begins.
         stop: Physical offset at which the part ends.
-        begin: Physical offset of its first record; None if it has none.
+        begin: Physical offset at which its check began: its first record, or the start of a file; None if it has no
+            valid record.
         end: Physical offset of the end of its last record and of damage after that.
         records: Number of valid records.
         tail: Bytes after the log's end, if the log ends in this part.

@@ -29,7 +29,7 @@ _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 def narrowed(
     folder: StoreFolder, tasks: Sequence[Task], conditions: Conditions, *, split_bytes: int
 ) -> list[Task]:
-    """Return the tasks of a read without the pieces that have no row of the query."""
+    """Return the tasks of a read without pieces of the log outside the query's physical offsets and store times."""
     low, high = conditions.span("commitLogOffset")
     first_ms, last_ms = conditions.span("storeTimestamp")
     if (low, high, first_ms, last_ms) == (LEAST, MOST, LEAST, MOST):

@@ -114,9 +114,12 @@ def target_of(
 
 
 def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues | None:
-    """Derive the queues from the log, for a store without usable queue files; None if the log is damaged.
+    """Derive the queues from the log, for a store without usable queue files; damaged bytes are ignored.
+
+    None if two records claim the same place of a queue.
 
     Raises:
+        StoreDamaged: There is no log.
         OSError: The log cannot be read.
     """
     wanted = RebuildTarget("", 0, tuple(levels_ms))
@@ -176,7 +179,10 @@ def packed_runs(
 
 
 def write_run(target: RebuildTarget, run: EntryRun) -> WrittenRun:
-    """Write consecutive entries to their place: entry n at byte 20 n of the queue."""
+    """Write consecutive entries to their place, entry n at byte 20 n of the queue, and return their description.
+
+    An existing entry remains if its record is later.
+    """
     content = run.entries.tobytes()
     _write(target, run.topic, run.queue_id, run.first, content, is_later_kept=True)
     return written_run(run)
@@ -194,7 +200,7 @@ def written_run(run: EntryRun) -> WrittenRun:
 def finish(
     target: RebuildTarget, written: Iterable[WrittenRun], known: KnownQueues | None = None
 ) -> int:
-    """Remove entries of deleted topics, fill gaps, and sync the files; return the number of entries in them.
+    """Remove entries of deleted topics, fill gaps, and sync the files; return the number of entries but for filler.
 
     Args:
         target: Destination of the files.
@@ -252,7 +258,7 @@ def _remove_dead(
 def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> int:
     """Replace the old queues by the rebuilt ones; return their number. The broker must be stopped.
 
-    A queue without messages in the log keeps its files, which record its last offset.
+    Deletes the target's directory. A queue without messages in the log keeps its files, which record its last offset.
 
     Raises:
         StoreLocked: A broker has the directory open.

@@ -45,10 +45,10 @@ class RepairPlan(NamedTuple):
         damages: Damaged bytes that are followed by records.
         is_cut: End the log at the first damage; otherwise all damages are wrapped.
         log_end: Physical offset at which the repaired log ends.
-        tail: Number of bytes after the log's end that are cut.
+        tail: Number of bytes after the log's last record, up to the last non-zero one, which are cut.
         queues: Queues to rebuild.
         index_files: Number of index files to rebuild.
-        records: Number of records in the log.
+        records: Number of valid records in the log before the repair.
     """
 
     damages: list[Damage]
@@ -106,7 +106,8 @@ def repair(
 
     Raises:
         StoreLocked: A broker has the store open.
-        StoreDamaged: A log file is missing or has a wrong size, or damage is too short to be wrapped.
+        StoreDamaged: A log file is missing or has a wrong size, damage is too short to be wrapped, or the log cannot be
+            cut there.
         OSError: The disk failed; completed steps remain.
     """
     found = find_store(root, settings, disk)

@@ -57,7 +57,8 @@ class LogPart:
         parquet: The archive's files that hold its records.
         place: The archive.
         out: Directory in which the store is built.
-        holes: Ranges of the file that are missing in the archive, between ranges that it has.
+        holes: Ranges that are missing in the archive, between ranges that it has; for the first file, also those before
+            the first range that it has.
     """
 
     start: int
@@ -106,10 +107,12 @@ def plan_restore(
         place: The archive.
         to: The final directory.
         start: Physical offset in the first file to restore; None for the oldest file.
-        end: Physical offset after the last byte to restore; None for the newest file.
+        end: Physical offset up to which to restore; the last file is restored whole. None for the newest file.
 
     Raises:
-        SettingsError: There is no archive with raw records, `to` is not empty, or the range is not archived.
+        SettingsError: There is no archive with raw records of all topics, `to` is not empty, or the range is not
+            archived.
+        StoreDamaged: A file of the archive that describes its content is damaged.
     """
     manifest = read_manifest(place)
     if manifest is None or not manifest.is_raw:
@@ -198,6 +201,7 @@ def finish_restore(
         settings: Sizes of queue and index files, and delay levels; None to use those saved in the archive.
 
     Raises:
+        StoreDamaged: Two records claim the same place of a queue, or a file of the archive is damaged.
         OSError: A file could not be written.
     """
     out, source = parts[0].out, StoreFolder(parts[0].place)
@@ -281,7 +285,10 @@ def _write_records(fd: int, part: LogPart, batch: pa.RecordBatch) -> list[tuple[
 
 
 def _missing(part: LogPart, extents: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return the ranges between the records; raises StoreDamaged if two records overlap."""
+    """Return the ranges of the file without records; at its end, only if records are missing.
+
+    Raises StoreDamaged if two records overlap.
+    """
     missing: list[tuple[int, int]] = []
     at = part.start
     for first, stop in extents:

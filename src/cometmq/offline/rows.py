@@ -2,7 +2,7 @@
 
 | mode | a body whose CRC is wrong or that does not unpack | bytes of the log that are no record |
 | --- | --- | --- |
-| PERMISSIVE | its row, `valid` false (and no body where it does not unpack) | a row with their place and size, `valid` false |
+| PERMISSIVE | its row, `valid` false (and no body where it does not unpack), a warning | a row with their place and size, `valid` false (not if only some topics or queues are read), a warning |
 | DROPMALFORMED | no row, a warning | no row, a warning |
 | FAILFAST | an error | an error |
 """

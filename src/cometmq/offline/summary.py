@@ -39,13 +39,13 @@ class Summary(NamedTuple):
         log_start: Physical offset of the oldest log file.
         log_end: Physical offset at which the log ends.
         no_records: Bytes of the walked part that are not records.
-        first_ms: Store time of the oldest record; None if there is none.
+        first_ms: Store time of the record at the start of the log; None if there is none.
         last_ms: Store time of the newest record; None if there is none.
         queue_file_size: Size of a queue file.
         index_files: Number of index files.
         index_keys: Number of keys in them.
         known_flushed_ms: Store time up to which the log is on the device, by RocketMQ's checkpoint.
-        cut_copies: Number of copies of parts that starts have cut.
+        cut_copies: Number of copies of parts that starts and repairs have cut or overwritten.
         queues: All queues.
     """
 

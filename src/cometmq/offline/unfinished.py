@@ -28,7 +28,7 @@ def note(disk: Disk, root: str, settings: StoreSettings) -> None:
 
 
 def known(disk: Disk, root: str, settings: StoreSettings) -> StoreSettings | None:
-    """Return the settings recorded by an aborted repair; None if there was none."""
+    """Return `settings` with the sizes and delay levels recorded by an aborted repair; None if there is no record."""
     with suppress(FileNotFoundError, CodecError, KeyError, TypeError, AttributeError):
         found: dict[str, Any] = loads(read_file(disk, f"{root}/{NAME}"))
         index = replace(

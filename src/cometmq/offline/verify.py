@@ -51,7 +51,7 @@ class StoreVerdict:
 
 
 def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> StoreVerdict:
-    """Check everything in a store on one core; calls `on_progress` with the number of checked bytes of the log.
+    """Check log, queues and index of a store on one core; calls `on_progress` with the number of checked log bytes.
 
     Raises:
         OSError: The disk failed.

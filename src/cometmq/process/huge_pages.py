@@ -35,12 +35,13 @@ _PAUSE_SECONDS = 0.002
 
 
 def join_pages() -> int | None:
-    """Merge each range of memory that is used nearly completely into one page.
+    """Merge ranges of 2 MiB that are used nearly completely into one page each, until the system has no such page left.
 
     Call this in a thread: each range takes a part of a millisecond, with pauses in between.
 
     Returns:
-        Number of merged ranges; None if Linux has no huge pages or its administrator has disabled them ("never").
+        Number of ranges that now are one page, also since earlier calls; None if Linux has no huge pages or its
+            administrator has disabled them ("never").
     """
     try:
         library = ctypes.CDLL(None, use_errno=True)

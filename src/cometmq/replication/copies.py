@@ -32,7 +32,8 @@ class CopyCount(NamedTuple):
     Attributes:
         in_sync: Number of members in sync, including the master.
         needed: Number of members that must have acknowledged messages.
-        end: Physical offset up to which that many have the log; None if sends do not wait for copies.
+        end: Physical offset up to which that many have acknowledged the log, 0 if fewer are in sync; None if sends do
+            not wait for copies.
     """
 
     in_sync: int

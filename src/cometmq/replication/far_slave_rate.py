@@ -21,7 +21,7 @@ _LOOK_SECONDS_MIN = 0.1
 
 
 class FarSlaveRate:
-    """The rate limit for slaves that are far behind a growing log, in bytes per second; 0 for none."""
+    """The rate limit for slaves that are far behind a growing log; with 0 bytes per second there is no limit."""
 
     def __init__(self, per_second: int) -> None:
         self.per_second = per_second

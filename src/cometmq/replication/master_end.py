@@ -50,7 +50,7 @@ class MasterEnd:
     """The state of one connection of a slave, on its master.
 
     Attributes:
-        acked: Physical offset up to which the slave has the log; -1 if unknown yet.
+        acked: Physical offset up to which the slave has the log; -1 if unknown yet, or if this log cannot continue it.
         sent: Physical offset of the next byte to send.
         broker_id: Broker id of a slave of ours; None for a Java slave, or if unknown yet.
         pace: Limits when it may be sent more of the log; None for no limit.
@@ -78,10 +78,10 @@ class MasterEnd:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the acknowledged bytes are known to be this log.
+        """Whether the acknowledged bytes count as this log.
 
-        A slave of ours begins before its log's end, and acknowledges more once it has compared. A Java slave compares
-        nothing, and an empty slave has nothing to compare.
+        A slave of ours begins before its log's end, and acknowledges more once it has compared; until then they do not
+        count. Those of a Java slave, which compares nothing, and of an initially empty slave always count.
         """
         return self.broker_id is None or self.acked > self._start or not self._start
 
@@ -119,7 +119,7 @@ class MasterEnd:
         return outgoing
 
     def wanted(self, log: LogBounds) -> Span | None:
-        """Return the bytes of the log to send next; None if the slave has all, or gets none."""
+        """Return the range of the log to send next; None if all of it was sent, or the slave gets none."""
         size = min(log.sendable - self.sent, self._terms.frame_size)
         if self._step is not MasterStep.COPYING or size <= 0 or self.acked < 0:
             return None

@@ -80,7 +80,7 @@ class SlaveEnd:
         start: Physical offset from which the log was requested.
         next: Physical offset of the next expected byte.
         is_java: Whether the master is not CometMQ; None if unknown yet.
-        is_joined: Whether the two logs were found to match.
+        is_joined: Whether the two logs were found to match, or this log was empty at the start.
         master_flushed: Physical offset that the master reported as flushed; 0 if none.
     """
 
@@ -136,15 +136,15 @@ class SlaveEnd:
 
     @property
     def is_within_frame(self) -> bool:
-        """Whether a frame has been received in part."""
+        """Whether some, but not all, of the log bytes of a frame have been received."""
         return 0 < self._left < self._frame_size
 
     def received(self, content: bytes | memoryview, now: float) -> Iterator[LogPiece]:
         """Process bytes from the master and yield the pieces of its log, all of which must be consumed.
 
         Raises:
-            LinkError: A master does not send this, or it does not know the secret; close the connection.
-            CopyingStopped: The logs do not match; the text says why.
+            LinkError: A master does not send this, or its version or its secret differs; close the connection.
+            CopyingStopped: The logs, or the sizes of their files, do not match; the text says why.
         """
         self._read_at = now
         if self._held:

@@ -120,7 +120,7 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
 
 
 class DeltaTable:
-    """Delta table as one query writes it: each micro-batch is at most one transaction.
+    """Delta table as one query writes it, created if it is missing: each micro-batch is at most one transaction.
 
     Args:
         place: Folder or URI of the table.
@@ -339,7 +339,10 @@ def _check_none(place: str, foreign: list[str]) -> None:
 
 
 def _check_own(spark: SparkSession, checkpoint: str) -> None:
-    """Raise SettingsError if the checkpoint belongs to another query, whose batches would count as already written."""
+    """Raise SettingsError if the checkpoint belongs to another query, whose batches would count as already written.
+
+    With Spark Connect the running query is unknown, so nothing is checked.
+    """
     if is_connect(spark):
         return  # With Spark Connect the function cannot find out which query runs it.
     running, own = spark.sparkContext.getLocalProperty(_QUERY_ID), query_id(checkpoint)

@@ -16,7 +16,8 @@ _BOUND_LETTERS = 32
 def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
     """Return the statistics by which Delta readers skip a file: row count, and minimum, maximum and nulls per column.
 
-    Only values that JSON represents exactly and all readers order alike are used as bounds.
+    Columns inside others, and those after the first 32, have none. Only values that JSON represents exactly and all
+    readers order alike are used as bounds.
     """
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}

@@ -182,7 +182,7 @@ def time_ms(text: str, what: str) -> int:
     """Convert a time to ms since 1970: such a number, or ISO 8601 (local time unless it has a zone).
 
     Raises:
-        SettingsError: The text is neither; the message names the option `what`.
+        SettingsError: The text is neither, or no plausible time of a message; the error names the option `what`.
     """
     ms = int(text) if text.isdecimal() else _as_ms(text)
     if ms is None:
@@ -296,7 +296,10 @@ PASSED_ON = (
 
 
 def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
-    """Return the credentials that sign requests, or None without keys; raise SettingsError if only one key is given."""
+    """Return the credentials in the options; raise SettingsError if only one of the two keys is given.
+
+    None without keys: the client then uses those of the environment, if there are any.
+    """
     access_key, secret_key = value["rocketmq.accessKey"], value["rocketmq.secretKey"]
     if not access_key and not secret_key:
         return None
@@ -308,7 +311,10 @@ def credentials_of(value: Mapping[str, Any]) -> Credentials | None:
 
 
 def tls_of(value: Mapping[str, Any]) -> TlsSettings | None:
-    """Return the TLS settings, or None without TLS; raise SettingsError if a TLS file is named without enabling TLS."""
+    """Return the TLS settings in the options; raise SettingsError if a TLS file is named without enabling TLS.
+
+    None if the options do not enable TLS: the client then follows the environment (COMETMQ_TLS).
+    """
     files = [value[f"rocketmq.tls.{name}"] for name in ("caFile", "certFile", "keyFile")]
     if value["rocketmq.tls.enable"]:
         return TlsSettings(*files)

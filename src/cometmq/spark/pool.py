@@ -32,7 +32,7 @@ C = TypeVar("C", bound=Pooled)
 
 @dataclass(frozen=True)
 class PoolLimits:
-    """Limits of a pool of clients.
+    """Limits of a pool of clients; a busy client is never closed.
 
     Attributes:
         idle_ms: A client that was not requested for this long is closed.

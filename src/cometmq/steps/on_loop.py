@@ -81,7 +81,7 @@ class LoopWorld:
         self._loop.run_in_executor(self._pool, work).add_done_callback(came)
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        """Call `done` with True when the log is flushed up to an offset (None: its end), with False if that fails."""
+        """Call `done` with True once the log is flushed up to an offset (None: its end), False if late or failed."""
         assert self._store is not None
         end = self._store.max_offset if end_offset is None else end_offset
         self._store.wait_flushed(
@@ -124,7 +124,7 @@ class Machines:
             step: Returns the seconds until the next call (directly or as steps); `NEVER`: only when woken.
             first_seconds: Seconds until the first call.
             rest_seconds: Seconds until the next call after an error.
-            period_seconds: Shortest time between calls, even if woken.
+            period_seconds: Shortest pause after a call if the job is woken; a call may return a shorter one.
         """
         machine = KeptMachine(
             self._world,
@@ -138,7 +138,7 @@ class Machines:
         return machine
 
     def run(self, steps: Steps[T]) -> "asyncio.Future[T]":
-        """Start steps, which run to their end even if the returned future is cancelled; the future gets their result."""
+        """Start steps, which run to their end even if the returned future is cancelled; it gets their result or error."""
         ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # A separate future, because a waiter may cancel the one that is returned.
         under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -158,7 +158,10 @@ class Machines:
         return ended
 
     async def close(self) -> None:
-        """Stop the background jobs, and wait for running steps."""
+        """Stop the background jobs at their current waits, and wait for the end of steps that `run` started.
+
+        If a job waits for work in a thread, the end of that work is waited for, too.
+        """
         for machine in self._kept:
             stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._under_way.add(stopped)

@@ -58,7 +58,7 @@ class World(Timers, Protocol):
         ...
 
     def on_device(self, end_offset: int | None, done: Callable[[bool], None]) -> None:
-        """Call `done` with True when the log is flushed up to an offset (None: its end), with False if that fails."""
+        """Call `done` with True once the log is flushed up to an offset (None: its end), False if late or failed."""
         ...
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
@@ -230,11 +230,14 @@ class KeptMachine:
         self._sleep(pause_seconds, min(pause_seconds, self._period_seconds))
 
     def wake(self) -> None:
-        """Run the next step now, or when the period since the last one has passed."""
+        """Run the next step now, or when the running one, the period since the last, or a pause after an error ends."""
         self.wake_at(-NEVER)
 
     def wake_at(self, due: float) -> None:
-        """Run a step at `due` (monotonic seconds) unless one runs earlier; then the request is forgotten."""
+        """Run a step at `due` (monotonic seconds) unless one begins earlier; then the request is forgotten.
+
+        As with `wake`, the period since the last step, or the pause after an error, must have passed.
+        """
         if not self._is_asleep:
             self._wanted = min(self._wanted, due)
             return

@@ -84,7 +84,8 @@ class Appender:
         """Write a batch of messages, all of them or none; with `is_together` (a batch message), all into one log file.
 
         Raises:
-            RecordIllegal: A record is larger than a log file, or a number is out of range.
+            RecordIllegal: A record (with `is_together`: all records) is larger than a log file, or a number is out of
+                range.
             StoreFull: The disk has no room for another file.
             OSError: The disk failed.
         """
@@ -111,7 +112,7 @@ class Appender:
         """Write a batch of simple sends, all of them or none, and fill in their offsets.
 
         Raises:
-            RecordIllegal: A record is larger than a log file, or its queue id is out of range.
+            RecordIllegal: The records of a request are larger than a log file, or a queue id is out of range.
             StoreFull: The disk has no room for another file.
             OSError: The disk failed.
         """

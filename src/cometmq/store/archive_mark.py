@@ -11,7 +11,8 @@ An archive of a log is a folder:
 A mark in the store is only a claim: the place may have been emptied, moved or used for another log since, and the log
 may have been cut and written anew. `held_splits` checks which ranges a place still holds. A proof, the hash of the
 last bytes before the archive's end, shows that the log is the one that was archived. With archiveGuard=true the
-cleaner only deletes log files that `guarded_to` finds in a place that still holds them.
+cleaner only deletes log files that `guarded_to` finds archived: in a place that still holds them, or in one outside
+this machine, whose files are not checked.
 """
 
 import hashlib
@@ -142,7 +143,9 @@ class HeldSplit(NamedTuple):
 
 
 def archive_state(disk: Disk, folder: str) -> tuple[list[Range], list[LogProof]]:
-    """Return the (from, to) log ranges that an archive claims, and its proofs, newest last; empty unless it has all topics.
+    """Return the (from, to) log ranges that an archive claims, and its proofs, newest last.
+
+    Both are empty if the archive's description is missing or damaged, or if the archive has only some topics.
 
     Raises:
         OSError: A file exists but cannot be read.
@@ -236,7 +239,7 @@ class ArchiveGuard(NamedTuple):
     """The part of a log that is in archives.
 
     Attributes:
-        settled: Physical offset up to which all records from the log's start are in an archive.
+        settled: Physical offset up to which one archive has all records from the log's start.
         reasons: By place, why an archive does not count, or counts less than its mark claims.
     """
 
@@ -247,7 +250,8 @@ class ArchiveGuard(NamedTuple):
 def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGuard:
     """Return up to which physical offset archives still hold the log, and why archives do not count.
 
-    A place outside this machine cannot be checked here; its mark counts, because each archive job checks it.
+    The files of a place outside this machine cannot be checked here; its mark counts if its proof fits the log, because
+    each archive job checks the files.
 
     Args:
         disk: File system.
@@ -273,7 +277,11 @@ def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGu
 
 
 def _is_log_of(proof: LogProof | None, log_start: int, read: ReadLog) -> bool:
-    """Return whether the log is the one that was archived; deleted parts of it need no comparison."""
+    """Return whether the log is the one that was archived.
+
+    It is not if it does not reach the end of the proof's bytes. If it has all of them, their hash must be the same; if
+    some are deleted, the rest is not compared. Without a proof it is.
+    """
     if proof is None or proof.hi <= log_start:
         return True
     lo = max(proof.lo, log_start)

@@ -86,13 +86,16 @@ class Background:
     # --- flush
 
     def flush_target(self) -> int | None:
-        """Return the physical offset up to which a flush is due; None if none is due or one is running."""
+        """Begin a flush and return its target offset; None if none is due, one is running, or the store may not flush.
+
+        It may not flush while it truncates its log, or when it accepts nothing until a restart.
+        """
         if self._acceptance.is_over or self._acceptance.is_held:
             return None
         return self.flushing.target(self._appender.store_ms)
 
     def flushed(self, upto: int) -> bool:
-        """Handle a finished flush: notify waiters and dispatch; return whether exactly one caller had waited."""
+        """Handle a finished flush: notify waiters and dispatch; return whether exactly one was notified."""
         is_alone = self.flushing.done(upto)
         self._dispatcher.dispatch()
         return is_alone
@@ -108,7 +111,10 @@ class Background:
     # --- files ahead, checkpoints, timer
 
     def file_ahead_needed(self) -> FilePlan | None:
-        """Return the plan for the next log file if it is time to create it, else None; cheap to call."""
+        """Return the plan for the next log file if it is time to create it and messages are accepted, else None.
+
+        Cheap to call. After a plan was returned, none is until `adopt` was called.
+        """
         if self._acceptance.flags.refusal is not None:
             return None
         return self._log.ahead.needed(self._log.positions.written)
@@ -150,7 +156,7 @@ class Background:
             self.upkeep.tick()
 
     def is_at_rest(self) -> bool:
-        """Return whether `tick` has nothing to do except checking the disk until something is written."""
+        """Return whether `tick` has nothing to do until something is written, except its checks once a second."""
         positions = self._log.positions
         if self._acceptance.is_over:
             return True

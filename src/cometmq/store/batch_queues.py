@@ -246,7 +246,9 @@ class BatchQueues(Derived):
     # --- cleaning
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Delete entries that point before an offset of the log; see `cometmq.store.derived`.
+        """Hide entries that point before an offset of the log, and delete files with only such entries but the newest.
+
+        For the yielded steps see `cometmq.store.derived`.
 
         A concurrent reader that finds no entry, because its file is gone, continues with later entries.
         """

@@ -10,8 +10,8 @@ The fields are those of `Progress`. The log time is that of the `checkpoint` fil
 one, a Java broker has used the directory since. Neither file ever refers to an entry that is not in its file, and the
 values stay true because nothing that they cover is undone.
 
-Both files are written in place: each is one sector, which a disk writes atomically. A torn file fails its CRC and
-counts as missing.
+Both files are written in place: the content of each is in one sector, which a disk writes atomically. If our own file
+is torn all the same, it fails its CRC and counts as missing.
 """
 
 from collections.abc import Sequence

@@ -208,7 +208,7 @@ class Cleaner:
         Args:
             most: Maximum number of files.
             settled: Physical offset; only files that end at or before it are deleted.
-            cause: Reason for deleting expired files; None to keep them.
+            cause: Reason for deleting expired files; None if only a disk above the forced ratio is a reason.
         """
         now_ms, rules = self._clock.now_ms(), self._rules
         forced = self._forced_count()

@@ -145,7 +145,7 @@ class CommitLog:
         return max(self.positions.written - self._settings.warm_tail_bytes, self.warm_start)
 
     def read(self, offset: int, size: int) -> bytes | None:
-        """Return bytes at a physical offset, blocking on the device; None if the log does not hold them."""
+        """Return bytes at a physical offset, blocking on the device; None if no file of the log holds all of them."""
         if not self.chain.start <= offset <= self.positions.committed - size:
             return None
         file = self.chain.find(offset)

@@ -42,7 +42,12 @@ class ConfFile:
             raise SettingsError(f"{self._path}: {reason}") from error
 
     def remember(self, changes: Mapping[str, str]) -> None:
-        """Save values for the next start; raise OSError if they cannot be written."""
+        """Save values for the next start, unless the program has no conf file.
+
+        Raises:
+            OSError: They cannot be written.
+            CodecError: The overlay and its .bak are damaged.
+        """
         if self._overlay is not None and changes:
             content = encode_java_properties({**self._changes(), **changes})
             self._overlay.save(content.decode("latin-1"))

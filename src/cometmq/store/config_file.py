@@ -44,12 +44,15 @@ class ConfigFile:
     def load(self, decode: Callable[[str], T], *, is_needed: bool = True) -> T | None:
         """Load the file, or NAME.bak if it is missing, empty or cannot be decoded; return None if neither exists.
 
+        If NAME.bak is used, a damaged file is moved aside.
+
         Args:
             decode: Converts the text to a value; raises ValueError or CodecError if it cannot.
-            is_needed: Whether the content cannot be derived otherwise. If False, damage only causes a warning.
+            is_needed: Whether the content cannot be derived otherwise. If False and no existing file can be decoded,
+                they are moved aside with a warning, and None is returned.
 
         Raises:
-            CodecError: The existing files cannot be decoded; the message names the file.
+            CodecError: The existing files cannot be decoded, and `is_needed` is True; the message names the file.
             OSError: The disk failed.
         """
         self.is_whole = self.is_lost = False
@@ -95,7 +98,10 @@ class ConfigFile:
         )  # fmt: skip
 
     def save(self, text: str) -> None:
-        """Save the text unless the file has it already; on OSError the old content remains."""
+        """Save the text unless the file has it already; on OSError the old content remains.
+
+        The old content becomes NAME.bak, unless it is empty or could not be decoded.
+        """
         content = text.encode()
         if self._good is None:
             self._read()

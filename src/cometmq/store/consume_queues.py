@@ -41,7 +41,7 @@ class ConsumeQueues:
     Attributes:
         table: Queues of all kinds.
         dirty: Queues with a tail, in the order in which they got it.
-        entries: Sum of the max offsets of all queues.
+        entries: Sum of the max offsets of these queues.
         stuck: Queues whose files cannot be written; their tails stay in memory until `write_stuck` succeeds.
         on_stuck: Called with a queue that became stuck.
     """
@@ -72,7 +72,7 @@ class ConsumeQueues:
         """Return up to `count` entries from a queue offset on; may block on the device; any thread.
 
         Raises:
-            FileNotFoundError: The file of the first entry is gone.
+            FileNotFoundError: The file of an entry is gone.
         """
         entries: list[QueueEntry] = []
         end = min(offset + count, queue.max_offset)
@@ -243,7 +243,7 @@ class ConsumeQueues:
         return self._round is not None
 
     def write_all(self) -> None:
-        """Write all tails, and retry stuck queues; raise OSError if the disk failed or is full."""
+        """Write all tails, and retry up to STUCK_AT_ONCE stuck queues; raise OSError if the disk failed or is full."""
         self.write_tails(list(self.dirty))
         self.write_stuck()
 

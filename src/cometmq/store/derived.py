@@ -64,9 +64,10 @@ class Derived:
         return None
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Hide everything at and after the physical offset at which the log is about to end; changes nothing on disk.
+        """Hide everything at and after the physical offset at which the log is about to end.
 
-        Steps are run as for `delete_before`, but the first OSError ends the truncation. `truncate` follows.
+        The files of queues and index do not change yet; a feature's builder already removes what it built. Steps are
+        run as for `delete_before`, but the first OSError ends the truncation. `truncate` follows.
         """
         return iter(())
 

@@ -252,8 +252,10 @@ class DerivedQueues(Derived):
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Load the queues from their files, and return the physical offset from which the log must be fed.
 
+        Single files of a wrong size are moved away. If the log has no files, all queues are deleted; returns None.
+
         Raises:
-            StoreDamaged: Files have a wrong size.
+            StoreDamaged: All queue files, more than one, have another size than the setting.
             OSError: The disk failed.
         """
         if not self._log.chain.files:
@@ -322,7 +324,7 @@ class DerivedQueues(Derived):
         return start_before(chain, self._checkpoints.times.recovery_timestamp(with_index=False))
 
     def _forget_queues(self) -> None:
-        """Start without any queue, and delete the queue files unless the store is read-only."""
+        """Start without any queue; unless the store is read-only, reset the checkpoint and delete the queue files."""
         root = self._queues.files.directory
         topics = self._disk.list_names(root)
         if not self._read_only and (topics or self._checkpoints.progress is not None):
@@ -392,7 +394,10 @@ class DerivedQueues(Derived):
     # --- following the log's start, and to the device
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Delete files with entries of records before an offset, and their extended units; see `cometmq.store.derived`."""
+        """Delete files that only have entries of records before an offset, and their extended units.
+
+        See `cometmq.store.derived`.
+        """
         yield from self._trimming.delete_before(offset)
         yield from self._unit_trimming.delete_before(offset)
 
@@ -408,7 +413,7 @@ class DerivedQueues(Derived):
         return QueueSync(self._disk, self._checkpoints.root, unsynced, directories)
 
     def say_unqueued(self) -> None:
-        """Log the topics whose records cannot be in any queue."""
+        """Log the topics, 1000 at most, whose records cannot be in any queue."""
         for topic, count in self._unqueued.items():
             logger.error(
                 "In the log but in no queue: %d %s of topic %.300s. A topic of this name cannot have a "

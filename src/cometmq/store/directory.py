@@ -8,7 +8,9 @@ consumequeue_ext/      tags codes of some queues of a Java broker
 batchconsumequeue/     queues of batch topics
 index/                 keys to messages
 config/                the broker's own files
-cut/                   copies of invalid tails of the log that were cut
+timerwheel, timerlog/  messages that wait for their delivery time
+cut/                   copies of invalid tails of the log that were cut, and of parts that a truncation removed
+damaged/               files of queues, index and timer that could not be used
 """
 
 import logging
@@ -98,7 +100,7 @@ class StoreDirectory:
         return derived_index
 
     def recover(self) -> RecoveryResult:
-        """Lock the directory and recover its content.
+        """Lock the directory, unless it is read-only, and recover its content.
 
         Raises:
             StoreLocked: The store is already open, in this process or another.
@@ -150,7 +152,7 @@ class StoreDirectory:
         self._lock.take()
 
     def release(self) -> None:
-        """Close all files and release the directory."""
+        """Close the files of queues and log, and release the directory; the index is closed by its owner."""
         try:
             self.queues.files.close()
             self.log.close()

@@ -55,7 +55,10 @@ class DiskRoom:
         return max(self.log.used_percent, self.queues.used_percent)
 
     def look(self) -> bool:
-        """Read the current space; return False if the system does not report it."""
+        """Read the current space, and note the full log directories (`FileChain.full_directories`).
+
+        Return False, and change neither, if the system does not report it.
+        """
         try:
             spaces = {path: self._disk.space(path) for path in self._chain.writable_directories}
             self.queues = self._disk.space(self._queue_directory)

@@ -23,8 +23,8 @@ class FileChain:
         writable_directories: Directories in which files may be created.
         full_directories: Directories in which no file is created while another one has room.
         file_size: Size of each file in bytes.
-        files: The files, changed by the owner only. It grows in place and is replaced when files are removed, so a
-            thread that reads it always sees a chain without holes.
+        files: The files, changed by the owner only. New files are added in place, and all removals but `drop_after`
+            replace the list, so a thread that reads it always sees a chain without holes.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class FileChain:
         return self.files[-1].end if self.files else 0
 
     def load(self, *, read_only: bool) -> None:
-        """Load the existing files, and delete an empty last one, which an interrupted creation left.
+        """Load the existing files; unless `read_only`, delete an empty last one, which an interrupted creation left.
 
         Raises:
-            StoreDamaged: A file has another size than the setting, or is missing.
+            StoreDamaged: A file has another size than the setting, is missing, or is in two directories.
         """
         paths = {
             f"{directory}/{name}": int(name)

@@ -63,7 +63,10 @@ class FilesAhead:
             return self._make(FilePlan(self._chain.paths(start), start))
 
     def needed(self, written: int) -> FilePlan | None:
-        """Return the plan for the next file if it is time to create it for a log that ends at `written`, else None."""
+        """Return the plan for the next file if it is time to create it for a log that ends at `written`, else None.
+
+        After a plan was returned, none is until `plan_done` was called.
+        """
         if self._is_planned:
             return None
         size, spares = self._chain.file_size, len(self._spares)

@@ -29,11 +29,11 @@ class Flushing:
         self.flushed_ms = 0
 
     def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is confirmed up to an offset, or when the time limit has passed."""
+        """Call back when the log is confirmed up to an offset, or with the reason if it is not in time or cannot be."""
         self._waiters.wait_confirmed(end_offset, deadline=self._deadline(), on_done=on_done)
 
     def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is flushed up to an offset, or when the time limit has passed."""
+        """Call back when the log is flushed up to an offset, or with the reason if it is not in time or cannot be."""
         self._waiters.wait_flushed(end_offset, deadline=self._deadline(), on_done=on_done)
 
     def change_replica_timeout(self, timeout_ms: int) -> None:
@@ -55,7 +55,10 @@ class Flushing:
         return self._clock.monotonic() + self._settings.sync_flush_timeout_ms / 1000
 
     def target(self, store_ms: int) -> int | None:
-        """Begin a flush and return its target offset, or None if none is due; `store_ms` is of the last written record."""
+        """Begin a flush and return its target offset; None if none is due or one is running.
+
+        `store_ms` is the store time of the last written record.
+        """
         target = self._positions.committed
         dirty = target - self._positions.flushed
         if dirty <= 0 or self._began is not None:
@@ -80,7 +83,7 @@ class Flushing:
             file.flush()
 
     def done(self, upto: int, *, store_ms: int = 0) -> bool:
-        """Record a finished flush and notify waiters; return whether exactly one caller had waited.
+        """Record a finished flush and notify waiters; return whether exactly one caller was notified.
 
         Args:
             upto: Physical offset that was flushed to.
@@ -104,7 +107,10 @@ class Flushing:
         return self._began is not None
 
     def go_back(self, end: int, store_ms: int) -> None:
-        """Adjust to a truncated log: notify callers that wait for a removed part."""
+        """Adjust to a log truncated to `end`: notify callers that wait for a removed part.
+
+        `store_ms` is the store time of the first removed record; 0 if unknown.
+        """
         self.flushed_ms = min(self.flushed_ms, store_ms)
         self._waiters.go_back(end)
 

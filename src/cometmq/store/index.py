@@ -68,7 +68,7 @@ class Index:
     # --- adding
 
     def add(self, batch: Batch) -> None:
-        """Remember a batch of visible puts for the next `build`, which enters their keys; call it now if many are waiting."""
+        """Remember a batch of visible puts for `build`, which enters their keys, and runs now if many are waiting."""
         assert not self.is_held
         if not self._waiting:
             self._waiting_from = batch.start
@@ -279,7 +279,7 @@ class Index:
     # --- asking and deleting
 
     def search(self, topic: str, key: str, *, begin_ms: int, end_ms: int) -> IndexSearch:
-        """Prepare a search by key.
+        """Enter the keys of waiting puts, and prepare a search by key.
 
         Args:
             topic: Topic of the messages.

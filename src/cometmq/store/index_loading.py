@@ -66,10 +66,12 @@ class DerivedIndex(Derived):
         self._last_keys = 0  # and the number of its keys that are in the index.
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Load the existing files and return the physical offset from which records are missing; None if none are.
+        """Load the existing files and return the physical offset from which records are missing.
+
+        Returns None if none are missing, or if no index is built. A damaged file is moved away with all later ones.
 
         Raises:
-            StoreDamaged: Files have another size than the settings.
+            StoreDamaged: All files, more than one, have another size than the settings.
             OSError: The disk failed.
         """
         self.index.files = self._files(is_clean=is_clean)
@@ -277,7 +279,10 @@ class DerivedIndex(Derived):
         )  # fmt: skip
 
     def _keep_trusted(self, files: list[IndexFile]) -> int:
-        """Keep the index files known to be on the device, and return the physical offset from which records are missing."""
+        """Keep the index files known to be on the device, and delete the others.
+
+        Return the physical offset from which records are missing.
+        """
         times = self._checkpoints.times
         progress = self._checkpoints.progress or NOTHING_DONE
         kept: list[IndexFile] = []

@@ -112,10 +112,11 @@ class LogEnd:
         return record_at(following, start, is_whole_checked=is_whole_checked)
 
     def cut(self, end: int, *, walked_from: int, is_torn: bool) -> str | None:
-        """Remove everything after the end, and sync everything before it; return a reason, for people, if nothing was cut.
+        """Remove everything after the end; return a reason, for people, if nothing was removed as no copy can be kept.
 
-        The removed part is copied first. Then it is zeroed and synced before a file is deleted, so that a stop at any
-        step never brings a cut record back (RocketMQ only remembers the end, its issue 10666).
+        If `is_torn`, the removed part is copied first. Then it is zeroed and synced, with all from `walked_from` on,
+        before a file is deleted, so that a stop at any step never brings a cut record back (RocketMQ only remembers the
+        end, its issue 10666). Otherwise only the later files are deleted.
 
         Args:
             end: Physical offset of the end of the last valid record.

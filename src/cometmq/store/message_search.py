@@ -46,7 +46,7 @@ class MessageSearch:
             read_record: Returns the record at a physical offset; None if it was deleted.
             times_ms: Wanted store times.
             count_max: Maximum number of records.
-            bytes_max: Maximum total size of the records in bytes; the first one is returned whatever its size.
+            bytes_max: Maximum total size of the records in bytes; the newest one is returned whatever its size.
         """
         self._search = search
         self._read_record = read_record

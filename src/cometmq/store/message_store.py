@@ -185,7 +185,8 @@ class MessageStore:
 
         Raises:
             StoreLocked: The store is already open, in this process or another.
-            StoreDamaged: A file size does not fit the settings, a log file is missing, or there is no store to read.
+            StoreDamaged: A file size does not fit the settings, a log file is missing, a part is unsupported, or there
+                is no store to read.
             OSError: The disk failed.
         """
         store = cls(
@@ -218,7 +219,8 @@ class MessageStore:
     def close(self) -> None:
         """Sync everything to the device, mark the directory as cleanly closed and release it.
 
-        Flushes, file and checkpoint jobs, and truncations must have ended. If a sync fails, the abort file stays.
+        Flushes, file and checkpoint jobs, and truncations must have ended. If a sync fails or has failed, or if the
+        store accepts no messages until a restart, the store is released, but not marked: the abort file stays.
         """
         if self._is_closed:
             return
@@ -361,12 +363,12 @@ class MessageStore:
         find no messages after the new end. Giving up after the copy was made makes the store unusable.
 
         Args:
-            end: Physical offset at which a record begins.
+            end: Physical offset at which a record or the blank end of a file begins; nothing happens at the log's end.
 
         Raises:
-            RecordIllegal: No record begins there.
-            StoreBusy: A flush, a checkpoint or cleaning is running; retry when it has ended.
-            StoreError: The copy could not be kept; nothing has changed.
+            RecordIllegal: Neither begins there.
+            StoreBusy: A flush, a checkpoint, cleaning, a builder or a truncation is running; retry when it has ended.
+            StoreError: The store accepts nothing until a restart, or the copy could not be kept; nothing has changed.
             StorePoisoned: The disk failed. A restart finds the log with either the old end or the new one.
         """
         return self._truncation.steps(end)
@@ -425,7 +427,7 @@ class MessageStore:
         Args:
             topic: Topic of the messages.
             key: A word of their KEYS property, or their unique key.
-            max_count: Maximum number of messages, the newest first; maxMsgsNumBatch limits it as well.
+            max_count: Maximum number of messages; of more, the newest are found. maxMsgsNumBatch limits it as well.
             begin_ms: Earliest store time, ms since 1970.
             end_ms: Latest store time, ms since 1970.
         """

@@ -82,8 +82,9 @@ def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterat
 
 
 def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
-    """Find parts of a directory that are in RocksDB; log and skip databases without an entry.
+    """Find parts of a directory that are in RocksDB, except consume queues, users and policies.
 
+    Databases without an entry are logged and skipped.
     RocketMQ 5.5 opens a database `rocksdbstore` at each start and writes nothing to it with its default settings.
     """
     for folder in ("", "config/"):
@@ -126,7 +127,10 @@ def refuse(root: str, parts: Iterable[OtherPart]) -> None:
 
 
 def check_kind(disk: Disk, root: str, *, is_for_messages: bool = False) -> None:
-    """Raise StoreDamaged if CometMQ cannot read a part of a store; `is_for_messages` ignores parts without messages."""
+    """Raise StoreDamaged if CometMQ cannot read a part of a store.
+
+    With `is_for_messages`, only the parts that `message_parts` finds count, not those that `rocksdb_parts` finds.
+    """
     found = message_parts(disk.list_names(root), lambda path: disk.exists(f"{root}/{path}"))
     refuse(root, found)
     if not is_for_messages:

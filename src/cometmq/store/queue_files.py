@@ -132,7 +132,10 @@ class QueueFiles:
         self.fresh_directories.add(directory)
 
     def _remember(self, path: str, fd: int) -> int:
-        """Keep a descriptor open for later, and close the least recently used one if there are too many; return it."""
+        """Keep a descriptor open for later and return it; if there are too many, close another one.
+
+        That is the one whose opening or last write is longest ago; reads do not count.
+        """
         self._open[path] = fd
         if len(self._open) > OPEN_FILES_MAX:
             _, oldest = self._open.popitem(last=False)
@@ -142,7 +145,8 @@ class QueueFiles:
     def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
         """Return up to `count` entries of one file, all before the tail; None if reading would block.
 
-        The page in which they end is read completely and cached for the next read.
+        The page in which they end is read up to its end or the tail; what is read is cached for the next read, unless
+        it is more than 20 KiB.
 
         Raises:
             FileNotFoundError: The file is gone.
@@ -243,7 +247,7 @@ class QueueFiles:
         ]
 
     def forget_paths(self, paths: Iterable[str]) -> None:
-        """Close the descriptors of deleted files."""
+        """Close the descriptors of deleted files, and drop the cached entries of all queues."""
         self.kept = {}
         for path in paths:
             fd = self._open.pop(path, None)
@@ -251,7 +255,7 @@ class QueueFiles:
                 self._disk.close(fd)
 
     def forget(self, *queues: ConsumeQueue) -> None:
-        """Close the open files of queues that are about to change or be deleted."""
+        """Close the open files of queues that are about to change or be deleted; drop cached entries of all queues."""
         self.kept = {}
         directories = {self.queue_directory(queue.topic, queue.queue_id) for queue in queues}
         for path in [path for path in self._open if path.rpartition("/")[0] in directories]:

@@ -41,7 +41,7 @@ class QueueTable:
             yield from list(queues.values())
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return a queue of any kind; None if nothing was ever written to it."""
+        """Return a queue of any kind; None if it does not exist."""
         queues = self._topics.get(topic)
         return queues.get(queue_id) if queues is not None else None
 

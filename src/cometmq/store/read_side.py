@@ -33,7 +33,7 @@ class ReadSide:
         self._times = TimeSearch(log, queues.files)
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return a queue of any kind; None if nothing was ever written to it."""
+        """Return a queue of any kind; None if it does not exist."""
         return self._table.find(topic, queue_id)
 
     def queue_to_watch(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -93,12 +93,15 @@ class ReadSide:
         """Return up to `count` entries from a queue offset on; may block on the device; any thread.
 
         Raises:
-            FileNotFoundError: The file of the first entry is gone.
+            FileNotFoundError: The file of an entry is gone.
         """
         return self._queues.read_entries(queue, offset, count)
 
     def mended_entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
-        """Repair an entry that points to no record; return None if the log has no message for it. May block; any thread."""
+        """Return an entry, repaired if it points to no record; None if the log has no message for it.
+
+        May block; any thread.
+        """
         return self._mending.entry(queue, offset)
 
     def truncated(self, _end: int) -> None:
@@ -137,7 +140,7 @@ class ReadSide:
         return self._times.store_time_at(queue, offset)
 
     def earliest_store_time(self, queue: ConsumeQueue) -> int:
-        """Return the store time of a queue's oldest message in ms, or -1 if it has none."""
+        """Return the store time of a queue's oldest message in ms, or -1 if it has none; may block on the device."""
         return self.store_time_at(queue, queue.min_offset)
 
     def offset_by_time(

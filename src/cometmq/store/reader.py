@@ -158,7 +158,9 @@ class Reader:
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """Read messages of a queue, starting at an offset.
+        """Read messages of a queue, starting at an offset; the result may be unfinished (`GetResult.cold`).
+
+        The limits set by `change_limits` apply as well.
 
         Args:
             queue: The queue; None if it does not exist.
@@ -420,7 +422,7 @@ class Reader:
         return records
 
     def _read_records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
-        """Read records with `pread`, nearby ones in one call."""
+        """Read records with `pread`, nearby ones in one call; None if that would block and `may_wait` is False."""
         records: list[memoryview] = []
         for file, start, span in self._spans(runs):
             size = span[-1][1] - start

@@ -82,7 +82,10 @@ class Recovery:
         return RecoveryResult(end, self._store_ms, damage)
 
     def _load(self, *, is_clean: bool) -> list[int]:
-        """Load everything built from the log; return the offsets from which each lacks records, the queues last."""
+        """Load everything built from the log; return the offsets from which each lacks records, the queues last.
+
+        What lacks none is left out.
+        """
         log_start = self._log.chain.start
         # The queues last, because forgetting them resets the checkpoint.
         lacked = [

@@ -77,7 +77,7 @@ class ReplicaSide:
         self._appender.is_copy = False
 
     def end_serving(self) -> None:
-        """Stop sending to slaves and waiting for their acknowledgements."""
+        """End the role of a master: call nothing before dispatches, and store and confirm sends without replicas."""
         self.on_moved(None)
         self.refuse(None)
         self.replicated(None, 1)

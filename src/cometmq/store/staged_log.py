@@ -49,7 +49,13 @@ class StagedLog(CommitLog):
         self._staged: list[_Staged] = []
 
     def commit(self, pieces: list[Piece]) -> None:
-        """Stage a batch as a whole; raise OSError if earlier batches could not be written to make room for it."""
+        """Stage a batch as a whole, or write it to its files at once if it is larger than the memory for all batches.
+
+        Earlier batches are written if it does not fit beside them.
+
+        Raises:
+            OSError: They or it could not be written; it does not count then.
+        """
         size = sum(len(content) for _, _, content in pieces)
         if self._used + size > len(self._memory):
             self.commit_staged()

@@ -76,8 +76,9 @@ def has_lost_sector(record: Record) -> bool:
 def places_of(record: Record, delay_levels_ms: Sequence[int]) -> Sequence[Place]:
     """Return the queue entries for a record: (topic, queue id, queue offset, tags code).
 
-    Half and rolled-back messages have none, nor has a batch stored as one record: its entry is in a batch consume
-    queue (cometmq.store.batch_queues). A message for light queues (LMQ) has one more in each of them.
+    Half and rolled-back messages have none, nor has a record whose topic cannot be a directory, nor a batch stored as
+    one record: its entry is in a batch consume queue (cometmq.store.batch_queues). A message for light queues (LMQ) has
+    one more in each of them.
     """
     sys_flag, topic = record.sys_flag, record.topic
     if sys_flag & _KINDS not in _IN_A_QUEUE or not is_directory_name(topic):

@@ -27,7 +27,7 @@ class TimeSearch:
         self._files = files
 
     def store_time_at(self, queue: ConsumeQueue, offset: int) -> int:
-        """Return the store time of a message in ms; -1 if there is none."""
+        """Return the store time of a message in ms, of the next one for an offset in a gap; -1 if there is none."""
         if not queue.min_offset <= offset < queue.max_offset:
             return -1
         try:

@@ -123,7 +123,12 @@ class Truncation:
         yield partial(self._keep_copy, end)
 
     def _keep_copy(self, end: int) -> None:
-        """Copy the part to be removed into the folder `cut`; raise RecordIllegal if no record begins at `end`, or OSError."""
+        """Copy the part to be removed into the folder `cut`.
+
+        Raises:
+            RecordIllegal: Neither a record nor the blank end of a file begins at `end`.
+            OSError: The disk failed.
+        """
         self._log.commit_staged()
         self._log.mend()
         self._check(end)

@@ -1,8 +1,9 @@
 """Upkeep of a store: writes tails, plans checkpoints, checks the disk, and resumes accepting messages.
 
 The broker's timer calls `tick`, which does a little work each time. If the disk is full (a file cannot be made, a
-tail cannot be written, or `df` reports it), only sends are refused, with a reason. Each tick checks whether there is
-room again. (RocketMQ deletes unread messages in this case; we never do: docs/compatibility.md.)
+tail cannot be written, or `df` reports it), only sends are refused, with a reason. Once a second, a tick checks whether
+there is room again. (RocketMQ deletes unread messages in this case; we do only with cleanFileForciblyEnable=true:
+docs/compatibility.md.)
 """
 
 import logging
@@ -93,7 +94,7 @@ class Upkeep:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether `tick` has nothing to do except checking the disk until something is dispatched or flushed."""
+        """Whether `tick` has nothing to do until something is dispatched or flushed, but its checks once a second."""
         has_job = self._ready or self._job_out or self._job_put_off or self._is_plan_given_up
         has_tails = self._queues.dirty or self._is_in_round or self._index.has_work
         return not (has_job or has_tails or self._is_checkpoint_old())
@@ -246,7 +247,7 @@ class Upkeep:
 
     @property
     def is_job_out(self) -> bool:
-        """Whether a checkpoint job is running."""
+        """Whether a checkpoint job is running or postponed."""
         return self._job_out is not None
 
     def go_back(self, store_ms: int) -> None:

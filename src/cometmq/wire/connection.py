@@ -117,7 +117,7 @@ class Connection(Generic[Waiter]):
         return self.read(data, 0) if data else []
 
     def join(self, data: bytes) -> bytes:
-        """Add the bytes of one read; return the bytes to parse, from a frame's start; none while a frame is incomplete."""
+        """Add the bytes of one read; return the bytes to parse, from a frame's start; none if more of it is needed."""
         if self.skipped:
             taken = min(self.skipped, len(data))
             self.skipped -= taken
@@ -158,7 +158,7 @@ class Connection(Generic[Waiter]):
         return commands
 
     def _decode(self, data: bytes, items: list[Any], commands: list[RawCommand]) -> None:
-        """Append the kernel's results: commands, and frames that still have to be decoded."""
+        """Append the commands in the kernel's results, decoding frames; add those that are invalid to `bad_frames`."""
         header_size_max = self._header_size_max
         append = commands.append
         for item in items:

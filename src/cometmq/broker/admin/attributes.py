@@ -1,4 +1,4 @@
-"""Changes attributes of topics and groups: `+key` sets and `-key` removes one, as AttributeUtil of RocketMQ 5.3.3."""
+"""Changes attributes of topics and groups: `+key` sets and `-key` removes one, with the signs of RocketMQ 5.3.3."""
 
 from collections.abc import Iterable, Mapping
 

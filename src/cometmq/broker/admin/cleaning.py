@@ -72,7 +72,7 @@ class Cleaning(Feature):
         return bool(limited_topics(self._parts.topics.table().topics))
 
     def _apply_limits(self) -> Steps[None]:
-        """Raise the min offsets of queues whose topics have limits."""
+        """Raise the min offsets of queues whose topics have limits; do nothing while the wall clock is not trusted."""
         parts = self._parts
         if not parts.store.cleaner.clock_watch.trusts():
             return
@@ -96,13 +96,17 @@ class Cleaning(Feature):
     # --- requests
 
     def delete_expired(self, asker: str) -> None:
-        """Delete expired files now, whatever the hour."""
+        """Let the background job delete expired files in its next rounds, whatever the hour; the first is due now."""
         _log.info("deleting expired files, requested by %s", asker)
         self._parts.store.cleaner.ask()
         self._rounds.wake()
 
     def clean_topics(self, asker: str) -> None:
-        """Delete the queues of deleted topics; raise RequestError (SYSTEM_ERROR) if some files could not be deleted."""
+        """Delete the queues of topics that do not exist, except light queues.
+
+        Raises:
+            RequestError: SYSTEM_ERROR: Some files could not be deleted; the queues after them remain.
+        """
         parts = self._parts
         for topic in parts.store.topics():
             is_known = parts.topics.get(topic) is not None or parts.topics.is_system(topic)
@@ -116,8 +120,8 @@ class Cleaning(Feature):
     def clean_queues(self, asker: str) -> None:
         """Delete empty queues beyond their topic's number of queues; raise RequestError if some files remain.
 
-        Differs: RocketMQ deletes any queue whose messages are gone. Such a queue restarts at offset 0, and consumers
-        with a larger offset miss new messages.
+        Those of SCHEDULE_TOPIC_XXXX and of deleted topics stay. Differs: RocketMQ deletes any queue whose messages are
+        gone. Such a queue restarts at offset 0, and consumers with a larger offset miss new messages.
         """
         store = self._parts.store
         for topic in store.topics():

@@ -1,8 +1,9 @@
 """Reads and changes the settings of a running broker.
 
 Only keys marked `is_remote` can be changed, because all parts of the broker read them when needed; other keys are
-refused by name. Changes are saved next to the broker's file, which belongs to the user. Follows AdminBrokerProcessor of
-RocketMQ 5.3.3, which instead has a list of keys that must not be changed, and rewrites the file.
+refused by name. Changes of UPDATE_BROKER_CONFIG are saved next to the broker's file, which belongs to the user. Follows
+AdminBrokerProcessor of RocketMQ 5.3.3, which instead has a list of keys that must not be changed, and rewrites the
+file.
 """
 
 import logging
@@ -28,7 +29,7 @@ class Configuration:
     """The settings as administrators see them.
 
     Attributes:
-        version: Increases with each change.
+        version: Increases with each change that a request makes.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -87,7 +88,11 @@ class Configuration:
             ) from error
 
     def set_reading(self, mode: str | None, asker: str) -> None:
-        """Set whether the system reads the log ahead (dataReadAheadEnable); raise RequestError for an unknown mode."""
+        """Set whether the system reads the log ahead (dataReadAheadEnable), until the next start.
+
+        Raises:
+            RequestError: INVALID_PARAMETER: The mode is missing or unknown.
+        """
         if mode not in _READ_AHEAD_BY_MODE:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
@@ -115,7 +120,7 @@ class Configuration:
 
 
 def reported_settings(settings: BrokerSettings, address: str) -> dict[str, str]:
-    """Return all current settings by key, and fixed values for some of RocketMQ's others; `address` is the broker's.
+    """Return all current settings by key, and values for some other keys of RocketMQ; `address` is the broker's.
 
     RocketMQ's tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read
     them. RocketMQ's keys without a meaning here (thread pools, its maps, RocksDB) are left out.

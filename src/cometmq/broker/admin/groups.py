@@ -46,7 +46,7 @@ class GroupAdministration:
         store: MessageStore,
         copied: Callable[[str], Steps[None]] | None = None,
     ) -> None:
-        """`copied` waits until the slaves know of a deletion; None if there can be no slaves."""
+        """`copied` waits up to 4 s until the slaves know of a deletion; None if there can be no slaves."""
         self._copied = copied
         self._groups = groups
         self._offsets = offsets
@@ -56,7 +56,8 @@ class GroupAdministration:
     def change(self, configs: Sequence[GroupConfig]) -> Steps[None]:
         """Create or change groups: all of them, or none if one is invalid.
 
-        The attributes of each config are changes to the group's, with a sign before each key.
+        If there are too many groups, those before the first that has no room are changed. The attributes of each config
+        are changes to the group's, with a sign before each key. Missing queues are added to existing retry topics.
 
         Raises:
             RequestError: A name, attribute or retry policy is invalid; there are too many groups; the disk failed.
@@ -103,7 +104,7 @@ class GroupAdministration:
             yield from self._copied(name)
 
     def _retry_topics(self, group: str) -> list[str]:
-        """Return the retry topics of a group: its own, and those of the topics that it popped."""
+        """Return the retry topics of a group: its own, and those of its pops unless another group has offsets there."""
         own = retry_topic(group)
         others = {
             name
@@ -145,7 +146,7 @@ class GroupComparison:
         self._members = members
 
     def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
-        """Return the smallest offset of any group in each queue of a topic.
+        """Return the smallest offset of the groups in each queue of a topic, except the request's `filter_groups`.
 
         If the compared group is behind that, the value is `AHEAD_OF_ALL`. Offsets before the queue's first message do
         not count.
@@ -170,8 +171,8 @@ class GroupComparison:
     def copy(self, request: CloneOffsetsRequest) -> None:
         """Copy a group's offsets to another one, in one topic or in all of its topics.
 
-        Deleted topics are skipped; so are those to which the source group's members do not subscribe any more, unless
-        the request says that they are offline.
+        Deleted topics are skipped; so are those to which the source group's members, if any are connected, do not
+        subscribe any more, unless the request says that they are offline.
         """
         check_group_of_clients(request.dest_group)
         topic = (request.topic or "").strip()

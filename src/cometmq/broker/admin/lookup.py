@@ -38,7 +38,8 @@ class MessageLookup:
     ) -> Steps[FoundMessages]:
         """Return the newest messages of a topic with a key; raise RequestError (QUERY_NOT_FOUND) if there is none.
 
-        `may` returns whether messages of a topic may be shown, because another topic's key may have the same hash.
+        They were stored in the request's period; for a unique key it is longer by CLOCKS_APART_MS at both ends. `may`
+        returns whether messages of a topic may be shown, because another topic's key may have the same hash.
         """
         is_unique = request.unique_key_query == "true"
         slack_ms = CLOCKS_APART_MS if is_unique else 0
@@ -66,7 +67,8 @@ class MessageLookup:
         """Return the record that begins at a physical offset, if `may` permits to show messages of its topic.
 
         Raises:
-            RequestError: SYSTEM_ERROR: There is none, or it is not dispatched yet and could be lost by a power failure.
+            RequestError: SYSTEM_ERROR: There is none, `may` does not permit it, or it is not dispatched yet and could
+                be lost by a power failure.
         """
         offset, record = request.offset, None
         if self._store.min_offset <= offset < self._store.dispatched_offset:

@@ -164,7 +164,7 @@ class QueueOffsets:
         self._store = store
 
     def end(self, request: QueueRequest) -> int:
-        """Return the offset that the next message gets; 0 for a queue that was never written."""
+        """Return the offset after the last readable message; 0 for a queue that was never written."""
         queue = self._store.queue(request.topic, request.queue_id)
         return 0 if queue is None else queue.max_offset
 
@@ -181,7 +181,10 @@ class QueueOffsets:
         return (yield from elsewhere(lambda: self._store.earliest_store_time(queue)))
 
     def by_time(self, request: SearchOffset) -> Steps[int]:
-        """Return the offset at a time (of several messages, the first or last); 0 for a queue that was never written.
+        """Return the offset at a time; 0 for a queue that was never written.
+
+        With LOWER, the default, it is the first message stored at or after the time, with UPPER the last one stored at
+        or before it. If there is no such message, it is the max offset or the min offset.
 
         Raises:
             RequestError: INVALID_PARAMETER: The boundary is neither LOWER nor UPPER.

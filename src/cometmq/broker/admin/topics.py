@@ -1,6 +1,7 @@
 """Administration of topics: create, change, delete, read.
 
-Follows AdminBrokerProcessor of RocketMQ 5.3.3. A change is done when it is on disk and registered at the nameservers.
+Follows AdminBrokerProcessor of RocketMQ 5.3.3. A change is done when it is on disk and the reachable nameservers
+know it, or have not answered within 3 s.
 """
 
 import logging
@@ -44,9 +45,9 @@ class TopicAdministration:
         announce: Callable[[], Steps[None]],
         copied: Callable[[str], Steps[None]] | None = None,
     ) -> None:
-        """`announce` registers a change at the reachable nameservers and returns when they know it.
+        """`announce` registers a change at the reachable nameservers; it ends when they know it, after 3 s at most.
 
-        `copied` waits until the slaves know of a deletion; None if there can be no slaves.
+        `copied` waits up to 4 s until the slaves know of a deletion; None if there can be no slaves.
         """
         self._copied = copied
         self._topics = topics
@@ -58,7 +59,7 @@ class TopicAdministration:
         """Create or change a topic; its attributes are changes to the existing ones.
 
         Raises:
-            RequestError: The topic is invalid, or the disk failed.
+            RequestError: The topic is invalid, there are too many topics, or the disk failed.
         """
         known = self._topics.get(request.topic)
         attributes = altered_by_text(known.attributes if known else {}, request.attributes)
@@ -78,10 +79,11 @@ class TopicAdministration:
     def change_many(self, configs: Sequence[TopicConfig]) -> Steps[None]:
         """Create or change topics: all of them, or none if one is invalid.
 
-        The attributes of each config are changes to the topic's, with a sign before each key.
+        If there are too many topics, those before the first that has no room are changed. The attributes of each config
+        are changes to the topic's, with a sign before each key.
 
         Raises:
-            RequestError: A topic is invalid, or the disk failed.
+            RequestError: A topic is invalid, there are too many topics, or the disk failed.
         """
         wanted = []
         for config in configs:
@@ -97,7 +99,7 @@ class TopicAdministration:
             yield from self._settled([self._topics.put(config) for config in wanted][-1])
 
     def _settled(self, *saving: "Future[Any]") -> Steps[None]:
-        """Wait until changes are on disk and known to the nameservers; the saves have already begun."""
+        """Wait until changes are on disk, and for the nameservers (see the module); the saves have already begun."""
         yield from self._announce()
         yield from saved(*saving)
 
@@ -126,7 +128,7 @@ class TopicAdministration:
             check_queue_type(config.attributes)
 
     def delete(self, name: str, asker: str) -> Steps[None]:
-        """Delete a topic, its messages, and the offsets in it; `asker` is for the log.
+        """Delete a topic, its messages, the offsets in it, and its pop retry topics; `asker` is for the log.
 
         Raises:
             RequestError: It is a system topic, some files could not be deleted, or the disk failed.

@@ -21,7 +21,10 @@ class UnreadQueues:
         self._offsets = offsets
 
     def counts(self) -> Steps[Mapping[str, int]]:
-        """Return the number of such messages per topic, without those that all groups of the topic have consumed."""
+        """Return the number of messages in unread queues per topic, without those that all groups of it have consumed.
+
+        System topics, and topics without such messages, are left out.
+        """
         topics = self._topics.table().topics
         behind = yield from elsewhere(lambda: self._behind(topics.values()))
         if not behind:

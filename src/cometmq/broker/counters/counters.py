@@ -43,14 +43,14 @@ class Counters:
         put_failed: Number of sends that the store refused.
         found: Number of pulls that got messages.
         missed: Number of pulls that got none.
-        get_max_us: Longest duration of a pull with messages, microseconds.
+        get_max_us: Longest duration of a pull or pop with messages, microseconds.
         sends: Durations of clients' sends until their answer.
         now: Returns monotonic seconds, to be used as the start time of events counted here.
         events: Rare events, by the labels of their metric.
         at_midnights: Values of `of_today` at the beginning of days.
         fresh: Tallies that have grown since their last sample.
-        is_quiet: Whether no message was counted since the last sample, so that another sample is not needed.
-        on_work: Called when a message is counted while `is_quiet`.
+        is_quiet: Whether no message was stored or delivered since the last sample, so that another one is not needed.
+        on_work: Called when a message is stored or delivered while `is_quiet`.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class TallyGrowth:
         self.kept = 0
 
     def note(self, tally: Tally, now: float) -> None:
-        """Sample a tally that has grown; it is reported again when it grows further."""
+        """Sample a tally that has grown, unless `kept_max` others have samples; it is reported again when it grows."""
         tally.looked_at()
         samples = tally.kept
         if samples is None:

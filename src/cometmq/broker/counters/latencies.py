@@ -65,7 +65,10 @@ class Latencies(TimeCounts):
         return self.max_us / 1000
 
     def up_to(self, bounds_ms: tuple[int, ...]) -> list[int]:
-        """Return the number of events shorter than each bound (ms), and the number of all."""
+        """Return the number of events that took at most each bound (ms), and the number of all.
+
+        A bound within a class counts the whole class.
+        """
         passed = list(accumulate(self.counts))
         return [
             *(passed[bisect_left(BOUNDS_US, each * 1000)] for each in bounds_ms),

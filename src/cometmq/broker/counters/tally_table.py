@@ -89,7 +89,7 @@ class TallyTable:
         return tally
 
     def topics(self) -> list[str]:
-        """Return the topics of which something was counted."""
+        """Return the topics that have tallies."""
         return list(self._topics)
 
     def wholes(self) -> list[Tally]:

@@ -102,7 +102,10 @@ class DelayedDelivery:
         self._doubted: dict[int, int] = {}
 
     def doubt(self) -> None:
-        """Check whether due messages were already delivered: this broker was a slave, and its offsets are some seconds old."""
+        """For 60 s, check whether due messages that are in the queues now were already delivered.
+
+        This broker was a slave, and its offsets are some seconds old.
+        """
         self._doubt_until_ms = self._clock.now_ms() + DOUBT_MS
         for level in self._levels:
             queue = self._store.queue(SCHEDULE_TOPIC, level.number - 1)

@@ -82,7 +82,7 @@ class DelayLevels(Feature):
         return self._parts.settings.flush_delay_offset_interval_ms / 1000
 
     def facts(self) -> dict[str, str]:
-        """Return the delivered and the last offset of each level, as the runtime numbers show them."""
+        """Return the next offset to deliver and the queue's end of each level in use, as runtime numbers show them."""
         found = {}
         for number, offset in self._delivered.offsets.items():
             queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)

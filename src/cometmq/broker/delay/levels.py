@@ -30,6 +30,8 @@ class DelayLevelTable:
     def reroute(self, sent: RoutedSend) -> RoutedSend:
         """Reroute a send with a delay level to the level's queue; see `cometmq.broker.inner.reroute`.
 
+        Half messages are returned unchanged.
+
         Raises:
             RequestError: The level is not a number.
         """

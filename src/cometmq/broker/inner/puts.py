@@ -1,7 +1,7 @@
 """Writes the broker's own messages: retries, due delays, transaction marks, dead letters.
 
-They are appended to the log with one write, dispatched and flushed like sends, without waiting; `durable` waits until they
-are on disk.
+They are appended to the log with one write, dispatched and flushed like sends, without waiting; `durable` waits until
+they are confirmed, as for a send.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -24,7 +24,7 @@ class QueueCursor:
         return queue is None or self.offset >= queue.max_offset
 
     def next_records(self) -> Steps[list[Record]]:
-        """Return the next messages, at least one unless at the end, and move after them.
+        """Return up to 32 messages, and move after them; none at the end, or if no later message can be read.
 
         Raises:
             CodecError: A record cannot be decoded.

@@ -79,10 +79,11 @@ def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: T
 
 
 def not_delivered(store: MessageStore, records: Sequence[Record]) -> Steps[list[Record]]:
-    """Remove waiting messages that another broker has delivered: the log has a later copy in their topic.
+    """Return those of these waiting messages that no other broker has delivered.
 
+    The log has a later copy of a delivered message, in its topic.
     A promoted slave knows its master's progress with a delay of some seconds. The index finds a delivered message by its
-    unique key.
+    unique key; a message without one counts as not delivered.
     """
     searches = [_search_of(store, record) for record in records]
     return (
@@ -159,7 +160,8 @@ def put_deliverable(
     """Store waiting messages with one write; discard and log those of deleted topics and those that no log could hold.
 
     Raises:
-        StoreError: No message was stored, or only those before one that no log could hold; a later attempt may succeed.
+        StoreError: No message was stored or, if one was illegal and they were stored in parts, only the first ones; a
+            later attempt may succeed.
     """
     living = [
         message

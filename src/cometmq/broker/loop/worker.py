@@ -26,7 +26,7 @@ class Worker(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish the queued jobs; results after this are dropped."""
+        """End the worker; the caller should have waited for the results of its jobs."""
         ...
 
 
@@ -65,7 +65,7 @@ class WorkerThread:
         self._jobs.put((job, done))
 
     def close(self) -> None:
-        """Finish the queued jobs, then end the thread; results after this are dropped."""
+        """Wait until the queued jobs are finished and the thread has ended; their results reach the loop after this."""
         self._jobs.put(None)
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""Lists the connected clients: members of a consumer group, producers of a group, and all of them.
+"""Lists the connected clients: members of a consumer group, producers of a group, and producers of all groups.
 
 Follows ConsumerManageProcessor and AdminBrokerProcessor of RocketMQ 5.3.3.
 """

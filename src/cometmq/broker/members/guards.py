@@ -61,7 +61,7 @@ class _Seen:
         says: Number of members per subscription text.
         ids: Number of members per client id.
         next_look: Monotonic seconds before which no comparison is made.
-        is_due: Whether something has changed since the last comparison.
+        is_due: Whether members may contradict each other in a way that the last comparison did not see.
     """
 
     told: dict[ClientPeer, _Told] = field(default_factory=dict)
@@ -114,7 +114,10 @@ class Guards(Feature):
     # --- heartbeats
 
     def _heartbeat(self, group: ConsumerGroup, client: Client, part: ConsumerPart) -> None:
-        """Compare the members after a heartbeat; the member is already in the group."""
+        """Note a heartbeat of a member, which is already in the group; log contradictions that it may have caused.
+
+        Members are only compared if they may contradict each other, and in a large group not at each heartbeat.
+        """
         seen = self._groups.get(group.name)
         if seen is None:
             seen = self._groups[group.name] = _Seen()
@@ -222,7 +225,7 @@ def _name(client: Client) -> str:
 
 
 def _text(model: str, subscriptions: tuple[Subscription, ...]) -> str:
-    """Format the subscriptions of a member; equal for equal subscriptions."""
+    """Format the message model and subscriptions of a member, without retry topics; equal for equal ones."""
     wishes = sorted(
         f"{each.topic}: {_wish(each)}"
         for each in subscriptions

@@ -60,7 +60,7 @@ class Heartbeats:
     def take(
         self, heartbeat: Heartbeat, client: Client
     ) -> HeartbeatResult | Steps[HeartbeatResult]:
-        """Register a client in its groups; if this creates a group, wait until the route of its retry topic is known.
+        """Register a client in its groups; if this creates a group, wait up to 1 s until its retry topic has a route.
 
         Raises:
             RequestError: A name is too long, there are too many groups, or the client id is another user's.

@@ -54,7 +54,7 @@ class Collector:
         )
 
     def tracer(self) -> Tracer:
-        """Return a tracer; its spans wait in a bounded queue, and are dropped if that is full."""
+        """Create a tracer; its spans wait in a bounded queue, and are dropped if that is full."""
         self._tracers = TracerProvider(resource=self._resource, shutdown_on_exit=False)
         exporter = OTLPSpanExporter(
             endpoint=self.target, headers=self._headers, timeout=self._seconds

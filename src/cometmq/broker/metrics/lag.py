@@ -1,7 +1,7 @@
 """The lag of consumer groups for metrics, in messages and in time.
 
-Computed in steps when a metrics page is created. The times need the log and are read in a thread, for a limited number of
-queues.
+Computed in steps when a metrics page is created or metrics are exported. The times need the log and are read in a
+thread, for a limited number of queues.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,10 +38,10 @@ class Lag(NamedTuple):
 
 
 class Lags:
-    """The lag of all groups when last computed.
+    """The lag of all consumer groups when last computed, for at most ROWS_MAX pairs of group and topic.
 
-    Groups in broadcasting mode have no lag here, because each member keeps its own offsets. A slave has none while its
-    master is connected: the master reports the same, and a sum over both would count it twice.
+    System groups have no lag here, nor have groups in broadcasting mode, because each member keeps its own offsets. A
+    slave has none while its master is connected: the master reports the same, and a sum over both would count it twice.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -98,7 +98,10 @@ class Lags:
         return Lag(labels, messages, held, oldest)
 
     def _ages(self, lags: list[Lag]) -> dict[tuple[str, str, str, str], int]:
-        """Return the age of the first message of each lag, ms. May wait for the disk; callable in any thread."""
+        """Return the age of the oldest unconsumed message of each lag, ms; 0 if unknown. May wait for the disk.
+
+        Callable in any thread.
+        """
         now_ms, time_at = self._parts.clock.now_ms(), self._parts.store.store_time_at
         ages = {}
         for lag in lags:

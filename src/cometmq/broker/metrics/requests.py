@@ -77,7 +77,7 @@ class MonitoringHandler(Feature):
         return self._http.port
 
     async def start(self) -> None:
-        """Start to listen, and to export metrics; if the port is in use, log that and continue without the pages.
+        """Start to listen and export unless metrics are disabled; if the port is in use, log that and serve no pages.
 
         Raises:
             SettingsError: Metrics are to be sent to a collector, and cannot be.
@@ -114,7 +114,7 @@ class MonitoringHandler(Feature):
         return words(self.health.ready())
 
     async def _metrics(self) -> HttpAnswer:
-        """Return the metrics page; requests while it is created, or within a second after, get the same one."""
+        """Return the metrics page; requests while it is created, or within a second of its start, get the same one."""
         now = self._clock.monotonic()
         if self._making is None or (self._making.done() and now - self._made_at >= AGE_SECONDS):
             self._made_at = now

@@ -1,7 +1,7 @@
 """Creates a span for each stored message with an OpenTelemetry trace, as a child of the span that sent it.
 
-The log is read after dispatch, in a thread, so that sends are not affected. It is searched for the property `traceparent`;
-only if that occurs are records decoded one by one.
+At most 1,000 are created per megabyte of the log. The log is read after dispatch, in a thread, so that sends are not
+affected. It is searched for the property `traceparent`; only if that occurs are records decoded one by one.
 """
 
 import logging

@@ -29,8 +29,8 @@ class ChangedTime(NamedTuple):
     """The values from which a message's new handle (its receipt) is made.
 
     Attributes:
-        pop_time_ms: Pop time of its new check point, epoch ms.
-        invisible_ms: How long it is hidden from then on.
+        pop_time_ms: Pop time of its new check point, epoch ms; for a pop in order, that of its old handle.
+        invisible_ms: How long after `pop_time_ms` it is hidden.
         revive_queue: Number of the revive queue, as in its old handle.
     """
 
@@ -55,7 +55,8 @@ class Acks:
         """Acknowledge a popped message.
 
         Raises:
-            RequestError: Topic, queue or offset does not exist, or the message's handle was replaced.
+            RequestError: Topic, queue or offset does not exist, the handle is malformed or was replaced, or the message
+                was popped in order and is not in flight.
         """
         topic, queue_id, offset = request.topic, request.queue_id, request.offset
         low, high = self._range(topic, queue_id)
@@ -75,8 +76,8 @@ class Acks:
         """Acknowledge messages of several check points, as many as possible.
 
         Raises:
-            RequestError: The batch is empty, a message popped in order is not at its offset, or a handle was replaced. All
-                other messages of the batch are acknowledged.
+            RequestError: The batch is empty, a message popped in order is not in flight, or a handle was replaced. The
+                other messages are acknowledged, but not those after a message not in flight in its entry of the batch.
         """
         if not acks:
             raise RequestError(
@@ -142,8 +143,11 @@ class Acks:
     def change_invisible_time(self, request: ChangeInvisibleTimeRequest) -> ChangedTime:
         """Change the time after which a popped message is delivered again; return the values of its new handle.
 
+        A message that is acknowledged or delivered again already is left as it is, without an error.
+
         Raises:
-            RequestError: Topic, queue or offset does not exist, the handle was replaced, or the time is out of bounds.
+            RequestError: Topic, queue or offset does not exist, the handle is malformed or was replaced, or the time is
+                out of bounds.
         """
         low, high = self._range(request.topic, request.queue_id)
         if not low <= request.offset < high:
@@ -170,7 +174,11 @@ class Acks:
         )
 
     def _hide_again(self, request: ChangeInvisibleTimeRequest, receipt: Receipt) -> int:
-        """Give the message its own check point, and return the pop time of that, epoch ms."""
+        """Give the message its own check point, and return the pop time of that, epoch ms.
+
+        If the message is acknowledged or retried already, only return the current time. Raises RequestError if its
+        handle was replaced.
+        """
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         offset, now = request.offset, self._parts.clock.now_ms()
         old = (topic, group, queue_id, receipt.start_offset, receipt.pop_time_ms)

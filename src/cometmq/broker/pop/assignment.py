@@ -168,7 +168,7 @@ ROUTE_TIMEOUT_MS = 3_000
 
 
 class RouteLookup:
-    """A lookup of routes that tries the nameservers in turn until one answers."""
+    """A lookup of routes that tries the nameservers in turn until one returns a route."""
 
     def __init__(self, settings: BrokerSettings, ask: AskNameservers) -> None:
         self._settings = settings

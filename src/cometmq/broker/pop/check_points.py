@@ -274,7 +274,10 @@ class CheckPointTable:
         return point is not None and offset in point.left()
 
     def is_replaced(self, key: Key, offset: int) -> bool:
-        """Return whether a message has a newer handle than this one, because its invisible time was changed."""
+        """Return whether a message has a newer handle than this one, because its invisible time was changed.
+
+        Newer handles whose check point is done, or that an earlier process made, are not known.
+        """
         topic, group, queue_id, *_ = key
         other = self._replacing.get((topic, group, queue_id, offset))
         return other is not None and other.key != key and not self.is_open(key, offset)
@@ -447,7 +450,10 @@ class CheckPointTable:
         self._needed[point.revive_queue].appendleft((point.place, point))
 
     def first_needed(self, revive_queue: int, flushed: int) -> int | None:
-        """Return the queue offset of the first record that a start needs if the log is flushed to `flushed`; None if none."""
+        """Return the queue offset of the first record that a start needs, and forget the records before it.
+
+        `flushed` is the physical offset to which the log is flushed. Returns None if no record is needed.
+        """
         needed = self._needed[revive_queue]
         while needed:
             place, point = needed[0]

@@ -82,7 +82,7 @@ class PopFeature(Feature):
         """Restore the check points of messages that were popped before, and start the background jobs.
 
         Raises:
-            CodecError: consumerOrderInfo.json cannot be decoded.
+            CodecError: consumerOrderInfo.json or a record of the revive topic cannot be decoded.
             OSError: The disk failed.
         """
         self._is_running = True
@@ -143,7 +143,11 @@ class PopFeature(Feature):
         """Do nothing: a slave's log has the check points, and they are read when it becomes the master."""
 
     async def close(self) -> None:
-        """Record acknowledgements and commit the groups' offsets; both are on disk when this returns."""
+        """Answer waiting pops, record acknowledgements, commit groups' offsets, and save the locks of pops in order.
+
+        If check points are open, this waits up to 5 s for a flush of the log, so that the offsets after them are
+        committed.
+        """
         await self._machines.close()
         if not self._is_running:
             return

@@ -32,7 +32,7 @@ class GroupOffsets:
         self._check_points = check_points
 
     def next_offset(self, place: Place) -> int | None:
-        """Return the offset at which the next pop starts; None if the group never popped there."""
+        """Return the offset at which the next pop starts; None if the group has no offset there."""
         group, topic, queue_id = place
         said = self._offsets.get(group, topic, queue_id)
         unsaid = self._check_points.next_offset(place)
@@ -41,7 +41,10 @@ class GroupOffsets:
         return unsaid if said is None else max(unsaid, said)
 
     def in_flight(self) -> Steps[Mapping[Place, int]]:
-        """Return the number of messages that are neither acknowledged nor delivered again, by group, topic and queue."""
+        """Return the number of popped messages neither acknowledged nor delivered again, by group, topic and queue.
+
+        Messages that were popped in order are not counted.
+        """
         points = self._check_points.points()
         return (yield from elsewhere(lambda: _counted(points))) if points else {}
 
@@ -89,7 +92,11 @@ class GroupOffsets:
                 self._offsets.commit(group, topic, queue_id, offset=offset)
 
     def restore(self, point: CheckPoint) -> None:
-        """Commit the offset after a check point of an earlier process, so that its messages are not delivered again at once."""
+        """Commit the offset after a check point of an earlier process, so that its messages stay hidden until due.
+
+        Does nothing if the committed offset is after its first message. The record of a reset sets the offset, also
+        back.
+        """
         body = point.body
         place = (body.group, body.topic, body.queue_id)
         said = self._offsets.get(*place)

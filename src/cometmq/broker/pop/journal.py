@@ -92,7 +92,10 @@ class Journal:
     # --- reading
 
     def read_on(self) -> Steps[list[CheckPoint]]:
-        """Read records that other brokers wrote, or this one before its start; return the new check points."""
+        """Read records that other brokers wrote, or this one before its start; return the check points among them.
+
+        Rewritten ones are returned again, also if their check point is known.
+        """
         found: list[CheckPoint] = []
         for queue_id, cursor in enumerate(self._cursors):
             while not cursor.is_at_end:
@@ -177,7 +180,7 @@ class Journal:
         return self._message(point, tag, body, deliver_ms=point.due_ms)
 
     def record_acknowledgements(self) -> None:
-        """Write the acknowledgements since the last call."""
+        """Write the acknowledgements that are not recorded yet; if the store fails, they remain for the next call."""
         while part := self.check_points.unrecorded(_PUT_MAX):
             messages = [self.acknowledgement(point, bits) for point, bits in part]
             try:
@@ -224,7 +227,10 @@ class Journal:
             self._anew.popleft()
 
     def rewrite_old(self) -> None:
-        """Write the records of open check points again that are lost, or so old that a start would have to read too much."""
+        """Write records of check points again that are lost, or so old that a start would have to read too much.
+
+        One call writes at most 500 lost ones, and 500 old ones per revive queue.
+        """
         try:
             self._rewrite_truncated()
         except StoreError:

@@ -58,7 +58,10 @@ class Orders:
         invisible_ms: int,
         attempt_id: str | None,
     ) -> dict[int, int]:
-        """Note that messages were delivered; return, by queue offset, how often each was delivered before."""
+        """Note that messages were delivered; return how often before, by queue offset of those that were.
+
+        A repeated pop (same attempt id) gets the numbers of the first one.
+        """
         old = self._states.get(place)
         counts: dict[int, int] = {}
         if old is not None and attempt_id and attempt_id == old.attempt_id:
@@ -93,7 +96,7 @@ class Orders:
         return state.offsets[-1] + 1
 
     def show_again_at(self, place: Place, offset: int, pop_time_ms: int, at_ms: int) -> None:
-        """Set the time at which a message is delivered again, epoch ms."""
+        """Set the time at which a message is delivered again, epoch ms; an outdated handle is ignored."""
         state = self._states.get(place)
         if state is not None and state.pop_time_ms == pop_time_ms and offset in state.offsets:
             state.visible[offset] = at_ms
@@ -107,7 +110,7 @@ class Orders:
                 self.forget(place)
 
     def forget(self, place: Place) -> None:
-        """Unlock a queue, because the group's offset was reset."""
+        """Forget the messages in flight of a queue, which unlocks it."""
         if self._states.pop(place, None) is not None:
             self.saver.changed()
 

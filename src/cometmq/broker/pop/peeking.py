@@ -1,7 +1,8 @@
-"""Peeks: return the messages that a pop would return, without popping them.
+"""Peeks: return messages that a group has not popped yet, without popping them.
 
-Follows PeekMessageProcessor of RocketMQ 5.3.3: the topic's queues, starting with a random one, before or after the group's
-retry topics.
+Unlike a pop, a peek has no filter, ignores locks of pops in order, and starts at a queue's first message for a new
+group. Follows PeekMessageProcessor of RocketMQ 5.3.3: the topic's queues, starting with a random one, before or after
+the group's retry topics.
 """
 
 from random import Random
@@ -52,7 +53,7 @@ class Peeking:
         self._chance = chance
 
     def peek(self, request: PeekRequest) -> Steps[PeekResult]:
-        """Return the messages that a pop would get, or PULL_NOT_FOUND.
+        """Return up to 32 messages that the group has not popped yet, or PULL_NOT_FOUND.
 
         Raises:
             RequestError: The topic cannot be popped, or not by this group.

@@ -1,7 +1,7 @@
 """Pops, notifications (is there anything to pop?), and the number of waiting pops.
 
 Checks and codes are in the order of PopMessageProcessor and NotificationProcessor of RocketMQ 5.3.3. A pop that finds
-nothing waits for messages, as long as it asks for.
+nothing waits for messages as long as it asks for, but at most 120 s.
 """
 
 from functools import partial
@@ -98,6 +98,7 @@ class Popping:
 
         Raises:
             RequestError: The pop is refused.
+            StoreError: No check point can be recorded, so no message is returned.
         """
         self._check_time(request.born_time, request.poll_time)
         if not 0 < request.max_msg_nums <= COUNT_MAX:
@@ -168,7 +169,10 @@ class Popping:
         return None
 
     def polling(self, request: PollingInfoRequest) -> int:
-        """Return the number of pops that wait for a topic, group and queue; raises RequestError if it cannot be popped."""
+        """Return the number of pops and notification requests that wait for just this queue; -1: for any queue.
+
+        Raises RequestError if the topic cannot be popped or has no such queue.
+        """
         self.topic_of(request.topic, request.queue_id)
         return self._waiting.count((request.topic, request.consumer_group), request.queue_id)
 
@@ -207,7 +211,7 @@ class Popping:
         return topic
 
     def check_group(self, name: str) -> None:
-        """Raise RequestError unless the group exists and may consume."""
+        """Raise RequestError unless the group may consume; a missing group is created if the settings allow it."""
         check_group_of_clients(name)
         group = self._parts.groups.get(name)
         if group is None:

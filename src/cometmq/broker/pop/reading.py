@@ -1,8 +1,8 @@
 """Reads messages for a pop from the queues of a topic and of its retry topics.
 
 A pop visits the queues, starting with a random one, until it has enough. The messages of each queue are recorded as one
-check point before they enter the answer. Only reads from the disk wait (docs/design/0040), so a pop of messages in memory
-is answered at once. Follows PopMessageProcessor of RocketMQ 5.3.3.
+check point before they enter the answer, or lock the queue if the pop is in order. Only reads from the disk wait
+(docs/design/0040), so a pop of messages in memory is answered at once. Follows PopMessageProcessor of RocketMQ 5.3.3.
 """
 
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ class PoppedMessages:
 
     Attributes:
         pop_time_ms: Pop time of all its check points, epoch ms.
-        revive_queue: Revive queue of all its check points.
+        revive_queue: Revive queue of all its check points, or ORDER_QUEUE.
         pieces: The records of the answer.
         count: Number of messages.
         size: Their size in bytes.
@@ -63,7 +63,7 @@ class PoppedMessages:
         budget: The time that is left for examining messages.
         is_unfinished: Whether some messages were not examined.
         is_cold: Whether some messages were read from the disk, so that others may have arrived meanwhile.
-        began: When the pop arrived, monotonic seconds.
+        began: When this attempt of the pop began to read, monotonic seconds.
     """
 
     pop_time_ms: int
@@ -103,10 +103,11 @@ class PopReader:
         self._chance = chance
 
     def collect(self, pop: Pop) -> Steps[PoppedMessages]:
-        """Read messages for a pop, and record a check point for those of each queue.
+        """Read messages for a pop, and record a check point for those of each queue; if it is in order, lock the queue.
 
         Raises:
             StoreError: No check point can be recorded, so no message is returned.
+            ConnectionLost: The client disconnected during a read from the disk.
         """
         is_ordered = pop.request.order
         taken = PoppedMessages(
@@ -292,7 +293,10 @@ class PopReader:
         offsets: list[int],
         next_offset: int,
     ) -> bool:
-        """Write the check point of a queue's messages; return False if the pop must end with the messages it has so far."""
+        """Write the check point of a queue's messages; return False if the pop must leave these messages out.
+
+        Raises StoreError if it cannot be written and the pop has no messages so far.
+        """
         group, topic, queue_id = place
         body = CheckPointBody(
             topic, group, queue_id, start, tuple(offsets), taken.pop_time_ms,
@@ -358,7 +362,10 @@ def _split(pieces: list[memoryview]) -> list[memoryview]:
 
 
 def _of_origin(record: memoryview, topic: str, receipt: Receipt) -> bytes | memoryview:
-    """Encode a retried message as one of the requested topic, with its handle as a property (as Java does)."""
+    """Encode a retried message as one of the requested topic, with its handle as a property (as Java does).
+
+    If there is no room for the handle, the record is returned unchanged.
+    """
     try:
         decoded = decode_record(record)
         handle = f"{POP_CK}\1{receipt}\2".encode()

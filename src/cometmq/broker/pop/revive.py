@@ -99,7 +99,10 @@ class Revive:
     def _messages(
         self, point: CheckPoint, origin: str, records: list[Record]
     ) -> list[InnerMessage]:
-        """Create the messages for the retry topic; none, with a log line, if its name is too long (pops of older versions)."""
+        """Create the messages for the retry topic, and that topic if it is missing.
+
+        If its name is too long (pops of older versions), log that and return none.
+        """
         name = self._retry_name(point, origin)
         fault = length_fault(name)
         if fault is not None:

@@ -1,4 +1,6 @@
-"""Pops that wait for messages; they are tried again in order of arrival, until one finds nothing.
+"""Pops and notification requests that wait for messages; they are tried again in order of arrival.
+
+Once one that may pop from any queue, but not in order, finds nothing, the later ones are not tried.
 
 A pop waits for a topic and a group; meanwhile the queues of the topic and of its retry topics are watched. When a message
 arrives, pops are tried in the next iteration of the loop: a pop writes a check point, which is not allowed during dispatch.
@@ -105,7 +107,7 @@ class PopLongPolls:
         return self._count
 
     def count(self, key: Key, queue_id: int) -> int:
-        """Return the number of pops that wait for a queue."""
+        """Return the number of pops and notification requests that wait for just this queue; -1: for any queue."""
         return sum(waiter.queue_id == queue_id for waiter in self._waiters.get(key, ()))
 
     def is_full(self, key: Key) -> bool:
@@ -115,7 +117,7 @@ class PopLongPolls:
         return self._count >= settings.polling_total_max or here > settings.polling_max
 
     def hold(self, waiter: HeldPop) -> bool:
-        """Let a pop wait; return False if too many of its connection do."""
+        """Let a pop wait; return False if those of its connection are too many or too large, or all are too large."""
         if not self._bounds.take(waiter.caller.owner, _SIZE + waiter.text_size):
             return False
         self._hold(waiter, is_first=False)

@@ -41,7 +41,11 @@ class PullAdmission:
             )
 
     def group_of(self, request: PullRequest) -> GroupConfig:
-        """Return the configuration of the group that pulls; raises RequestError if it does not exist or may not consume."""
+        """Return the configuration of the group that pulls; a missing one is created if the settings allow it.
+
+        Raises:
+            RequestError: The group does not exist, or may not consume.
+        """
         name = request.consumer_group
         group = self._groups.get(name)
         if group is None:

@@ -88,7 +88,7 @@ class PullIntake:
         return position, len(frames)
 
     def answer(self, data: bytes, write: Write) -> int:
-        """Answer `data` if it is one pull that finds messages; return their bytes, or 0 if the slow path must do the pull."""
+        """Answer `data` if it is one pull that finds messages; return their size, or 0 to leave it to the slow path."""
         split = split_pull(data)
         if split is None:
             return 0

@@ -75,7 +75,10 @@ class FilteredRead:
         self._until = 0.0
 
     def steps(self) -> Steps[GetResult]:
-        """Return the messages that pass, when enough are found or the time is used up; only reads from the disk wait."""
+        """Return the messages that pass; only reads from the disk wait.
+
+        The read ends when enough are found, 800 entries or the whole queue are examined, or the time is used up.
+        """
         while True:
             result = self._timed(self._read)
             if result.cold is None:

@@ -104,7 +104,7 @@ class Filters:
         return MessageFilter(passes=passes)
 
     def _passes_origin(self, known: dict[str, Passes], group: str, block: bytes) -> bool:
-        """Return whether a retried message passes the group's subscription to the message's original topic."""
+        """Return whether a retried message passes the group's SQL92 subscription to its original topic, if any."""
         topic = find_property(block, _RETRY_TOPIC)
         if topic is None:
             return True
@@ -157,7 +157,8 @@ class FilterCheck:
         """Check that a subscription can be used; waits for the turn of the connection `owner` (`Caller.owner`).
 
         Raises:
-            RequestError: SUBSCRIPTION_PARSE_FAILED with the column, or this kind of expression is not supported.
+            RequestError: SUBSCRIPTION_PARSE_FAILED with the column, this kind of expression is not supported, or too
+                much work waits for its turn.
         """
         return self._turns.run(owner, partial(self._check, asked), len(asked.expression))
 

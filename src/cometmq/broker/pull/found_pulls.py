@@ -103,7 +103,7 @@ class FoundPulls:
     def pull(
         self, known: KnownPull, queue_id: int, offset: int, commit_offset: int, opaque: int
     ) -> tuple[bytes, int] | None:
-        """Return an answer frame with messages from an offset on, and their bytes; None if the slow path must do the pull.
+        """Return an answer frame with messages from an offset on, and their size; None to leave it to the slow path.
 
         `commit_offset` is committed if the header says that the pull commits; `opaque` is the request's number.
         """

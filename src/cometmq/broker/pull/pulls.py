@@ -1,8 +1,8 @@
 """The slow path of pulls: found messages are returned at once as views of the log; other pulls may be held.
 
-Checks and codes are in the order of PullMessageProcessor of RocketMQ 5.3.3. A pull that finds nothing new and may wait is
-held until a message arrives that passes its filter (long polling). Then it is run again; if it finds nothing again, that is
-its answer.
+Checks and codes are in the order of PullMessageProcessor of RocketMQ 5.3.3. A pull that finds nothing new and may wait
+is held until a message arrives that passes its filter by tags, or its time is over (long polling). Then it is run
+again; if it finds nothing again, that is its answer, unless an SQL92 filter let none of the new messages pass.
 """
 
 from collections.abc import Callable
@@ -94,7 +94,7 @@ class Pull(NamedTuple):
     """A pull that has passed its checks.
 
     Attributes:
-        may_hold: Whether the pull may be held and may commit; False once it has been held.
+        may_hold: Whether the pull may commit, and be held although it found no message; False once it has been held.
         deadline: For a pull that was held: until when it may wait on, monotonic seconds.
         began: When the pull arrived or was run again, monotonic seconds.
     """
@@ -352,6 +352,7 @@ class Pulls:
     ) -> PullAnswer | None:
         """Answer a pull of messages that a slave lacks: keep the consumer's offset, and name the broker to pull from.
 
+        While the slave is not connected to its master, a pull that may wait is held for a second first.
         The slave's log may start later or end earlier than the master's. A group that was moved would skip messages or get
         them twice (as in PullMessageProcessor of RocketMQ 5.3.3).
         """

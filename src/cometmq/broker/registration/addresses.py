@@ -3,7 +3,8 @@
 Behind NAT or in a container, no local interface has the address `brokerIP1`. Connections to it arrive at an unknown
 interface, so the broker then listens on all of them, as RocketMQ always does, and logs that; `bindAddress` selects one.
 
-A host name is resolved once, at the start. Others get the IP, which is also stored in each record and message id.
+A host name in `brokerIP1` or `bindAddress` is resolved once, at the start. Others get the IP, which is also stored in
+each record and message id. Slaves resolve a name in `brokerIP2`.
 """
 
 import errno
@@ -110,7 +111,7 @@ def _is_here(ip: str) -> bool:
 
 
 def _own_ip(ip: str) -> str:
-    """Return the address by which others reach this host; `ip` itself unless it means "every address"."""
+    """Return `ip`, or if it means "every address", the one by which others reach this host (loopback if unknown)."""
     if not ip_address(ip).is_unspecified:
         return ip
     try:

@@ -107,7 +107,7 @@ class GroupWatch:
             machine.wake()
 
     def other_master(self) -> tuple[str, str] | None:
-        """Return another broker that is this group's master, with the nameserver that named it last, or None."""
+        """Return another broker that is the master in a nameserver's last answer, and that nameserver, or None."""
         own = self._identity.broker_addr
         for nameserver, master in self._masters.items():
             if master not in (None, own):
@@ -115,7 +115,7 @@ class GroupWatch:
         return None
 
     def registered(self, nameserver: str) -> None:
-        """Ask a nameserver again after it has accepted or refused a registration."""
+        """Ask a nameserver again, because a registration there has succeeded or failed."""
         if nameserver in self._machines:
             self._machines[nameserver].wake()
 

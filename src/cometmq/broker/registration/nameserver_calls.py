@@ -40,5 +40,5 @@ class AskNameservers(Protocol):
         ...
 
     def when_lost(self, address: str, lost: Callable[[], None]) -> None:
-        """Call back, later, when the connection to a nameserver is closed."""
+        """Call back, later, when the connection to a nameserver is closed; soon if there is none."""
         ...

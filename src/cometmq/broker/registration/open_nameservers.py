@@ -14,7 +14,7 @@ _TIMEOUT_MS = 3_000
 async def warn_of_open_nameservers(
     nameservers: Sequence[str], unsigned_calls: NameserverCalls
 ) -> None:
-    """Send each nameserver an unsigned request, and log a warning for each that answers."""
+    """Send each nameserver an unsigned request, and log a warning for each that answers it with success."""
     for nameserver in nameservers:
         try:
             answer = await unsigned_calls.call(

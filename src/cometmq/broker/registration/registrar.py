@@ -98,7 +98,7 @@ class Registrar:
         master: A slave's master as last named by a nameserver; empty for a master.
         order_topics: The order configuration by topic, as last received from a nameserver.
         on_master: Called with `master` when it has changed.
-        on_registered: Called with a nameserver that has accepted or refused a registration of all topics.
+        on_registered: Called with a nameserver when a registration of all topics there has succeeded or failed.
     """
 
     def __init__(
@@ -177,7 +177,10 @@ class Registrar:
     # --- called by links
 
     def tell(self, address: str) -> Steps[None]:
-        """Register at one nameserver; raise CometError if it cannot be reached, does not answer or refuses."""
+        """Register all topics at one nameserver; raise CometError if it cannot be reached, does not answer or refuses.
+
+        Without `is_forced`, nothing is sent if the nameserver already has this version of the topics.
+        """
         table = self._topics()
         if not self.settings.is_forced and not (
             yield from self._is_news(address, table.version)
@@ -256,7 +259,7 @@ class Registrar:
         return body
 
     def singles(self, names: Collection[str]) -> list[TopicConfig] | None:
-        """Return the topics to register one by one; None if all must be sent."""
+        """Return the existing topics among `names`, to be registered one by one; None if all topics must be sent."""
         if len(names) > SINGLES_MAX or not self.settings.is_forced:
             return None
         topics = self._topics().topics

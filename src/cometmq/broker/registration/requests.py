@@ -56,7 +56,7 @@ class NameserverChannels:
         return self._channels.peek(address) is not None
 
     def when_lost(self, address: str, lost: Callable[[], None]) -> None:
-        """Call back, later, when the connection to a nameserver is closed."""
+        """Call back, later, when the connection to a nameserver is closed; soon if there is none."""
         self._tasks.spawn(self._wait_lost(address, lost), f"loss of {address}")
 
     async def _wait_lost(self, address: str, lost: Callable[[], None]) -> None:

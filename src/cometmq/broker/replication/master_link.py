@@ -29,7 +29,7 @@ class MasterLink(asyncio.BufferedProtocol):
     Attributes:
         end: The state machine of the protocol.
         gone: Done when the connection is closed.
-        why: The error that ended it; None if the master ended it, or it is open.
+        why: The error that ended it; None if it is open, or was ended without one by either side.
         trouble: Why received bytes cannot be stored at the moment; None if they can.
         read_ms: When bytes were last received, epoch ms; 0 if never.
         written_ms: When a report was last sent, epoch ms; 0 if never.
@@ -73,7 +73,7 @@ class MasterLink(asyncio.BufferedProtocol):
 
     @property
     def bytes_per_second(self) -> int:
-        """Bytes of the log received in the last full second."""
+        """Bytes received in the last full second that this log did not have."""
         return self._rate.per_second(self._clock.monotonic())
 
     # --- asyncio

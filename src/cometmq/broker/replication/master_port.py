@@ -137,7 +137,7 @@ class MasterPort:
         )
 
     def knows(self, ip: str) -> bool:
-        """Return whether a slave of this group is at an address; if unknown, ask nameservers for the next time.
+        """Return whether an address may be that of a slave of this group; if not, ask nameservers for the next time.
 
         If slaves authenticate with a secret, only addresses from which a slave is copying are known.
         """
@@ -176,7 +176,11 @@ class MasterPort:
             self._tick()
 
     def joined(self, link: SlaveLink) -> None:
-        """Note that a slave starts to get frames; close an older connection of the member and forget its offset."""
+        """Note that a slave starts to get frames.
+
+        Older connections with its broker id are closed, and the offset of that member is forgotten; a Java slave sends
+        no id.
+        """
         _log.info(
             "slave %s copies the log from physical offset %d on", link.name, link.end.sent
         )
@@ -266,7 +270,7 @@ class MasterPort:
         self._side.on_moved(self.moved if is_followed else None)
 
     def moved(self) -> None:
-        """Send the new part of the log, and count the slaves that lack it."""
+        """Send the new part of the log to the slaves; collect it for up to 5 ms unless sends wait for replicas."""
         if self._copies.rule.needed > 1:
             self._pump()
             self._count()

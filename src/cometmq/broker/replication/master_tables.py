@@ -132,7 +132,7 @@ class OwnTables:
         yield from self._saved(self._groups.saver)
 
     def _saved(self, saver: Saver) -> Steps[None]:
-        """Wait until a table is on disk; the next request tells the master that it is."""
+        """Wait until a table is on disk, if there is a mark; the next request tells the master that it is."""
         if self._mark is not None:
             yield from saved(saver.saving())
 

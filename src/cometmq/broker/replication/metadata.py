@@ -1,9 +1,9 @@
 """Keeps a slave's tables equal to its master's: topics, groups, offsets, modes, progress of delays and timer.
 
-The slave requests each table every 3 s (Java: 10 s in 4.9, 60 s in 5.x). A body equal to the last one is not even
-decoded. The progress of deliveries is applied only when the log here has reached the end that the master's log had
-then; otherwise a promoted slave would skip deliveries that it does not have. Offsets that groups committed here while
-the master was gone are sent to it, one UPDATE_CONSUMER_OFFSET each, until it has reached them.
+The slave requests the tables every 3 s (Java: 10 s in 4.9, 60 s in 5.x). A body equal to the last one is not decoded,
+unless the table here has changed. The progress of deliveries is applied only when the log here has reached the end that
+the master's log had then; otherwise a promoted slave would skip deliveries that it does not have. Offsets that groups
+committed here while the master was gone are sent to it, one UPDATE_CONSUMER_OFFSET each, until it has reached them.
 """
 
 import logging
@@ -260,7 +260,10 @@ def metadata_of(
     replication: Callable[[], ReplicationState],
     mark: CopyMark,
 ) -> MasterMetadata:
-    """Create the job that copies the master's tables, including those of features (`more`); see `MasterMetadata`."""
+    """Create the job that copies the master's tables, including those of features (`more`); see `MasterMetadata`.
+
+    From now on no group is created here, and offsets that are committed here are remembered for the master.
+    """
     parts.offsets.follow()
     parts.groups.is_copy = True
     own = OwnTables(

@@ -97,7 +97,7 @@ class SlaveLink(ServedProtocol):
     # --- asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Keep the transport, and add this connection to those of the port."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
         self._port.came(self)
 
@@ -141,7 +141,7 @@ class SlaveLink(ServedProtocol):
             self._transport.write(beat)
 
     def pump(self) -> None:
-        """Send the part of the log that the slave may have, as far as the connection accepts it."""
+        """Send the part of the log that the slave may have, as far as its connection and its rate limit allow."""
         for _ in range(_FRAMES_A_TURN):
             if self._is_busy:
                 return

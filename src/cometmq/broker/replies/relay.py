@@ -1,4 +1,4 @@
-"""Relays requests of administrators to consumers, and returns the answers unchanged.
+"""Relays requests of administrators to consumers, and returns their answers.
 
 The broker finds the client's connection, and adds to the request what only a broker knows. Follows
 AdminBrokerProcessor.callConsumer and Broker2Client of RocketMQ 5.3.3.
@@ -54,10 +54,11 @@ class ClientRelay:
         self._world = world
 
     def running(self, request: RunningRequest, fields: dict[str, str]) -> Steps[PeerAnswer]:
-        """Return a consumer's running info; `fields` is the header of the request, which is sent to the consumer unchanged.
+        """Return a consumer's running info; `fields` is the header of the request, sent on without the signature.
 
         Raises:
-            RequestError: The consumer is not connected, too old, disconnects or does not answer in time.
+            RequestError: The consumer is not connected, lacks the rights of a member, is too old, disconnects or does
+                not answer in 10 s.
         """
         client = self._client(request.consumer_group, request.client_id)
         return (yield from _pass_on(client, RequestCode.GET_CONSUMER_RUNNING_INFO, fields))
@@ -116,7 +117,9 @@ class ClientRelay:
     def statuses(
         self, request: ClientStatusRequest
     ) -> Steps[dict[str, dict[MessageQueue, int]]]:
-        """Return the offsets in memory of each member of a group, by client id; members that do not answer are left out.
+        """Return the offsets in memory of each member of a group, or of the one that the request names, by client id.
+
+        Members that do not answer or lack the rights are left out.
 
         Raises:
             RequestError: SYSTEM_ERROR: The group has no members.

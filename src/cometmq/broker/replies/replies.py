@@ -74,7 +74,7 @@ class Replies:
         self._clock = clock
 
     def reply(self, request: AnySend, body: bytes, sender: Sender) -> Steps[ReplyResult]:
-        """Deliver a reply; the result is available when the requester has answered.
+        """Deliver a reply and, unless that fails or storeReplyMessageEnable=false, store it.
 
         Raises:
             RequestError: The reply is refused; the code says why.

@@ -1,8 +1,8 @@
 """Retries of messages that a consumer sends back; after the last one the message becomes a dead letter.
 
-The consumer names a record; the broker reads it and stores it in the group's retry topic at delay level 3 + number of tries
-or, after the last try, in its dead-letter topic. Follows AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ
-5.3.3.
+The consumer names a record; the broker reads it and stores it in the group's retry topic, at the delay level that the
+consumer chooses (0: 3 + number of tries), or in its dead-letter topic, after the last try or if the level is negative.
+Follows AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
 """
 
 import random
@@ -64,7 +64,7 @@ class Retries:
         version: int,
         may: Callable[[str], bool],
     ) -> Steps[None]:
-        """Store a message again, for a retry or as a dead letter.
+        """Store a message again, for a retry or as a dead letter; one whose topic was deleted is dropped.
 
         Args:
             request: The record (by its offset in the log), the group and the wanted retry.
@@ -73,6 +73,7 @@ class Retries:
 
         Raises:
             RequestError: The message is refused; the code says why.
+            StoreError, CodecError, OSError: It could not be read or stored, or its flush is late or failed.
         """
         settings = self._settings
         group = self._groups.get(request.group)

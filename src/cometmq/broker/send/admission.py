@@ -245,7 +245,10 @@ class Admission:
         return queue_id
 
     def _is_dead(self, request: AnySend, topic: str) -> bool:
-        """Return whether a message that a consumer sends back for a retry has used up its retries."""
+        """Return whether a message that a consumer sends to a retry topic becomes a dead letter.
+
+        It does if its retries are used up, or its group consumes in order or has no retry queues.
+        """
         name = topic.removeprefix(RETRY_PREFIX)
         group = self._groups.get(name)
         if group is None:

@@ -21,7 +21,10 @@ class OtherQueues(Feature):
         parts.reroutes.append(self._refuse)
 
     def _refuse(self, sent: RoutedSend) -> RoutedSend:
-        """Raise RequestError for a send to a batch topic or light queue; return others unchanged."""
+        """Raise RequestError for a send to a batch topic, or with enableMultiDispatch to a light queue.
+
+        Other sends are returned unchanged.
+        """
         if sent.topic.attributes and is_batch_topic(sent.topic.attributes):
             raise RequestError(
                 ResponseCode.MESSAGE_ILLEGAL,

@@ -177,7 +177,7 @@ class BrokerSettings(MetricsKeys):
 
     @property
     def listen_host(self) -> str:
-        """The host on which the broker listens: loopback unless an address is set."""
+        """The host to listen on as set: `bindAddress`, else `brokerIP1`, else loopback; `addresses_of` may differ."""
         return self.bind_address or self.broker_ip or LOOPBACK
 
     @property
@@ -276,7 +276,7 @@ def load_settings(
     Flags take precedence over COMETMQ_* variables, then the file, then NAMESRV_ADDR, then the defaults.
 
     Raises:
-        SettingsError: The file cannot be read, or a value is invalid.
+        SettingsError: The file cannot be read, a value is invalid, or a feature is required whose absence matters.
     """
     environ = os.environ if environment is None else environment
     layers = []

@@ -1,4 +1,4 @@
-"""Settings of a broker for filters and pop: RocketMQ's keys."""
+"""Settings of a broker for filters, pop and cold reads: RocketMQ's keys."""
 
 from enum import Enum
 
@@ -16,7 +16,7 @@ class RequestMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumeKeys(ReplicaKeys):
-    """BrokerConfig of RocketMQ 5.3.3 for filters and pop.
+    """BrokerConfig of RocketMQ 5.3.3 for filters, pop and cold reads.
 
     Attributes:
         is_sql92: consumers may filter by SQL92; differs: off in RocketMQ.

@@ -45,7 +45,7 @@ def _time_each(growth: Growth) -> tuple[int, int]:
 
 
 def _time_of_calls(growth: Growth) -> tuple[int, int]:
-    """Return milliseconds, and the number of pulls."""
+    """Return the total duration in ms and the number of pulls, for an average per pull."""
     return growth.time_us // 1000, growth.times
 
 
@@ -159,7 +159,10 @@ class BrokerStats:
     # --- samples
 
     def sample(self) -> Steps[None]:
-        """Sample the tallies that have grown; called every 10 s while there are any."""
+        """Sample the tallies that have grown; called every 10 s while there are any.
+
+        Once an hour, the tallies of groups that do not exist are removed.
+        """
         fresh, now = self._counters.fresh, self._clock.monotonic()
         while fresh:
             for tally in fresh[:_TALLIES_AT_ONCE]:
@@ -179,7 +182,7 @@ class BrokerStats:
                 yield from turn_end()
 
     def forget_topic(self, topic: str) -> None:
-        """Remove the tallies of a topic that was deleted."""
+        """Remove the tallies of a topic if it was deleted; called for each change of a topic."""
         if self._topics.get(topic) is None:
             for table in self._counters.tables:
                 self._forget(table.forget(topic))

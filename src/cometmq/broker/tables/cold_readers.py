@@ -2,8 +2,8 @@
 
 As ColdDataCgCtrService of RocketMQ 5.3.3, it counts per 5 s how much each group, and all together, read from the disk.
 It refuses a group above its own threshold (without one, cgColdReadThreshold), or every group that has read from the
-disk if all together are above globalColdReadThreshold. Off by default (coldDataFlowControlEnable). Thresholds last
-until the broker stops. Not implemented: adaptive thresholds, and single messages for pull consumers.
+disk in the last minute if all together are above globalColdReadThreshold. Off by default (coldDataFlowControlEnable).
+Thresholds last until the broker stops. Not implemented: adaptive thresholds, and single messages for pull consumers.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class _Read:
 
 
 class ColdReaders:
-    """The number of bytes that each group has read from the disk."""
+    """The number of bytes that each group has read from the disk in the current window of 5 s."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self._settings = settings

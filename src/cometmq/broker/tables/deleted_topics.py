@@ -60,7 +60,7 @@ class DeletedTopics:
         return found is not None and physical_offset < found.end
 
     def was_deleted(self, name: str, *, since_ms: int = 0) -> bool:
-        """Return whether a topic of this name was deleted, at `since_ms` (epoch ms) or later."""
+        """Return whether a deletion of this topic is remembered, at `since_ms` (epoch ms) or later."""
         found = self._topics.get(name)
         return found is not None and found.deleted_ms >= since_ms
 

@@ -49,7 +49,7 @@ class Lanes:
         """Return the cached data for sends to a queue (its lane), creating it if needed.
 
         `topic` must be writable, which the caller has checked. With `is_kept` the fast path may use the queue from now
-        on.
+        on, unless its topic needs special treatment (`straight`).
         """
         siblings = self._opened.setdefault(topic.name, {})
         lane = siblings.get(queue_id)

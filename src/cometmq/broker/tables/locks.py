@@ -96,6 +96,8 @@ class QueueLocks:
         """Lock or renew the queues that are free or already this client's.
 
         Returns the queues that it holds now, and a future to await before answering (None if locks were only renewed).
+        A free queue is left out if the locks would take too much memory, and each queue for 30 s after a start whose
+        file of locks could not be read.
         """
         now = self._clock.monotonic()
         if now < self._blind_until:

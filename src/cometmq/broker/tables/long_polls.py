@@ -119,7 +119,10 @@ class LongPolls:
         self._watchers.clear()
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
-        """Wake the pulls of a queue that want new messages with these tag hashes (`MessageStore.on_arrival`)."""
+        """Call the watchers of a queue, and wake its pulls that want new messages with these tag hashes.
+
+        The broker sets it as `MessageStore.on_arrival`.
+        """
         for on_arrival in self._watchers.get(queue, ()):
             on_arrival(queue)
         self._wake(
@@ -128,7 +131,7 @@ class LongPolls:
         )
 
     def wake_group(self, queue: ConsumeQueue, group: str) -> None:
-        """Run the held pulls of a group again, because its offset was reset."""
+        """Run the held pulls of a group in a queue again, for example because its offset was reset."""
         self._wake(queue, lambda pull: pull.request.consumer_group == group)
 
     def forget_topic(self, topic: str) -> None:
@@ -142,7 +145,10 @@ class LongPolls:
             self.wake_group(queue, group)
 
     def expire(self, now: float) -> None:
-        """Answer pulls whose deadline has passed, whose connection is closed, or whose queue was deleted."""
+        """Run pulls again whose deadline has passed or whose queue was deleted; drop those whose connection is closed.
+
+        Does nothing while an earlier call is still in progress, over several iterations of the loop.
+        """
         if not len(self._expiring):  # Otherwise the last pass is still in progress.
             self._now, self._first_due = now, math.inf
             self._expiring.add(list(self._held))

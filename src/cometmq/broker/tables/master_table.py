@@ -24,7 +24,8 @@ class MasterTable(NamedTuple):
             that the master lacks are deleted if their messages are before it. If it is None, nothing is deleted.
         state: Its result changes when the table has changed here, so that an unchanged body must be applied again.
         known: Called after each copy, even if nothing changed, with the second argument of `take`.
-        needs_log: Whether the table is only valid once the log here contains what the master's contained.
+        needs_log: Whether the table is only valid once the log here contains what the master's contained. Then `state`
+            and `known` are not used.
     """
 
     code: int

@@ -126,9 +126,9 @@ class Members:
     """The registry of clients.
 
     Attributes:
-        changes: Number that changes whenever subscriptions of consumer groups change.
-        on_heartbeat: Called for each consumer heartbeat, after the registration in its group.
-        on_first: Called when the first member registers.
+        changes: Number that increases with each heartbeat or departure of a consumer, which may change subscriptions.
+        on_heartbeat: Called for each consumer heartbeat with subscriptions, after the registration in its group.
+        on_first: Called when a member registers while no other connection has registered.
         on_left: Called with the group name and the connection of a consumer that has left.
     """
 
@@ -192,12 +192,15 @@ class Members:
     # --- first pulls of groups without offsets
 
     def first_pull(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the first offset of a queue that a living member pulled while the group had committed none."""
+        """Return the first offset of a queue that a member pulled while the group had committed none, or None."""
         found = self._consumers.get(group)
         return None if found is None else found.first_pulls.get((topic, queue_id))
 
     def note_first_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember the offset of a pull, unless an earlier one of the queue is remembered."""
+        """Remember the offset of a pull, unless an earlier one of the queue is remembered.
+
+        Nothing is remembered for a group without members, or beyond FIRST_PULLS_MAX.
+        """
         found = self._consumers.get(group)
         if found is None or self._first_pull_count >= FIRST_PULLS_MAX:
             return
@@ -240,7 +243,7 @@ class Members:
     def register_consumer(
         self, part: ConsumerPart, client: Client, *, is_without_subscriptions: bool = False
     ) -> bool:
-        """Register a heartbeat of a consumer, notify its group of changes, and return whether there were any.
+        """Register a heartbeat of a consumer; if members or topics changed, notify its group and return True.
 
         Args:
             part: The group's part of the heartbeat.

@@ -115,7 +115,8 @@ class Offsets:
     ) -> None:
         """Commit the offset that a pull brings.
 
-        It is ignored if it is far beyond the queue's end, new but there are too many, or of a group of the broker itself.
+        It is ignored if it is negative or far beyond the queue's end, new but there are too many, or of a group of the
+        broker itself.
         """
         if self.get(group, topic, queue_id) == offset:  # As for most pulls.
             return
@@ -163,7 +164,7 @@ class Offsets:
     # --- a start as a master
 
     def keep_within(self, end_of: Callable[[str, int], int | None]) -> Steps[None]:
-        """Set each offset beyond the end of its queue to that end, so that groups do not skip messages up to it.
+        """Set each client group's offset beyond the end of a queue to that end, so that it skips no new messages.
 
         The queue has lost its last messages or never had them: offsets reach a slave faster than the log, and a power
         failure may cut only the log. Each member gets its new offset with its next pull, because it may hold a larger
@@ -294,11 +295,14 @@ class Offsets:
         return dict(self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {}))
 
     def began_ms(self, group: str, topic: str) -> int | None:
-        """Return when a group committed its first offset in a topic, epoch ms; None if that was before this start."""
+        """Return when a group committed its first offset in a topic, epoch ms; None if it has not since this start.
+
+        Offsets that were copied, from another group or a master, count as older.
+        """
         return self._began_ms.get(topic + TOPIC_GROUP_SEPARATOR + group)
 
     def copy(self, group: str, other_group: str, topic: str) -> None:
-        """Set another group's offsets in a topic to those of this group, if it has any."""
+        """Replace another group's offsets in a topic by those of this group, if it has any."""
         offsets = self.of(group, topic)
         if offsets:
             key = topic + TOPIC_GROUP_SEPARATOR + other_group

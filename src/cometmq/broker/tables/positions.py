@@ -27,7 +27,7 @@ class Position(NamedTuple):
     Attributes:
         queue: None if the queue never had a message.
         next: The offset of the next message that the group is given.
-        end: The offset that the queue's next message gets.
+        end: The offset after the queue's last readable message.
         in_flight: Number of messages that were popped and not acknowledged.
         is_committed: Whether the group has committed an offset of the queue.
     """
@@ -115,7 +115,10 @@ class GroupPositions:
         return topic in members.subscriptions or is_retry_topic(topic)
 
     def _begun(self, group: str) -> Iterator[str]:
-        """Yield the topics that a group's members subscribe to and in which it has no offset."""
+        """Yield the existing topics that a group's members subscribe to and in which it has no offset.
+
+        Retry topics that never had a message are left out, and all topics if the group is a broadcasting one.
+        """
         members = self._members.consumer_group(group)
         if members is None or members.model == BROADCASTING:
             return

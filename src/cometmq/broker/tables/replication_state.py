@@ -20,7 +20,7 @@ class CopyState:
         is_in_sync: Whether the gap is below haMaxGapNotInSync, so that it counts for sends.
         transferred_per_second: Bytes sent to it in the last full second.
         sent: Physical offset of the next byte to send to it (transferFromWhere of RocketMQ).
-        error: Why the previous connection ended; None if there was none, or it ended normally.
+        error: Why its last faulty connection since the start was closed; None if there was none.
     """
 
     address: str
@@ -45,8 +45,8 @@ class MasterState:
         transferred_per_second: Bytes received in the last full second.
         read_ms: When bytes were last received, epoch ms; 0 if never.
         written_ms: When this slave last reported its offset, epoch ms; 0 if never.
-        stopped: Why replication has stopped for good; None if it continues or is retried.
-        error: Why the last connection ended or failed; None if it is open.
+        stopped: Why replication has stopped until an operator acts, although it is tried again each minute; else None.
+        error: Why the last connection ended or failed, or why an open one cannot store what it receives; else None.
     """
 
     address: str

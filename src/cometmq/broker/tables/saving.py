@@ -44,7 +44,7 @@ class Saver:
 
     Attributes:
         is_dirty: Whether there are changes that no save has covered.
-        on_dirty: Callbacks for the first such change.
+        on_dirty: Callbacks for the first such change, if `changed` notes it or a save has failed.
     """
 
     def __init__(self, file: ConfigFile, snapshot: Snapshot, pool: Executor) -> None:
@@ -81,7 +81,7 @@ class Saver:
         return self._next or self._running
 
     def save_if_dirty(self) -> None:
-        """Save changes, including those whose save has failed."""
+        """Save changes, including those whose save has failed, unless a save or the pause after it is in progress."""
         if self.is_dirty and self._running is None and self._pause is None:
             self.save_soon()
 

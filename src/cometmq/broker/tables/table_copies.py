@@ -1,4 +1,4 @@
-"""Tracks which slaves have copied a master's tables, so that a deletion is answered only when they have it.
+"""Tracks which slaves have copied a master's tables, so that a deletion is answered when they have it, or after 4 s.
 
 Otherwise a slave that is promoted would bring a deleted topic back. CometMQ's slaves send their id when they request
 tables, one after the other: each when the last is on disk. The request after that for topics thus proves that the slave
@@ -80,7 +80,10 @@ class TableCopies:
                 yield from self._until(partial(self._has, slave, code, number))
 
     def deleted(self, code: int, name: str) -> Steps[None]:
-        """Wait until all connected CometMQ slaves have the table of `code` without a deleted topic or group."""
+        """Wait up to 4 s until all connected CometMQ slaves have the table of `code` without a deleted topic or group.
+
+        Slaves that do not have it then, or that copied tables before but are not connected, are logged.
+        """
         self._deletions += 1
         number = self._deletions
         connected = self._slaves()

@@ -56,7 +56,7 @@ class Topics:
         whole_version: The version of that table.
         was_copy: Whether topics.json is marked as a slave's, as it was before slaves had their own mark.
         is_promoted: Whether this is the first run as a master of a former slave.
-        on_change: Called with the name of each topic that was created, changed or deleted.
+        on_change: Called with the name of each topic that was created, changed or deleted, except by `make_again`.
         on_delete: Called with the name of each deleted topic, before `on_change`: every table and feature that stores
             something by topic forgets it (`forget_topic`).
         deleted: The topics that were deleted while the log still holds records of them.
@@ -82,7 +82,7 @@ class Topics:
         self._unsaved: dict[str, asyncio.Future[None]] = {}
 
     def load(self) -> None:
-        """Read topics.json, or its .bak if that is damaged (with a warning), and add missing system topics."""
+        """Read topics.json (with a warning its .bak if damaged) and deletedTopics.json; add missing system topics."""
         self.deleted.load()
         found = self._file.load(decode_topics_file, is_needed=False)
         self.is_whole = self._file.is_whole
@@ -165,7 +165,7 @@ class Topics:
             )  # fmt: skip
 
     def unknown(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return the users' topics among these that are not in the table, with their counts."""
+        """Return the users' topics among these that are not in the table, with their counts; no light queues."""
         return {
             name: count
             for name, count in counts.items()
@@ -209,7 +209,7 @@ class Topics:
     # --- reading
 
     def get(self, name: str) -> TopicConfig | None:
-        """Return the topic, or None."""
+        """Return the topic, or None; with enableLmq, there is one for each name of a light queue."""
         found = self._topics.get(name)
         if found is None and self._settings.is_light_read and name.startswith(names.LMQ_PREFIX):
             # A light queue is in no table (LmqTopicConfigManager); this broker only reads it.
@@ -258,9 +258,10 @@ class Topics:
         return self._changed(config.name)
 
     def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
-        """Delete a topic and everything stored under its name; the future is done when that is on disk.
+        """Delete a topic, and what tables and features store under its name; the future is done when that is on disk.
 
-        `end` is the physical offset of the log's end: all earlier records of the topic are of the deleted one.
+        The caller deletes its queues. `end` is the physical offset of the log's end: all earlier records of the topic
+        are of the deleted one.
         """
         known = self._topics.pop(name, None)
         if known is not None:
@@ -368,7 +369,11 @@ class Topics:
     def make_from(self, default_topic: str, name: str, *, queues: int) -> TopicConfig | None:
         """Create a topic on its first send, with at most the queues of the default topic.
 
-        Returns None if the default topic does not exist or must not be inherited from.
+        Returns None if the default topic does not exist, has no write queue or must not be inherited from, or if
+        `queues` is less than 1.
+
+        Raises:
+            RequestError: There are too many topics.
         """
         source = self._topics.get(default_topic)
         if source is None:

@@ -183,7 +183,7 @@ class TimedDelivery:
         """Move a batch of arrivals into the wheel and deliver a batch; return the seconds until the next call.
 
         Raises:
-            StoreError, CodecError, OSError: It failed; nothing of it counts as done.
+            StoreError, CodecError, OSError: It failed; the batch that failed does not count as done.
         """
         if self._truncate_to is not None:
             if self._is_at_files:

@@ -56,6 +56,7 @@ class Recall:
 
         Raises:
             RequestError: The message cannot be recalled; the code says why.
+            StoreError: The second message was not stored, or its flush is late or failed.
         """
         self._check_allowed()
         topic = self._topics.get(request.topic)
@@ -84,7 +85,7 @@ class Recall:
             )
 
     def _handle(self, request: RecallRequest) -> RecallHandle:
-        """Decode a handle; raise RequestError unless it is of this topic and broker and its time is in the future."""
+        """Decode a handle; raise RequestError unless it is of this topic and broker and due within timerMaxDelaySec."""
         settings = self._settings
         try:
             handle = decode_recall_handle(request.recall_handle)

@@ -45,7 +45,14 @@ class FoundUnit(NamedTuple):
 
 
 class DueMessages(NamedTuple):
-    """The messages to deliver, the number of units they were made from, and their topics."""
+    """The messages made from due units of the timer wheel.
+
+    Attributes:
+        messages: To be stored: in their own topic, or again in the timer's if they were due beyond the wheel's range.
+            A recalled message or a recall has none.
+        taken: Number of units that were processed; they may be fewer than the caller named.
+        topics: Topic of each timed message that leaves the wheel, also of recalled ones; not of recalls.
+    """
 
     messages: list[InnerMessage]
     taken: int

@@ -34,8 +34,11 @@ class TimedSends:
     def reroute(self, sent: RoutedSend) -> RoutedSend:
         """Reroute a send with a delivery time to the timer's topic; see `cometmq.broker.inner.reroute`.
 
+        A half message, and a send whose time is over, are returned unchanged.
+
         Raises:
-            RequestError: The time is invalid or out of bounds, or the timer is off.
+            RequestError: The time is invalid or too far ahead, the timer is off, or the send recalls a message of
+                another topic or one that is already delivered.
         """
         properties = sent.properties
         if (

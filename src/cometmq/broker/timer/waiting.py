@@ -1,4 +1,4 @@
-"""Reads the timer's topic: which messages go into the timer wheel, and which are due already."""
+"""Reads the timer's topic and makes a request to the timer wheel from each message."""
 
 import logging
 from dataclasses import dataclass, field

@@ -237,7 +237,8 @@ class StateChecks:
             message_id: Offset message id of the half message in TRANS_CHECK_MAX_TIME_TOPIC.
 
         Raises:
-            RequestError: The message is not a discarded half message, or its transaction has ended since.
+            RequestError: The message is not a discarded half message, its transaction has ended since, or its topic was
+                deleted.
             StoreError, CodecError, OSError: The message could not be read or stored.
         """
         record = yield from self._read_given_up(message_id)

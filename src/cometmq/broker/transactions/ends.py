@@ -57,11 +57,15 @@ class TransactionEnds:
         self._clock = clock
 
     def end(self, request: EndTransaction, may: Callable[[str], bool]) -> Steps[str | None]:
-        """End a transaction if the producer `may` send to its topic; return a remark for the producer, or None.
+        """End a transaction if the producer `may` send to its topic; return a remark if it stays open, or None.
+
+        It stays open if the request neither commits nor rolls back. A commit to a deleted topic rolls back. A
+        transaction that has ended already is left as it is.
 
         Raises:
             RequestError: The request is refused; the code says why.
-            StoreError, CodecError, OSError: A read or write failed; the transaction is still open.
+            StoreError, CodecError, OSError: A read or write failed, and the transaction is still open; or it has ended,
+                but the flush is late or failed.
         """
         says = _SAYS.get(request.commit_or_rollback)
         if says is None:

@@ -172,7 +172,12 @@ class Transactions(Feature):
     # --- sends
 
     def _reroute(self, sent: RoutedSend) -> RoutedSend:
-        """Reroute a half message to the half topic; return others unchanged."""
+        """Reroute a half message to the half topic; return others unchanged.
+
+        Raises:
+            RequestError: Half messages are refused, too many transactions are open, `as_half` refuses this one, or the
+                send has transaction bits but not the property TRAN_MSG.
+        """
         if not is_half(sent):
             if sent.sys_flag & TRANSACTION_MASK:
                 raise RequestError(
@@ -200,21 +205,17 @@ class Transactions(Feature):
     def end(
         self, request: EndTransaction, remark: str | None, may: Callable[[str], bool]
     ) -> Steps[str | None]:
-        """End a transaction of a topic that the producer `may` send to; return a remark for the producer or None.
-
-        Raises:
-            RequestError: The request is refused; the code says why.
-        """
+        """End a transaction of a topic that the producer `may` send to; see `TransactionEnds.end`."""
         if remark:
             _log.debug("remark at the end of transaction %s: %s", request.msg_id, remark)
         return self._ends.end(request, may)
 
     def resume(self, message_id: str) -> Steps[None]:
-        """Check a discarded half message again; raises RequestError if there is none with this offset message id."""
+        """Reopen a discarded transaction by the offset message id of its half message; see `StateChecks.resume`."""
         return self._checks.resume(message_id)
 
     def _ask(self, key: TransactionKey, header: CheckTransaction, record: bytes) -> None:
-        """Ask a connected producer of the group whose user may send to the topic; a different one each time."""
+        """Ask a connected producer of the group whose user may send to the topic, in turn; log if there is none."""
         group, wanted = key.producer_group, topic_access(key.topic, frozenset({Action.PUB}))
         clients = [client for client in who_may(self._parts.members.producers(group), wanted)
                    if not client.peer.is_closed]  # fmt: skip
@@ -267,7 +268,7 @@ class Transactions(Feature):
         return min(max(offset, low), high)
 
     def _commit_positions(self) -> bool:
-        """Commit the positions of a second ago if the log below them is flushed; return whether it is."""
+        """Commit the positions that `_see` noted last if the log below them is flushed; return whether it is."""
         half_offset, op_offset, log_end = self._seen
         if self._parts.store.flushed_offset < log_end:
             return False

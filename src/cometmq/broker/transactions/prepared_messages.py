@@ -34,7 +34,10 @@ _INT64_DIGITS = 19
 
 
 class TransactionKey(NamedTuple):
-    """The identity of a transaction, which all copies of its half message share."""
+    """The identity of a transaction, which all copies of its half message share.
+
+    Without a unique key, `message_id` is the physical offset, and each copy that is read has another identity.
+    """
 
     message_id: str
     producer_group: str
@@ -110,7 +113,7 @@ def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
 
 
 def number_of(properties: dict[str, str], name: str) -> int | None:
-    """Return a numeric property; None if it is missing or not a number."""
+    """Return a numeric property; None if it is missing, negative, longer than 18 digits, or not a number."""
     text = properties.get(name, "")
     return (
         int(text) if text.isascii() and text.isdecimal() and len(text) < _INT64_DIGITS else None

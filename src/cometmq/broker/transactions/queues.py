@@ -204,7 +204,8 @@ class TransactionQueues:
         """End an open transaction; done when that is as durable as a send. `message` is the committed message, if any.
 
         Raises:
-            StoreError, CodecError: The write failed; the transaction is still open.
+            StoreError, CodecError: The write failed, and the transaction is still open; or it has ended, but the flush
+                is late or failed.
         """
         self._table.on(transaction, event)
         self._ends[transaction] = _End(transaction, message)

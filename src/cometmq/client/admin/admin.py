@@ -116,9 +116,9 @@ class AsyncAdmin(AsyncClient):
         return await self._live.nameserver_api.route(self._full(topic))
 
     async def replicas(self) -> list[Replica]:
-        """Return each member of each broker group, masters first, with its replication status.
+        """Return each member of each broker group, its master first, with its replication status.
 
-        A second broker that claims the id of a member is included, with an `owner`.
+        A second broker that claims the id of a member is included if it answers, with an `owner`.
         """
         return await ask_replicas(self._live)
 
@@ -181,6 +181,7 @@ class AsyncAdmin(AsyncClient):
             BrokerNotFound: No such group is registered, or no such slave answers.
             RequestError: There are obstacles.
             BrokerRefused: A broker cannot change its role now; all have their old roles.
+            NetError: A broker did not answer; the group may have no master now.
         """
         roles = Roles(self._live)
         plan = await roles.plan(broker_name, broker_id, role=role)
@@ -266,8 +267,8 @@ class AsyncAdmin(AsyncClient):
     ) -> dict[str, TopicConfig]:
         """Change fields of `TopicConfig`, except attributes, at each master that has a topic.
 
-        Returns the resulting settings by broker name. Raises BrokerNotFound if no broker is registered, and
-        TopicNotFound if none has the topic.
+        Returns the resulting settings by broker name. Raises BrokerNotFound if no broker is registered, TopicNotFound if
+        none has the topic, and SettingsError for an unknown field.
         """
         name, topic = topic, self._full(topic)
         changed = await self._each_master(

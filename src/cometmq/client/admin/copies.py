@@ -35,7 +35,7 @@ class Copy(NamedTuple):
         gap: Number of bytes of the master's log that it lacks.
         behind_s: How much older its newest record is than the master's, seconds.
         fault: Description of the fault, the member's own if it reports one.
-        advice: What to do; empty if there is no fault.
+        advice: What to do; empty if there is no fault, or the member did not answer or refused.
     """
 
     member: Replica
@@ -48,7 +48,10 @@ class Copy(NamedTuple):
 
 
 async def ask_replicas(instance: ClientInstance) -> list[Replica]:
-    """Query the replication status of each member, masters first, and of each broker that claims the id of a member."""
+    """Query the replication status of each member, and of each broker that claims the id of a member, by name and id.
+
+    A broker that claims the id of a member but does not answer is left out.
+    """
     nameservers, brokers = instance.nameserver_api, BrokerApi(instance)
     owners = {
         (name, broker_id): address

@@ -91,7 +91,7 @@ class DeadLetters:
         """Yield the selected dead letters of a group up to now, queue by queue, each in order.
 
         `last` limits the search to so many of the latest dead letters of each queue; None: all. Raises TopicNotFound if
-        the group has none, and ExpressionError if the filter is invalid.
+        the group never had one (there is no dead-letter topic), and ExpressionError if the filter is invalid.
         """
         await self.check(group)
         topic = dead_letter_topic(group)
@@ -115,7 +115,7 @@ class DeadLetters:
                             yield letter
 
     async def check(self, group: str) -> None:
-        """Raise TopicNotFound if a group has no dead letters."""
+        """Raise TopicNotFound if a group has no dead-letter topic, that is, never had a dead letter."""
         topic = dead_letter_topic(group)
         try:
             await self._instance.nameserver_api.route(topic)

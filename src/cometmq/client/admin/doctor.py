@@ -1,4 +1,4 @@
-"""Examination of a whole cluster: queries every member and reports everything that is wrong.
+"""Examination of a whole cluster: queries every broker and reports the problems that it can detect.
 
 A queue without a reader may be moving between members, so unread queues are checked twice.
 """
@@ -40,7 +40,7 @@ class Doctor:
         self._states = States(instance)
 
     async def look(self, lag_max: int) -> list[Symptom]:
-        """Examine the cluster and return all problems; `lag_max` is the largest acceptable lag of a group, in messages."""
+        """Examine the cluster and return the problems found; `lag_max` is the largest acceptable lag of a group, messages."""
         nameservers = await self._instance.nameserver_api.each_cluster()
         clusters = {
             address: answer

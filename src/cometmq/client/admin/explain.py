@@ -1,4 +1,4 @@
-"""Explains why a group has not consumed a message, by checking every place that can hold it back, in order.
+"""Explains why a group has not consumed a message, by checking the places that can hold it back, in order.
 
 The checks use requests that any RocketMQ broker answers; only CometMQ brokers report queue locks and contradictions
 between members.
@@ -111,7 +111,7 @@ class Explainer:
         self._api = BrokerApi(instance)
 
     async def explain(self, message_id: str, group: str, topic: str | None) -> Explanation:
-        """Run all checks for a message and a group; without a topic, search those that the group consumes, then all others.
+        """Run the checks for a message and a group; without a topic, search those that the group consumes, then 500 others.
 
         Raises:
             MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.

@@ -74,7 +74,10 @@ class AsyncInspector(AsyncClient):
     # --- brokers
 
     async def brokers(self) -> list[BrokerState]:
-        """Return the state and runtime values of each member of each broker group, masters first; queried concurrently."""
+        """Return the state and runtime values of each member of each broker group, the master of a group first.
+
+        Masters that left their nameserver are included, with the reason as `error`.
+        """
         return await self._states.brokers()
 
     async def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
@@ -154,14 +157,17 @@ class AsyncInspector(AsyncClient):
     ) -> RunningState:
         """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
-        Any master that knows the member is asked. Raises BrokerRefused if none does, or the member does not answer.
+        The masters are asked in turn until one knows the member. Raises BrokerRefused if none does, or the member does
+        not answer, and NetError if a master does not answer.
         """
         return await self._states.running(group, client_id, stacks=stacks)
 
     # --- diagnosis
 
     async def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
-        """Find all problems of the cluster, the worst first, with advice; takes 2 s longer if a queue has no reader.
+        """Check the cluster for problems (`Symptom.check`) and return them, the worst first, with advice.
+
+        It takes 2 s longer if a queue has no reader, and if a slave seems late.
 
         `lag_max` is the largest acceptable lag of a group, in messages.
         """

@@ -16,7 +16,9 @@ class MessageTraces:
         self._queries = MessageQueries(instance)
 
     async def of(self, message_id: str, topic: str) -> list[Trace]:
-        """Return the trace records of a message: its sends, then each listener call with its end.
+        """Return the trace records of a message: its sends and ends of transactions, then each listener call with its end.
+
+        They are from at most 64 trace messages, the newest ones.
 
         Raises TopicNotFound if the trace topic does not exist, and CodecError if a record is malformed.
         """

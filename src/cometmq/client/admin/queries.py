@@ -34,7 +34,15 @@ class MessageQueries:
     async def by_key(
         self, topic: str, key: str, *, count_max: int, begin_ms: int, end_ms: int | None
     ) -> list[StoredMessage]:
-        """Return messages with a key in their KEYS, from all brokers of the topic, the oldest first."""
+        """Return the newest messages with a key in their KEYS, from all brokers of the topic, the oldest of them first.
+
+        Args:
+            topic: Full name of the topic.
+            key: A key of the messages.
+            count_max: Maximum number of messages.
+            begin_ms: Only messages stored at or after this time, ms since 1970.
+            end_ms: Only messages stored at or before this time; None: until now.
+        """
         end_ms = ALL_TIME if end_ms is None else end_ms
         # Java brokers compare times of the index, which are up to 999 ms earlier than the message's store time.
         asked = await self._ask_all(
@@ -55,7 +63,10 @@ class MessageQueries:
         return found[-1] if found else None
 
     async def all_by_unique_id(self, topic: str, unique_id: str) -> list[StoredMessage]:
-        """Return all messages with an id that a producer assigned, the oldest first: retries and replays keep the id."""
+        """Return the messages with an id that a producer assigned, up to 32 of each broker, the oldest first.
+
+        There may be several, because retries and replays keep the id.
+        """
         return [
             message
             for message in await self._ask_all(topic, unique_id, count_max=32, is_id=True)

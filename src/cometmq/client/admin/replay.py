@@ -46,11 +46,11 @@ class ReplayResult:
     """The counts of a replay.
 
     Attributes:
-        sent: Number of dead letters sent in this run, by target topic.
-        before: Number of dead letters that earlier runs had sent.
+        sent: Number of dead letters sent in this run, by target topic; in a dry run, those that it would send.
+        before: Number of dead letters that other runs had sent.
         homeless: Number of dead letters without a recorded original topic.
         failed: Number of dead letters that were refused, or whose outcome is unknown.
-        reasons: Distinct reasons of failures.
+        reasons: Distinct reasons of failures, at most 10.
     """
 
     sent: dict[str, int] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Replay:
         """Send the dead letters, and return how many were sent, skipped or refused.
 
         Raises:
-            TopicNotFound: The group has no dead letters.
+            TopicNotFound: The group never had a dead letter.
             ExpressionError: The filter is invalid.
             NetError, BrokerRefused, CodecError: The cluster cannot be queried; another run can continue.
         """

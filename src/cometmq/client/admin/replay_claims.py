@@ -35,6 +35,7 @@ class AsyncReplayClaims(AsyncGroupClient):
 
     Raises:
         SettingsError: A nameserver address is invalid.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class AsyncReplayClaims(AsyncGroupClient):
         return self._ledger
 
     async def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
-        """Claim the dead letters that this run must send, and return those that no other run has sent.
+        """Claim dead letters for this run, and return those that no other run has sent.
+
+        Those that this run has sent before, under the same id, are returned again.
 
         Waits while another run holds one of them.
 

@@ -360,7 +360,10 @@ class States:
         return those_that_answer(addresses, await side_by_side(ask, addresses.values()), absent)
 
     async def running(self, group: str, client_id: str, *, stacks: bool) -> RunningState:
-        """Return the state that a member of a group reports; raise BrokerRefused if no master knows it or it is silent."""
+        """Return the state that a member of a group reports, through the first master that knows it.
+
+        Raises BrokerRefused if none knows the member or it is silent, and NetError if a master asked before is silent.
+        """
         masters = await self._instance.nameserver_api.masters()
         failure: BrokerRefused | None = None
         for address in masters.values():

@@ -44,7 +44,10 @@ class ConsumeApi:
         self._asks = asks
 
     async def pop(self, address: str, header: PopRequest) -> PoppedRecords | None:
-        """Pop the next messages for a group; return None if none arrived within the header's `poll_time` (ms)."""
+        """Pop the next messages for a group.
+
+        Returns None if none arrived within the header's `poll_time` (ms), or at once if the broker holds too many pops.
+        """
         command = Command(RequestCode.POP_MESSAGE, fields=encode_fields(header))
         try:
             answer = await self._asks.ask(

@@ -66,7 +66,7 @@ class MemberApi:
         return await read_body(decode_assignments, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def lock(self, address: str, request: LockRequest) -> set[MessageQueue]:
-        """Lock queues for a member, or renew its locks; return the queues that it now holds."""
+        """Lock queues for a member, or renew its locks; return those of the queues that it now holds."""
         command = Command(RequestCode.LOCK_BATCH_MQ, body=encode_lock_request(request))
         answer = await self._asks.ask(address, command)
         what = f"the answer of {address} to LOCK_BATCH_MQ"

@@ -41,7 +41,10 @@ class NameserverApi:
         self._nameservers = nameservers
 
     async def route(self, topic: str) -> TopicRoute:
-        """Return the route of a topic; raise TopicNotFound if the nameserver has none."""
+        """Return the route of a topic; raise TopicNotFound if the nameserver has none.
+
+        After an invalid route (CodecError), another nameserver is tried first from now on.
+        """
         fields = encode_fields(RouteRequest(topic, accept_standard_json_only=True))
         command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields=fields)
         answer = await self._nameservers.call(command)

@@ -94,7 +94,10 @@ class OffsetApi:
     async def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int], *, upper: bool = False
     ) -> Offsets:
-        """Return the offset of the first message stored at or after a time in each queue, or an error."""
+        """Return the offset of the first message stored at or after a time in each queue, or an error.
+
+        `times_ms` are the times by queue, ms since 1970; `upper` and the end of a queue are as in `offset_by_time`.
+        """
         return await self._ask_each(
             times_ms, lambda queue: _by_time(queue, times_ms[queue], upper=upper)
         )
@@ -104,8 +107,8 @@ class OffsetApi:
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
         """Return the committed offset of a group; None if there is none.
 
-        For a queue whose first message is still in memory, a broker returns 0, so that a new group starts a young queue at
-        its beginning (ConsumerManageProcessor of RocketMQ 5.3.3).
+        If there is none but the queue's first message is still in memory, a broker returns 0, so that a new group starts a
+        young queue at its beginning (ConsumerManageProcessor of RocketMQ 5.3.3).
         """
         try:
             return await self._ask(queue, _committed(group, queue))
@@ -143,7 +146,8 @@ class OffsetApi:
     ) -> None:
         """Commit a group's next offsets of several queues; the failure of one broker does not affect the others.
 
-        With `answered`, wait until the brokers have stored all offsets. The first error is raised.
+        With `answered`, wait until the brokers have stored all offsets; otherwise only for the first of a topic at a
+        broker. The first error is raised.
         """
         shares: dict[tuple[str, str, str], list[tuple[MessageQueue, int]]] = {}
         for queue, offset in offsets.items():

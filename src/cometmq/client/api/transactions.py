@@ -57,7 +57,7 @@ class TransactionApi:
         is_late: bool = False,
         remark: str = "",
     ) -> None:
-        """Commit or roll back a half message.
+        """Report the outcome of a half message to its broker: commit, rollback, or not known yet.
 
         Args:
             address: Address of its broker.

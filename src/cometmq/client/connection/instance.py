@@ -1,8 +1,8 @@
 """The part that the producers and consumers of a client share: routes, connections and heartbeats (MQClientInstance).
 
-A client fetches routes from one nameserver (again every 30 s), keeps one connection to each broker, and sends every
-broker of its routes a heartbeat with its groups every 30 s. After a lost connection it sends a heartbeat as soon as the
-broker is back.
+A client fetches routes from one nameserver (again every 30 s), keeps one connection to each broker, and sends the
+brokers of its routes a heartbeat with its groups every 30 s: masters, and slaves if it has a consumer. After a lost
+connection it sends a heartbeat as soon as the broker is back.
 """
 
 import asyncio
@@ -112,7 +112,8 @@ class ClientInstance:
     ) -> None:
         """Create the instance without I/O; `start` connects it.
 
-        Raises SettingsError if a nameserver address, the client's ip or the credentials of the environment are invalid.
+        Raises SettingsError if a nameserver address, the client's ip, or the credentials or TLS settings of the
+        environment are invalid.
         """
         self.settings = settings or ClientSettings()
         self.clock = clock or loop_clock()
@@ -188,7 +189,7 @@ class ClientInstance:
         await self.channels.close()
 
     async def join(self, member: Member, *, everywhere: bool = False) -> None:
-        """Add a producer or consumer, and send a heartbeat to the brokers of its topics.
+        """Add a producer or consumer, and send a heartbeat to the brokers of all known routes; failures are only logged.
 
         With `everywhere`, all brokers of the cluster get heartbeats, including later ones, whatever the member's
         topics.
@@ -199,7 +200,7 @@ class ClientInstance:
         await self.beat()
 
     async def leave(self, member: Member) -> None:
-        """Remove a member and notify the brokers, so that other members need not wait for a timeout."""
+        """Remove a member and notify the connected brokers, so that other members need not wait for a timeout."""
         if member in self._members:
             self._members.remove(member)
             self._leaving.append(member)
@@ -251,7 +252,7 @@ class ClientInstance:
         return await self._route_fetcher.fetch_to_send(topic, default_queues)
 
     async def refresh(self) -> None:
-        """Fetch every route in use again, and close connections to addresses that no route contains."""
+        """Fetch every route in use again, and close idle connections to brokers that no route contains; log failures."""
         wanted = dict.fromkeys(self.routes.topics)
         for member in self._members:
             wanted.update(dict.fromkeys(member.topics()))
@@ -331,7 +332,7 @@ class ClientInstance:
         await self.channels.oneway(address, command)
 
     async def broker_of(self, queue: MessageQueue) -> str:
-        """Return the address of a queue's broker: its master, or one of its slaves while the master is unreachable.
+        """Return the address of a queue's broker: its master, or one of its slaves while the route has no master.
 
         A slave that receives offsets passes them on to the master later (findBrokerAddressInSubscribe of RocketMQ
         5.3.3). Raises TopicNotFound or BrokerNotFound without a route; NetError, BrokerRefused or CodecError if no
@@ -356,7 +357,10 @@ class ClientInstance:
     # --- heartbeats
 
     async def beat(self) -> None:
-        """Send heartbeats to every broker of the routes, or of the cluster if a member requires it."""
+        """Send heartbeats to the masters of the routes, or of the cluster if a member requires it; slaves only for consumers.
+
+        Failures are only logged.
+        """
         if self._everywhere and not self._is_cluster_known:
             await self._learn_cluster()
         await self._beat(self._addresses_to_beat())

@@ -15,7 +15,7 @@ from cometmq.net.channels import Channels
 
 
 class Nameservers:
-    """Sends requests to one of the nameservers that answers."""
+    """Sends requests to one nameserver that answers, or to all of them."""
 
     def __init__(
         self,
@@ -37,8 +37,9 @@ class Nameservers:
         return self.addresses[self._chosen]
 
     async def call(self, command: Command) -> Command:
-        """Query one nameserver after the other until one answers, possibly with an error; raise NetError if none does.
+        """Query one nameserver after the other until one answers, possibly with an error code.
 
+        Raises NetError if none answers, and CodecError for a malformed answer.
         All attempts share the timeout of one request; an unresponsive nameserver uses only a part of it.
         """
         order = self.addresses[self._chosen :] + self.addresses[: self._chosen]
@@ -72,7 +73,8 @@ class Nameservers:
     async def ask(self, command: Command) -> Command:
         """Send a request to a nameserver and return its answer.
 
-        Raises NetError if no nameserver answered, and BrokerRefused if the answer is an error.
+        Raises NetError if no nameserver answered, BrokerRefused if the answer is an error, and CodecError if it is
+        malformed.
         """
         answer = await self.call(command)
         if answer.code != ResponseCode.SUCCESS:

@@ -35,7 +35,7 @@ class RouteFetcher:
         self._asking: dict[tuple[str, int], asyncio.Task[KnownTopic]] = {}
 
     async def fetch(self, topic: str) -> KnownTopic:
-        """Return the current route of a topic from the nameserver.
+        """Fetch the current route of a topic from the nameserver, store it, and return it.
 
         Raises TopicNotFound if the topic has no route, and NetError, BrokerRefused or CodecError if no nameserver can
         be queried.
@@ -43,7 +43,7 @@ class RouteFetcher:
         return await self._share((topic, 0), lambda: self._fetch(topic))
 
     async def fetch_to_send(self, topic: str, default_queues: int) -> KnownTopic:
-        """Return the route for sending to a topic; for a topic that does not exist it is derived from the default topic.
+        """Fetch and store the route for sending to a topic; if the topic does not exist, derive it from the default topic.
 
         Raises TopicNotFound if neither exists, and NetError, BrokerRefused or CodecError if no nameserver can be
         queried.

@@ -40,7 +40,7 @@ class KnownTopic:
 
 
 class TopicRoutes:
-    """Routes by topic, and the addresses of all brokers in them.
+    """Routes by topic, and the addresses of the brokers in them and, if needed, of the whole cluster.
 
     Attributes:
         masters: Addresses of the masters by broker name; a new dict at each change.
@@ -117,7 +117,7 @@ class TopicRoutes:
 
     @property
     def brokers(self) -> Mapping[str, Mapping[int, str]]:
-        """Addresses of all brokers in the routes, by name and broker id."""
+        """Addresses of all known brokers, by name and broker id."""
         return self._brokers
 
     def addresses(self, *, only_masters: bool) -> set[str]:

@@ -81,7 +81,7 @@ class MachineRooms:
     def __call__(
         self, queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
     ) -> list[MessageQueue]:
-        """Return a member's block of the rooms' queues, plus one of the remainder; an unknown member gets no queues."""
+        """Return a member's block of the rooms' queues, plus at most one of the rest; an unknown member gets no queues."""
         members = sorted(client_ids)
         if own_id not in members:
             return []

@@ -58,8 +58,8 @@ class BrokerAssignment:
     async def pulled(self, topic: str, addresses: Sequence[str]) -> list[MessageQueue] | None:
         """Return the queues of a topic that this member must pull; start and stop the loops of those to be popped.
 
-        The result is None if the broker leaves the assignment to the members. Of the brokers at `addresses`, the first
-        answer counts.
+        The result is None if the broker assigns no queues (before 5.0), so that the members must. Of the brokers at
+        `addresses`, the first answer counts.
 
         Raises:
             BrokerRefused, NetError, CodecError: No broker answered.

@@ -29,7 +29,7 @@ class Tag:
         tags: Tags, or expressions in RocketMQ's syntax, `paid || sent`; none, or `*`: all messages.
 
     Raises:
-        SubscriptionError: A text contains no tag, or `*` is combined with tags.
+        SubscriptionError: A tag is not text, the expression has no tag (`||`), or `*` is one of several arguments.
     """
 
     tags: tuple[str, ...]

@@ -53,7 +53,7 @@ class DeadLetter(Exception):
 
     Args:
         reason: Why a retry would not help; written to the log.
-        messages: Messages of a batch that become dead letters; the others are retried. None: all.
+        messages: Messages of a batch that become dead letters; the others are retried. None or empty: all.
     """
 
     def __init__(

@@ -25,7 +25,8 @@ class Rebalance:
     """Computes the assigned queues of one member, by its allocation strategy or from the brokers' answers.
 
     Attributes:
-        is_complete: Whether the last `work_out` succeeded for every topic.
+        is_complete: Whether the last `work_out` succeeded for every topic and the brokers knew this member; the member
+            clears it if it could not take or give up a queue. If False, the next rebalance follows soon.
         assigned: Queries brokers for the assignment; None: members compute it.
     """
 

@@ -51,7 +51,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its producer group.
         settings: Namespace, times, retries and sizes.
-        joins: Whether to join the group; if False, brokers check half messages with other members.
+        joins: Whether to join the group; if False, brokers check half messages with other members. Always with `judge`.
         mark: With `judge`: name of a property; only half messages with this property are checked with `judge`.
         judge: Returns the outcome of a half message when a broker checks it; called in a thread.
         instance: Shares the connections of another client, whose owner closes them.

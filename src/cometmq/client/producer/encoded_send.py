@@ -126,7 +126,7 @@ class SendEncoder:
 
         Args:
             message: Message to send.
-            extra: System properties, for retries.
+            extra: System properties to add, as for retries, requests and half messages.
             code: SEND_MESSAGE_V2, or a request with the same header.
             sys_flag: Bits of `model.flags`.
             more: Further header fields (`codec.send_text.middle_text`).
@@ -264,7 +264,7 @@ class SendEncoder:
     def pack_encoded(self, topic: str, batch_body: bytes, properties: str) -> EncodedSend:
         """Encode a request for a batch body that is already encoded (`codec.batch.encode_batch`).
 
-        Raises MessageError if the batch is empty or too long.
+        Raises MessageError if the batch is empty or too long, or clients may not send to the topic.
         """
         if not batch_body:
             raise MessageError("a batch needs at least one message")

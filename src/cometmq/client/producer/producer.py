@@ -149,7 +149,8 @@ class AsyncProducer(AsyncGroupClient):
             ClientClosed, MessageError: Nothing was sent.
             SendFailed: No attempt was acknowledged; the message may be stored nevertheless.
             BrokerRefused: The broker refused the message.
-            TopicNotFound, NetError: No route or no broker could be reached.
+            TopicNotFound, BrokerNotFound, NetError: No route or no broker could be reached.
+            CodecError: The broker's answer is malformed; the message may be stored.
         """
         sends = self._sends
         if sends is not None and queue is None and selector is None and timeout_ms is None:
@@ -259,7 +260,7 @@ class AsyncProducer(AsyncGroupClient):
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            MessageError: The batch is empty or too long.
+            MessageError: The batch is empty or too long, or clients may not send to the topic.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         try:
@@ -278,7 +279,8 @@ class AsyncProducer(AsyncGroupClient):
     ) -> None:
         """Send a message without acknowledgement: fast, but the message may be lost unnoticed.
 
-        Raises ClientClosed, MessageError, TopicNotFound or NetError if it could not be written to a connection.
+        Raises ClientClosed, MessageError, SendFailed (no writable queue), TopicNotFound, BrokerNotFound, BrokerRefused (by
+        the nameserver) or NetError if it could not be written to a connection.
         """
         sender, wrong = self._running(), None
 
@@ -317,6 +319,7 @@ class AsyncProducer(AsyncGroupClient):
 
         Raises:
             RequestTimeout: No reply arrived in time.
+            CodecError: The reply is malformed.
             ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         sender = self._running()
@@ -386,7 +389,7 @@ class AsyncProducer(AsyncGroupClient):
             timeout_ms: Timeout of the half message with all attempts, ms; None: as in the settings.
 
         Raises:
-            ClientClosed: Raised by this call.
+            ClientClosed: Raised by this call, as is MessageError if `queue` belongs to another topic.
             MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: Raised when the block is entered.
         """
         sender, pick = self._running(), pick_of(message, queue, selector, self._namespace)
@@ -400,14 +403,19 @@ class AsyncProducer(AsyncGroupClient):
     ) -> TransactionResult:
         """Send a half message, run the listener's `execute`, and commit or roll back as it returns.
 
+        After UNKNOWN or an exception of `execute` nothing is reported: the broker will ask the listener's `check`.
+
         Args:
             message: Message that consumers receive after the commit.
             argument: Passed to `execute`.
             timeout_ms: Timeout of the half message with all attempts, ms; None: as in the settings.
 
         Raises:
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged; the
-                listener was not called.
+            MessageError: There is no listener, or the message cannot be sent.
+            SendFailed, TopicNotFound, NetError: The half message was not acknowledged, or not flushed or replicated in
+                time; the listener was not called.
+            BrokerRefused: The half message was refused; or, after the listener's work, its end, because the transaction
+                has ended otherwise or the broker has lost it.
             ClientClosed: The producer is not running.
         """
         self._transactions.check_listener()

@@ -47,7 +47,10 @@ class SendChain:
     def send(
         self, message: Message, pick: Pick | None, timeout_ms: int | None
     ) -> asyncio.Future[SendResult]:
-        """Send a message through the interceptors, in a batch if possible; raise and fail like `AsyncProducer.send`."""
+        """Send a message through the interceptors, in a batch if possible, and return the future of its result.
+
+        The errors are those of `AsyncProducer.send`, but MessageError may be raised by the call itself.
+        """
 
         def start(messages: Messages) -> asyncio.Future[SendResult]:
             accumulator, [each] = self._accumulator, messages

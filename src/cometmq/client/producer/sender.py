@@ -57,7 +57,7 @@ class EncodedSender:
         timeout_ms: int | None,
         result: asyncio.Future[SendResult] | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Start a send and return its future, which fails with SendFailed, BrokerRefused or NetError."""
+        """Start a send and return its future, which fails with a CometError, for example SendFailed or BrokerRefused."""
         if result is None:
             result = self.loop.create_future()
         seconds = self._timeout_seconds if timeout_ms is None else timeout_ms / 1000
@@ -150,7 +150,10 @@ class EncodedSender:
         pick: Pick | None,
         failed: Sequence[str] = (),
     ) -> MessageQueue:
-        """Choose the queue of the next attempt, avoiding the brokers in `failed`; raise SendFailed if none is writable."""
+        """Choose the queue of the next attempt, with `pick` or by turns; raise SendFailed if none is writable.
+
+        By turns, the brokers in `failed` are avoided if there is another one.
+        """
         if not queues:
             raise SendFailed(
                 f"topic {in_quotes(topic)} has no writable queue: its brokers have withdrawn the write permission or "

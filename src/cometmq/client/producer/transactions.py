@@ -3,9 +3,9 @@
     async with producer.transaction(Message("orders", b"...")) as transaction:
         await book_the_order()      # an exception rolls back, the end of the block commits
 
-A broker that receives neither a commit nor a rollback checks the transaction (CHECK_TRANSACTION_STATE). Transactions of
-this process are answered from memory, others by your `TransactionListener`; so a group with a listener also completes
-the transactions of a producer that died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
+A broker that receives neither a commit nor a rollback checks the transaction (CHECK_TRANSACTION_STATE). The latest 20,000
+transactions of this producer are answered from memory; others, and those for which `execute` returned UNKNOWN, by your
+`TransactionListener`. So a group with a listener also completes the transactions of a producer that died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -162,7 +162,7 @@ class ProducerTransactions:
         """Send the half message of a transaction.
 
         Raises:
-            MessageError: The message has a delay, which transactions do not support.
+            MessageError: The message has a delay, which transactions do not support, or cannot be sent.
             SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged, or was rolled
                 back.
         """
@@ -197,7 +197,8 @@ class ProducerTransactions:
     ) -> None:
         """Report the outcome of a transaction to its broker; an unreachable broker will check it later.
 
-        Raises BrokerRefused if the transaction has ended otherwise, or the broker has lost it.
+        Raises BrokerRefused if the transaction has ended otherwise, or the broker has lost it, and CodecError if the
+        broker's answers are malformed.
         """
         known = self._known.get(half.message_id)
         if known is not None:
@@ -221,7 +222,9 @@ class ProducerTransactions:
     async def execute(
         self, half: SendResult, message: Message, argument: Any
     ) -> TransactionState:
-        """Run the listener's work, report the outcome to the broker and return it.
+        """Run the listener's work, report a commit or rollback to the broker, and return the outcome.
+
+        After an exception of the listener the outcome is UNKNOWN.
 
         Raises BrokerRefused if the transaction has ended otherwise, or the broker has lost it.
         """
@@ -366,7 +369,7 @@ class AsyncTransaction:
         """Commit, so that consumers receive the message; the end of the block also commits, and waits for the result.
 
         Raises:
-            MessageError: The transaction has ended already.
+            MessageError: The transaction has ended already, or has not begun.
             BrokerRefused: Raised by the future: the transaction was rolled back already, or the broker has lost it.
         """
         return self._finish(TransactionState.COMMIT)

@@ -66,7 +66,10 @@ class TurnSends:
         self.seconds = sender.settings.send_timeout_ms / 1000
 
     def add(self, message: Message) -> asyncio.Future[SendResult]:
-        """Send a message at the end of this iteration, or immediately if nothing is in flight; errors go to the future."""
+        """Send a message at the end of this iteration; immediately if nothing is in flight or 128 messages wait.
+
+        Errors go to the future.
+        """
         result: asyncio.Future[SendResult] = self._new_future()
         waiting = self._waiting
         waiting.append((message, result))

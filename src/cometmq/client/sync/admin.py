@@ -45,9 +45,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def replicas(self) -> list[Replica]:
-        """Return each member of each broker group, masters first, with its replication status.
+        """Return each member of each broker group, its master first, with its replication status.
 
-        A second broker that claims the id of a member is included, with an `owner`.
+        A second broker that claims the id of a member is included if it answers, with an `owner`.
         """
         result: list[Replica] = self._portal.call(self._client.replicas)
         return result
@@ -113,6 +113,7 @@ class Admin(BlockingClient[AsyncAdmin]):
             BrokerNotFound: No such group is registered, or no such slave answers.
             RequestError: There are obstacles.
             BrokerRefused: A broker cannot change its role now; all have their old roles.
+            NetError: A broker did not answer; the group may have no master now.
         """
         result: Promotion = self._portal.call(
             self._client.promote, broker_name, broker_id, role=role, force=force
@@ -181,8 +182,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     def change_topic(self, topic: str, changes: Mapping[str, Any]) -> dict[str, TopicConfig]:
         """Change fields of `TopicConfig`, except attributes, at each master that has a topic.
 
-        Returns the resulting settings by broker name. Raises BrokerNotFound if no broker is registered, and
-        TopicNotFound if none has the topic.
+        Returns the resulting settings by broker name. Raises BrokerNotFound if no broker is registered, TopicNotFound if
+        none has the topic, and SettingsError for an unknown field.
         """
         result: dict[str, TopicConfig] = self._portal.call(
             self._client.change_topic, topic, changes

@@ -35,7 +35,10 @@ class Inspector(BlockingClient[AsyncInspector]):
         super().__init__(AsyncInspector(nameservers, settings=settings))
 
     def brokers(self) -> list[BrokerState]:
-        """Return the state and runtime values of each member of each broker group, masters first; queried concurrently."""
+        """Return the state and runtime values of each member of each broker group, the master of a group first.
+
+        Masters that left their nameserver are included, with the reason as `error`.
+        """
         result: list[BrokerState] = self._portal.call(self._client.brokers)
         return result
 
@@ -117,7 +120,8 @@ class Inspector(BlockingClient[AsyncInspector]):
     def running(self, group: str, client_id: str, *, stacks: bool = False) -> RunningState:
         """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
-        Any master that knows the member is asked. Raises BrokerRefused if none does, or the member does not answer.
+        The masters are asked in turn until one knows the member. Raises BrokerRefused if none does, or the member does
+        not answer, and NetError if a master does not answer.
         """
         result: RunningState = self._portal.call(
             self._client.running, group, client_id, stacks=stacks
@@ -125,7 +129,9 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
-        """Find all problems of the cluster, the worst first, with advice; takes 2 s longer if a queue has no reader.
+        """Check the cluster for problems (`Symptom.check`) and return them, the worst first, with advice.
+
+        It takes 2 s longer if a queue has no reader, and if a slave seems late.
 
         `lag_max` is the largest acceptable lag of a group, in messages.
         """

@@ -74,7 +74,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             ClientClosed, MessageError: Nothing was sent.
             SendFailed: No attempt was acknowledged; the message may be stored nevertheless.
             BrokerRefused: The broker refused the message.
-            TopicNotFound, NetError: No route or no broker could be reached.
+            TopicNotFound, BrokerNotFound, NetError: No route or no broker could be reached.
+            CodecError: The broker's answer is malformed; the message may be stored.
         """
         result: SendResult = self._portal.call(
             self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
@@ -193,7 +194,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            MessageError: The batch is empty or too long.
+            MessageError: The batch is empty or too long, or clients may not send to the topic.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         result: SendResult = self._portal.call(
@@ -239,7 +240,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     ) -> None:
         """Send a message without acknowledgement: fast, but the message may be lost unnoticed.
 
-        Raises ClientClosed, MessageError, TopicNotFound or NetError if it could not be written to a connection.
+        Raises ClientClosed, MessageError, SendFailed (no writable queue), TopicNotFound, BrokerNotFound, BrokerRefused (by
+        the nameserver) or NetError if it could not be written to a connection.
         """
         self._portal.call(self._client.send_oneway, message, queue=queue, selector=selector)
 
@@ -261,6 +263,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Raises:
             RequestTimeout: No reply arrived in time.
+            CodecError: The reply is malformed.
             ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
         """
         result: StoredMessage = self._portal.call(
@@ -329,7 +332,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             timeout_ms: Timeout of the half message with all attempts, ms; None: as in the settings.
 
         Raises:
-            ClientClosed: Raised by this call.
+            ClientClosed: Raised by this call, as is MessageError if `queue` belongs to another topic.
             MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: Raised when the block is entered.
         """
         return Transaction(
@@ -344,14 +347,19 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     ) -> TransactionResult:
         """Send a half message, run the listener's `execute`, and commit or roll back as it returns.
 
+        After UNKNOWN or an exception of `execute` nothing is reported: the broker will ask the listener's `check`.
+
         Args:
             message: Message that consumers receive after the commit.
             argument: Passed to `execute`.
             timeout_ms: Timeout of the half message with all attempts, ms; None: as in the settings.
 
         Raises:
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged; the
-                listener was not called.
+            MessageError: There is no listener, or the message cannot be sent.
+            SendFailed, TopicNotFound, NetError: The half message was not acknowledged, or not flushed or replicated in
+                time; the listener was not called.
+            BrokerRefused: The half message was refused; or, after the listener's work, its end, because the transaction
+                has ended otherwise or the broker has lost it.
             ClientClosed: The producer is not running.
         """
         result: TransactionResult = self._portal.call(

@@ -14,7 +14,7 @@ from cometmq.model.queue import MessageQueue
 class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     """A consumer that reads messages on request: by queue and offset, or the next ones of a subscription.
 
-    When it is closed, it commits the received messages and leaves the group.
+    When it is closed, it commits the received messages (with `auto_commit`) and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.

@@ -25,7 +25,8 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         settings: Times, sizes, start of a new group, broadcasting.
 
     Raises:
-        SettingsError: A nameserver address is invalid, or not exactly one listener is given.
+        SettingsError: A nameserver address is invalid, not exactly one listener is given, or it is no function; or, at
+            the start, `telemetry` is set without OpenTelemetry.
         SubscriptionError: A filter is neither a `Tag` nor an `Sql`; or, at the start, no topic is subscribed.
         RequestError: The name of the group is invalid.
     """

@@ -21,6 +21,7 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
 
     Raises:
         SettingsError: A nameserver address is invalid.
+        RequestError: The name of the group is invalid.
     """
 
     def __init__(
@@ -33,7 +34,9 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
         super().__init__(AsyncReplayClaims(nameservers, group=group, settings=settings))
 
     def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
-        """Claim the dead letters that this run must send, and return those that no other run has sent.
+        """Claim dead letters for this run, and return those that no other run has sent.
+
+        Those that this run has sent before, under the same id, are returned again.
 
         Waits while another run holds one of them.
 

@@ -71,7 +71,7 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         Raises:
             SubscriptionError: No topic is subscribed.
             ClientError: A broker refused, or `max_count` is out of range.
-            TopicNotFound, NetError: No route, or no broker could be reached.
+            TopicNotFound, NetError, CodecError: No route, no broker could be reached, or its answer is malformed.
         """
         result: list[StoredMessage] = self._portal.call(
             self._client.receive, max_count, invisible_ms=invisible_ms, wait_ms=wait_ms

@@ -55,7 +55,7 @@ class Telemetry:
         )
 
     def sending(self, messages: Messages, _kind: TracedMessage) -> tuple[Messages, SendEnded]:
-        """Start a span that ends with the acknowledgement; each message of a batch carries its context."""
+        """Start a span that ends with the result or error; return copies of the messages, each with the span's context."""
         if not messages:  # The sender refuses an empty batch.
             return messages, lambda _result, _error: None
         topic, size = messages[0].topic, sum(len(each.body) for each in messages)

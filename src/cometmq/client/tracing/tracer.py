@@ -72,6 +72,8 @@ class Tracer:
     def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
         """Return the messages unchanged, and a function to call when sent, which records a trace for each of them.
 
+        Nothing is recorded if the send failed, or the broker wants no traces (TRACE_ON=false) or gave no region.
+
         Differs: RocketMQ writes one record per batch (not found by a message's id), and none for one-way sends.
         """
         began_ms = self._instance.clock.now_ms()
@@ -136,7 +138,10 @@ class Tracer:
         return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Record the start of a listener call; return a function that records its end, too. Both may run in any thread."""
+        """Record the start of a listener call for each message; return a function that records its end, too.
+
+        Messages with the property TRACE_ON=false are left out. Both functions may run in any thread.
+        """
         clock = self._instance.clock
         began_ms, request_id = clock.now_ms(), self._ids.next_id()
         traced = [each for each in messages if each.properties.get(keys_of.TRACE_ON) != "false"]

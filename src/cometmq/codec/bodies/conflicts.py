@@ -1,4 +1,4 @@
-"""Conflicts between members of consumer groups: body of GET_GROUP_CONFLICTS, a request of CometMQ.
+"""Conflicts between members of consumer groups: the answer to GET_GROUP_CONFLICTS, a request of CometMQ.
 
 The format is described in docs/format/own-requests.md.
 """
@@ -41,7 +41,7 @@ class Conflict:
 
 
 def encode_conflicts(conflicts: Iterable[Conflict]) -> bytes:
-    """Encode the body of GET_GROUP_CONFLICTS."""
+    """Encode the answer to GET_GROUP_CONFLICTS."""
     return fastjson.dumps({"conflicts": [_conflict_json(conflict) for conflict in conflicts]})
 
 
@@ -56,7 +56,7 @@ def _conflict_json(conflict: Conflict) -> dict[str, Any]:
 
 
 def decode_conflicts(content: bytes | str) -> tuple[Conflict, ...]:
-    """Decode the body of GET_GROUP_CONFLICTS. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the answer to GET_GROUP_CONFLICTS. Raises CodecError, naming the field, if it is malformed."""
     return tuple(
         Conflict(
             part.text("consumerGroup"),

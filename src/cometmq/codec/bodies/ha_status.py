@@ -24,10 +24,10 @@ class HaSlave:
         acked: Physical offset up to which it has acknowledged the log.
         gap: Bytes that it is behind.
         is_in_sync: Whether it counts as in sync for sends.
-        bytes_per_second: Rate of bytes sent to it.
+        bytes_per_second: Bytes sent to it in the last full second.
         sent: Physical offset of the next byte to send.
         broker_id: Its broker id, or None if not reported.
-        error: Why its previous connection ended, or None if unknown.
+        error: Why its previous connection ended; None if there was none, if it ended normally, or from RocketMQ.
     """
 
     address: str
@@ -48,9 +48,9 @@ class HaMaster:
         address: Address of the master's HA port; empty if unknown.
         max_offset: Physical offset after the slave's last record.
         master_flushed: Flushed offset of the master's log, as last reported.
-        bytes_per_second: Rate of received bytes.
-        read_ms: When bytes last arrived, ms since 1970.
-        written_ms: When the slave last reported, ms since 1970.
+        bytes_per_second: Bytes received in the last full second.
+        read_ms: When bytes last arrived, ms since 1970; 0 if never.
+        written_ms: When the slave last reported, ms since 1970; 0 if never.
         is_active: Whether the slave replicates; None in answers of RocketMQ.
         error: Why the slave does not replicate, or None.
         metadata_ms: When topics, groups and offsets were last copied, ms since 1970; None in answers of RocketMQ.

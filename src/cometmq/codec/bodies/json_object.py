@@ -1,7 +1,8 @@
 """Validated access to the objects of a JSON body, with errors that name the invalid field.
 
 A body comes from a peer: any field may be missing, null or of another type. Like Java's readers, the accessors treat
-null as missing and accept numbers written as strings. Any other mismatch raises a CodecError that names the field.
+null as missing and accept numbers and booleans written as strings. Any other mismatch raises a CodecError that names
+the field.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Missing and rival brokers of a nameserver: body of GET_MISSING_BROKERS, a request of CometMQ.
+"""Missing and rival brokers of a nameserver: the answer to GET_MISSING_BROKERS, a request of CometMQ.
 
 The format is described in docs/format/own-requests.md.
 """
@@ -47,7 +47,7 @@ class RivalBroker:
 def encode_missing_brokers(
     brokers: Iterable[MissingBroker], rivals: Iterable[RivalBroker] = ()
 ) -> bytes:
-    """Encode the body of GET_MISSING_BROKERS; the field for rivals is omitted if there are none."""
+    """Encode the answer to GET_MISSING_BROKERS; the field for rivals is omitted if there are none."""
     left = [
         {
             "brokerName": broker.name,
@@ -71,7 +71,7 @@ def encode_missing_brokers(
 
 
 def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
-    """Decode the rival brokers in a body of GET_MISSING_BROKERS; none if the nameserver is too old to report them.
+    """Decode the rival brokers in the answer to GET_MISSING_BROKERS; empty if the nameserver reports none.
 
     Raises CodecError, naming the field, if it is malformed.
     """
@@ -89,7 +89,7 @@ def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
 
 
 def decode_missing_brokers(content: bytes | str) -> tuple[MissingBroker, ...]:
-    """Decode the missing brokers in a body. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the missing brokers in the answer to GET_MISSING_BROKERS. Raises CodecError if it is malformed."""
     return tuple(
         MissingBroker(
             part.text("brokerName"),

@@ -62,7 +62,13 @@ class AckBody:
 def encode_check_point(
     point: CheckPointBody, *, revive_offset: int = 0, acknowledged: int = 0
 ) -> bytes:
-    """Encode a check point, including further acknowledged messages."""
+    """Encode a check point.
+
+    Args:
+        point: The check point.
+        revive_offset: Queue offset in the revive topic, which the body contains.
+        acknowledged: Bit set of further acknowledged messages, added to those of the check point.
+    """
     bits = (point.acknowledged | acknowledged) & _INT32
     bits = bits - (1 << 32) if bits >> 31 else bits
     start, count = point.start_offset, len(point.offsets)

@@ -17,8 +17,8 @@ class QueueLook(NamedTuple):
     """A part of a queue, with the subscription of a group.
 
     Attributes:
-        min_offset: Queue offset of the first entry.
-        max_offset: Queue offset of the next entry to be written.
+        min_offset: Queue offset of the queue's first entry.
+        max_offset: Queue offset of the queue's next entry to be written.
         entries: The requested entries.
         group: Group whose subscription was requested, or None.
         wanted: The group's subscription to the topic; None if no member has one.
@@ -54,7 +54,7 @@ def encode_queue_look(look: QueueLook) -> bytes:
 
 
 def _filter_text(look: QueueLook) -> str | None:
-    """Describe the group's compiled filter, which only SQL92 has."""
+    """Return the SQL92 filter as JSON text, "null" for tags, or that the group is not online; None without a group."""
     wanted = look.wanted
     if look.group is None:
         return None

@@ -27,7 +27,7 @@ class QueueState:
     Attributes:
         commit_offset: Next queue offset to consume.
         cached_count: Messages that are pulled but not consumed.
-        cached_size: Bytes of their bodies.
+        cached_size: Bytes of their bodies; whole MiB if decoded.
         cached_min: Smallest queue offset of them; 0 if there are none.
         cached_max: Largest queue offset of them; 0 if there are none.
         pulled_ms: When it was last pulled, ms since 1970.
@@ -64,7 +64,7 @@ class PopState:
 
 @dataclass(frozen=True, slots=True)
 class ConsumeRates:
-    """The rates at which a group consumes a topic.
+    """The rates at which one consumer consumes a topic, over the last minute.
 
     Attributes:
         pull_ms: Mean duration of a pull that found messages, ms.

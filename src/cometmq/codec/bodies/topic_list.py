@@ -1,4 +1,4 @@
-"""A list of topic names: answers to 206, 224, 304, 305, 311, 312 and 313. Source: TopicList of RocketMQ 5.3.3."""
+"""A list of topic names: answers to 206, 224, 304, 305, 311, 312, 313 and 343. Source: TopicList of RocketMQ 5.3.3."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
 """Custom headers: a frozen dataclass for each request and answer that has one.
 
-`codec.fields` encodes and decodes them. The wire name of an attribute is its camelCase form.
+`codec.fields` encodes and decodes them. An attribute's wire name is its camelCase form, unless `wire` sets another.
 """

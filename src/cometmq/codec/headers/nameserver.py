@@ -20,7 +20,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerResponse:
-    """The answer to a registration, which names a slave's master; both fields are None for a master."""
+    """The answer to a registration, which names a slave's master; both fields are None for a master, or without one."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
@@ -106,14 +106,14 @@ class BrokerNameRequest:
 
 @dataclass(frozen=True, slots=True)
 class WipeWritePermResponse:
-    """The answer to WIPE_WRITE_PERM_OF_BROKER 205: number of topics that lost the write permission."""
+    """The answer to WIPE_WRITE_PERM_OF_BROKER 205: number of the broker's topics, none of which may be written now."""
 
     wipe_topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class AddWritePermResponse:
-    """The answer to ADD_WRITE_PERM_OF_BROKER 327: number of topics that regained the write permission."""
+    """The answer to ADD_WRITE_PERM_OF_BROKER 327: number of the broker's topics, all of which may be written now."""
 
     add_topic_count: int
 

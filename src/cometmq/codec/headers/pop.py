@@ -33,7 +33,7 @@ class PopRequest:
 
 @dataclass(frozen=True, slots=True)
 class PopResponse:
-    """The answer to a pop, from which receipt handles are built; for the three texts see `codec.receipt`."""
+    """The answer to a pop, from which receipt handles are built; `codec.receipt` explains both offset infos."""
 
     pop_time: int
     invisible_time: int
@@ -80,7 +80,7 @@ class ChangeInvisibleTimeResponse:
 
 @dataclass(frozen=True, slots=True)
 class NotificationRequest:
-    """A request that the broker answers when the group can pop messages, NOTIFICATION; times in ms."""
+    """A request that the broker answers when the group can pop, or after `poll_time`, NOTIFICATION; times in ms."""
 
     consumer_group: str
     topic: str

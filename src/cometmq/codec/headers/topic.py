@@ -1,4 +1,4 @@
-"""Headers of requests about a broker's topics and groups: 17, 207, 215, 351, 352."""
+"""Headers of requests about a broker's topics and groups: 17, 207, 215, 343, 351, 352."""
 
 from dataclasses import field
 
@@ -33,7 +33,7 @@ class TopicRequest:
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """Query the settings of a consumer group, GET_SUBSCRIPTIONGROUP_CONFIG 352."""
+    """Query the topics of a consumer group, QUERY_TOPICS_BY_CONSUMER 343, or its settings, 352."""
 
     group: str
 

@@ -40,7 +40,8 @@ class Sql92Filter:
     def matches(self, block: bytes) -> bool:
         """Return whether the expression is true for a message with this property block.
 
-        Unknown does not count as true, nor does an impossible comparison such as 'abc' > 5.
+        Unknown does not count as true. An impossible comparison, such as that of a value `abc` with 5, ends the
+        evaluation, and the result is False.
         """
         try:
             properties = split_block(block) if self._is_split else b"\x02%b\x02" % block

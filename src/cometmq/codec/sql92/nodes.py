@@ -1,7 +1,7 @@
 """The nodes of an SQL92 expression; the type of every operand is known before evaluation.
 
-A property is a string or missing, a constant has its own type, and everything else is a truth value that may be
-unknown. Follows the classes in org.apache.rocketmq.filter.expression (RocketMQ 5.3.3).
+A property is a string or missing, a constant has its own type, a negation has no value, and everything else is a truth
+value that may be unknown. Follows the classes in org.apache.rocketmq.filter.expression (RocketMQ 5.3.3).
 """
 
 from enum import Enum

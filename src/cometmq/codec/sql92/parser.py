@@ -1,8 +1,8 @@
 """Parser from tokens to nodes of an SQL92 expression, with the checks that Java makes while parsing.
 
 Follows the grammar of SelectorParser.jj and the `create` functions of ComparisonExpression (RocketMQ 5.3.3), including
-their surprises: NOT binds tighter than a comparison, and only properties and numbers can be ordered. Two differences:
-0.0 is a literal, and tokens after the end of the expression are an error.
+their surprises: NOT binds tighter than a comparison, and only properties and numbers can be ordered. Three differences:
+0.0 is a literal, tokens after the end of the expression are an error, and there are limits such as `OPERANDS_MAX`.
 """
 
 import sys
@@ -54,7 +54,10 @@ def parse(expression: str) -> Truth:
 
 
 def parse_counted(expression: str) -> tuple[Truth, int]:
-    """Parse a whole SQL92 expression; also return its number of properties and values; raises as `parse`."""
+    """Parse a whole SQL92 expression; also return its number of properties and values; raises as `parse`.
+
+    The texts of IN and of searches are not counted.
+    """
     parser = _Parser(expression)
     return parser.whole(), parser.operand_count
 
@@ -239,7 +242,7 @@ class _Parser:
     # --- checks made by Java
 
     def _truth(self, node: Operand, begins: Token) -> Truth:
-        """Check that a node can be used as a condition."""
+        """Return a node as a condition, a property as a `Cast`; raises ExpressionError if it is a value."""
         if isinstance(node, Property):
             return Cast(node)
         is_value = isinstance(node, Constant) and (

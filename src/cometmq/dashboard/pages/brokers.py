@@ -9,7 +9,7 @@ from cometmq.model.text import in_quotes
 
 
 async def show_brokers(request: PageRequest) -> Response:
-    """Show all brokers."""
+    """Show the list of brokers, as last polled."""
     return request.page(
         "brokers.html",
         "Brokers",

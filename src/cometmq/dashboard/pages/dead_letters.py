@@ -28,7 +28,7 @@ REPLAY = "replay dead letter"
 
 
 class DeadLettersRow(NamedTuple):
-    """A group with its number of dead letters; `letters` is None if no broker answers."""
+    """A group with its number of dead letters (None: unknown) and the store time of the last (ms since 1970, or 0)."""
 
     group: str
     letters: int | None
@@ -135,7 +135,7 @@ async def _check(
 
 
 async def export(request: PageRequest) -> Response:
-    """Return a group's dead letters as a file with one JSON object per line, oldest of each queue first."""
+    """Return up to EXPORT_MAX dead letters (256 MiB) of a group as a file of JSON lines, oldest of each queue first."""
     group = needed(request.fields, "name", "group")
     puller = request.cluster.puller
     queues = await puller.queues(dead_letter_topic(group))

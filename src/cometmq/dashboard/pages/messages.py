@@ -75,7 +75,7 @@ async def show_messages(request: PageRequest) -> Response:
 
 
 async def _topics(request: PageRequest) -> list[str]:
-    """Return topics for the field's suggestions; empty if the cluster does not answer, as users can type a name."""
+    """Return up to 1000 topics to suggest in the field, without system topics; none if the cluster does not answer."""
     try:
         return [each for each in await request.admin.topics() if not is_system_topic(each)][
             :1000

@@ -36,7 +36,7 @@ async def _ends(request: PageRequest, topic: str) -> str:
 
 
 async def show_next(request: PageRequest) -> Response:
-    """Show the messages stored since the last refresh."""
+    """Show the messages stored since the last refresh; of a queue with very many only the newest."""
     topic = needed(request.fields, "topic", "topic")
     places = _read(topic, request.fields.get("at", ""))
     parts = await asyncio.gather(*(_look(request, *each) for each in places.items()))

@@ -55,14 +55,14 @@ class TopicRow(NamedTuple):
 
     @property
     def access(self) -> str:
-        """The permissions in words, several if brokers differ; empty if all are read and write."""
+        """The permissions in words, several if brokers differ; empty if all are read and write, or none is known."""
         perms = set(self.stats.perms.values()) if self.stats else set()
         words = sorted(PERMS.get(perm, str(perm)) for perm in perms)
         return "" if perms <= {PERM_READ_WRITE} else ", ".join(words)
 
     @property
     def updated_ms(self) -> int:
-        """Store time of the topic's last message, ms since 1970; 0 without one."""
+        """Store time of the topic's last message, ms since 1970; 0 if there is none or it is unknown."""
         queues = self.stats.queues.values() if self.stats else ()
         return max((each.updated_ms for each in queues), default=0)
 

@@ -87,7 +87,7 @@ async def _show_delayed(request: PageRequest, kind: str) -> Response:
 
 
 async def _of_halves(request: PageRequest) -> list[QueueSlice]:
-    """Return the half messages that the broker's own check has not passed yet."""
+    """Return the offsets of the half messages that the broker's own check has not passed yet, by queue."""
     puller = request.cluster.puller
     passed = await request.admin.group_offsets(TRANSACTION_GROUP, HALF_TOPIC)
     whole = await asyncio.gather(*(time_slice(puller, each, None, None) for each in passed))

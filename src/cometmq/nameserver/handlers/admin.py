@@ -108,7 +108,7 @@ class AdminHandlers:
         return Answer(fields=encode_fields(WipeWritePermResponse(count)))
 
     def handle_add_write_perm(self, command: Command, peer: Peer) -> Answer:
-        """Restore the write permission of a broker's topics (ADD_WRITE_PERM_OF_BROKER 327)."""
+        """Make all topics of a broker readable and writable (ADD_WRITE_PERM_OF_BROKER 327)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.add_write_perm(header.broker_name)
         _log.info(
@@ -118,17 +118,17 @@ class AdminHandlers:
         return Answer(fields=encode_fields(AddWritePermResponse(count)))
 
     def handle_delete_topic(self, command: Command, _peer: Peer) -> Answer:
-        """Delete a topic (DELETE_TOPIC_IN_NAMESRV 216)."""
+        """Delete a topic from the routes of one cluster or all; brokers keep it (DELETE_TOPIC_IN_NAMESRV 216)."""
         header = decode_fields(DeleteTopicInNameserver, command.fields)
         self._table.delete_topic(header.topic, header.cluster_name or None)
         return Answer()
 
     def handle_get_settings(self, _command: Command, _peer: Peer) -> Answer:
-        """Return all settings as properties (GET_NAMESRV_CONFIG 319)."""
+        """Return the settings as properties, with secrets hidden (GET_NAMESRV_CONFIG 319)."""
         return Answer(body=encode_properties_text(settings_table(self._settings.current)))
 
     def handle_change_settings(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Change settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list."""
+        """Change and store settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list."""
         try:
             values = decode_java_properties(command.body)
         except CodecError as error:

@@ -82,7 +82,7 @@ class RegistrationHandlers:
         }
 
     def handle_register(self, command: Command, peer: Peer) -> Outcome:
-        """Register a broker (REGISTER_BROKER 103); large registrations are decoded in a thread."""
+        """Register a broker (REGISTER_BROKER 103); a large or compressed registration is decoded in a thread."""
         header = decode_fields(RegisterBroker, command.fields)
         if len(command.body) <= _READ_AT_ONCE_MAX and not header.compressed:
             registration, queues = self._read_at_once(header, command)
@@ -200,7 +200,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_register_topic(self, command: Command, peer: Peer) -> Answer:
-        """Add a single topic of a broker (REGISTER_TOPIC_IN_NAMESRV 217)."""
+        """Add or change one topic at its brokers, unless one of these is unknown (REGISTER_TOPIC_IN_NAMESRV 217)."""
         header = decode_fields(TopicRequest, command.fields)
         if command.body:
             queues = decode_topic_route(command.body).queues

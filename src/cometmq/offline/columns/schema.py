@@ -58,7 +58,7 @@ def stored_schema(
     Args:
         columns: Names in any case; empty for all.
         properties_format: "raw" for the stored text of the properties, "json" for a JSON object as text.
-        with_raw: Include the column `rawRecord`, the record's bytes.
+        with_raw: Include the column `rawRecord`, the record's bytes, if `columns` is empty.
 
     Raises:
         SettingsError: A name is not a column; the text suggests the closest one.

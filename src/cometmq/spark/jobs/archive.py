@@ -73,10 +73,10 @@ class RestoreOptions(JobOptions):
 def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
     """Write a store's log or topics as Parquet files, by topic and day; messages archived earlier are left out.
 
-    Each archive gets the whole log, independent of other archives. A broker with `archiveGuard=true` deletes only files
-    that an archive has; an archive of topics does not count. A killed run is resumed. Findings are: bytes of the log
-    that are not a record, records that contradict themselves, and parts of the log that were deleted before they were
-    archived.
+    Archives are independent: what one has is archived in another, too. A broker with `archiveGuard=true` deletes only
+    files that an archive has; an archive of topics does not count. A killed run is resumed. Findings are: bytes of the
+    log that are not a record, records that contradict themselves, and parts of the log, or messages of a cluster's
+    topics, that were deleted before they were archived.
 
     Raises:
         SettingsError: Neither store nor topics are given, or the archive is of another kind.
@@ -167,7 +167,10 @@ def _archive_new(
 def _splits(
     folder: StoreFolder, run: Run, options: ArchiveOptions, rules: kernel.ArchiveRules
 ) -> list[Split]:
-    """Return the parts of the log for this round; a killed round's parts if they are not archived yet."""
+    """Return the parts of the log for this round, recorded in the manifest; a killed round's, if not archived yet.
+
+    Deletes incomplete files of these parts in the archive.
+    """
     manifest = run.manifest
     splits = kernel.plan_archive(folder, _wanted(options), rules)
     kept = kernel.resumed(folder, manifest.ahead.get("splits", ()), splits)

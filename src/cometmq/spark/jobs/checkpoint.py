@@ -23,7 +23,10 @@ def query_id(place: str) -> str:
 
 
 def checkpointed(place: str) -> dict[str, Any]:
-    """Return the offsets that a stream of topics has read, by its checkpoint: `{topic: {broker: {queue: offset}}}`."""
+    """Return the offsets that a stream of topics has read, by its checkpoint: `{topic: {broker: {queue: offset}}}`.
+
+    They are the ends of its last finished micro-batch; empty if there is none.
+    """
     files, root = open_place(place)
     folder = f"{root}/commits"
     if files.get_file_info(folder).type != fs.FileType.Directory:

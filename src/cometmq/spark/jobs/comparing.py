@@ -37,7 +37,7 @@ class TaskRunner:
 
 
 def compare(spark: SparkSession, run: Run, reading: CopyReading) -> Report:
-    """Compare two copies of messages on all cores, and report the messages that one lacks or that differ."""
+    """Compare two copies of messages on all cores; report messages that one lacks or that differ, 1000 at most."""
     found = copy_compare.compare(reading, TaskRunner(spark, run, reading))
     counts = {
         "messages of A": found.rows[0],

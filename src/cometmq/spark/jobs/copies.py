@@ -74,7 +74,7 @@ class TopicCopy:
         return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Return whether a range overlaps one of the blocks, which are stretches of a queue's offsets."""
+        """Return whether a range overlaps a block (a stretch of a queue's offsets), whatever the block's broker."""
         first, last = part.start // BLOCK_OFFSETS, (part.end - 1) // BLOCK_OFFSETS
         return any(
             (topic, number) == (part.queue.topic, part.queue.queue_id)
@@ -83,7 +83,7 @@ class TopicCopy:
         )
 
     def coverage(self) -> Coverage:
-        """Return the first offset of each queue, from which on the copy should hold all messages."""
+        """Return the first offset of each queue with messages, from which on the copy should hold all messages."""
         firsts = {
             (each.queue.topic, each.queue.broker_name, each.queue.queue_id): each.start
             for each in self._ranges()

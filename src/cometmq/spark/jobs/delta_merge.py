@@ -112,7 +112,7 @@ class DeltaMerge:
             )
 
     def _newer(self, *, or_same: bool = False) -> str:
-        """Return SQL that is true if the change `s` is newer than the table's row `t`."""
+        """Return SQL that is true if the change `s` is newer than the table's row `t`, with `or_same` also if equal."""
         equal: list[str] = []
         ways = []
         for name in map(quoted, self._order):
@@ -123,7 +123,7 @@ class DeltaMerge:
         return f"({' OR '.join(f'({each})' for each in ways)})"
 
     def _tidy_up(self) -> None:
-        """Compact small files, and delete obsolete ones."""
+        """Compact small files, and delete those that have been obsolete for a day."""
         for table in (self._rows, self._gone):
             table.lake.optimize.compact()
             table.lake.vacuum(dry_run=False)

@@ -45,7 +45,7 @@ def list_only(place: str, folder: str | None) -> None:
 
 
 def listed_folder(place: str) -> str | None:
-    """Return the folder to which `list_only` has limited a table, even if moved since; None without a file list."""
+    """Return the folder to which `list_only` has limited a table, even if moved since; None without listed files."""
     files, root = open_place(place)
     path = f"{root}/{_FOLDER}/0"
     if files.get_file_info(path).type != fs.FileType.File:

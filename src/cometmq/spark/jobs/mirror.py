@@ -117,7 +117,7 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
 
 
 def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int) -> None:
-    """Write the map of a micro-batch: for each source queue, its last message and the place of the copy."""
+    """Write the map of a micro-batch: for each source queue in it, the last message and the place of its copy."""
     stored = target.stored(
         spark, target.ends_before(), "topic,brokerName,queueId,queueOffset,properties"
     )

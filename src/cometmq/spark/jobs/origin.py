@@ -127,7 +127,7 @@ def read_batch(
 def read_stream(
     spark: SparkSession, options: FromOptions, *, rows_max: int, columns: str = ""
 ) -> DataFrame:
-    """Return existing and future messages as a stream, from the first message on.
+    """Return the messages that the options select, existing and future ones, as a stream.
 
     Args:
         spark: Spark session.
@@ -250,7 +250,7 @@ def _queue_ranges(given: dict[str, str], read: dict[str, Any]) -> Report:
 
 
 def _files(place: str, topics: Sequence[str]) -> Report:
-    """Return the files of an archive, limited to the folders of the given topics."""
+    """Return a report of an archive's files with their sizes and rows; of all topics if none are given."""
     files, root = open_place(_archive(place))
     found = [
         each

@@ -96,14 +96,17 @@ class Run:
         }
 
     def finish(self, report: Report) -> Report:
-        """Store a report in the manifest, from which `earlier` reads it in the next run, and return it."""
+        """Set the manifest's counts and table from a report, for `earlier` in the next run; return the report.
+
+        Findings and notes are not stored.
+        """
         manifest = self.manifest
         manifest.counts = report.counts
         manifest.result = {"columns": list(report.columns), "rows": report.rows}
         return report
 
     def earlier(self) -> Report:
-        """Return the stored report of the run that completed the job."""
+        """Return the counts and the table of the run that completed the job, without its findings."""
         manifest = self.manifest
         return Report(
             counts=manifest.counts,
@@ -122,7 +125,9 @@ def running(
     is_alone: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[Run]:
-    """Start a job's run, or resume a killed one with the same options; its outcome is written to the manifest.
+    """Start a job's run, or continue an earlier one with the same options; its outcome is written to the manifest.
+
+    The earlier one may be killed, failed or done; after a done one, `is_finished` of the result is true.
 
     Args:
         job: Name of the job.
@@ -177,7 +182,10 @@ def _new(run_id: str, job: str, options: JobOptions, now_ms: int) -> Manifest:
 
 
 def read_before(job: str, options: JobOptions, place: str) -> dict[str, Any]:
-    """Return the offsets up to which an earlier run of the same job has read: `{topic: {broker: {queue: offset}}}`."""
+    """Return the offsets up to which a run with the same options has read: `{topic: {broker: {queue: offset}}}`.
+
+    Empty if there is none, or it has finished no micro-batch.
+    """
     run_id = manifest_id(job, options.what())
     return checkpointed(JobFolder(place).checkpoint(run_id))
 

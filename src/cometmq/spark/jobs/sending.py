@@ -66,7 +66,7 @@ class SendTarget:
         return seen.get()
 
     def stored(self, spark: SparkSession, ends: Ends, columns: str) -> DataFrame:
-        """Return the messages in the target's topics from the offsets `ends` on."""
+        """Return the messages in the target's topics from the offsets `ends` on; all of queues that `ends` lacks."""
         topics = [topic for topic in self._topics if topic in self._ends()]
         if not topics:
             return spark.createDataFrame([], message_schema(columns.split(",")))

@@ -33,7 +33,7 @@ class TableFiles(Protocol):
     """Table to which micro-batches are appended."""
 
     def stage(self, rows: DataFrame, number: int) -> None:
-        """Write the rows of a micro-batch; a repeated micro-batch replaces its earlier rows."""
+        """Write the rows of a micro-batch; a repeated one replaces its rows, or writes none if they are committed."""
 
     def commit(self, number: int) -> None:
         """Make a micro-batch part of the table, once."""

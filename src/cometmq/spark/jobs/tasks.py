@@ -1,6 +1,7 @@
-"""Jobs as Spark tasks over parts of a store; finished parts are recorded in the manifest, so none is repeated.
+"""Jobs as Spark tasks over parts of a store or of topics; the manifest records finished parts for a resumed run.
 
-The tasks read and write files themselves and return a few rows: messages do not pass through the JVM.
+It does so after each wave of tasks: after a kill, only the parts of one wave are processed again. The tasks read and
+write files themselves and return a few rows: messages do not pass through the JVM.
 """
 
 import json
@@ -37,7 +38,7 @@ def run_tasks(
     rows_of: Callable[[list[Row]], int] = lambda _: 0,
     rows_total: int | None = None,
 ) -> list[Row]:
-    """Process the parts of a job's input in Spark tasks, except the parts that an earlier run has finished.
+    """Process the parts of a job's input in Spark tasks, except the parts that the manifest records as finished.
 
     Args:
         spark: Spark session.

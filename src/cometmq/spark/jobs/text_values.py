@@ -1,4 +1,4 @@
-"""Conversion of JSON and CSV values to column values: exact, or refused.
+"""Conversion of JSON and CSV values to column values: exact, or refused; only DOUBLE and FLOAT round fractions.
 
 A number stays text until its column's type is known, so no digit is lost, and a large exponent
 costs nothing. Times are passed to Spark as text, because only Spark knows the session's time zone.
@@ -348,7 +348,10 @@ def _check_type(name: str, kind: t.DataType, *, is_top: bool = False) -> None:
 
 
 def carried(kind: t.DataType, *, times_as_text: bool = True) -> t.DataType:
-    """Return the type of a column's values as `converter` returns them: nullable, with times and variants as text."""
+    """Return the type of a column's values as `converter` returns them: nullable, with times and variants as text.
+
+    Without `times_as_text` these keep their types.
+    """
     if isinstance(kind, t.StructType):
         fields = [
             (each.name, carried(each.dataType, times_as_text=times_as_text)) for each in kind

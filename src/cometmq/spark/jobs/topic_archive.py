@@ -4,7 +4,7 @@
     PLACE/_archive/topics.json     which offsets of which queues the archive holds
 
 The ranges of a round are recorded before it starts, and files are named after them. `topics.json` is updated
-at the end. A killed round is therefore finished with the same ranges, and its files are written again.
+at the end. A killed round is therefore finished with the same ranges, and files of unfinished ranges are written again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ _CRC_MASK = 0x7FFFFFFF  # Stored CRCs have no sign bit (UtilAll.crc32 of RocketM
 
 @dataclass(frozen=True)
 class TopicArchive:
-    """Archive at `place` with a cluster's topics, up to the store time `until_ms` (None: all messages); picklable."""
+    """Archive at `place` of a cluster's topics: messages stored before `until_ms` (None: all messages); picklable."""
 
     nameserver: str
     topics: str
@@ -104,7 +104,7 @@ class TopicArchive:
         return list(ArchiveFiles(self.place, name).write(_as_of_store(reader.batches([part]))))
 
     def mean_size(self, parts: Sequence[PlannedRange]) -> float:
-        """Estimate the mean size of a stored message in bytes, for the progress."""
+        """Estimate the mean size of a stored message in bytes, for the progress; 0 if it is unknown."""
         return planning.mean_size(parts, source_cluster(self._settings())) or 0.0
 
     def finish(self, parts: Sequence[PlannedRange]) -> None:

@@ -1,6 +1,7 @@
 """Job "trace": evaluates clients' message traces: times, failures, and messages that were not consumed.
 
-With time windows it does so per window; with `follow` it keeps running, and writes each window when it is closed.
+With time windows it summarizes each window; with `follow` it keeps running, writes each window when it is closed, and
+does not count unconsumed messages.
 """
 
 from dataclasses import dataclass, replace
@@ -216,7 +217,7 @@ def _deliveries(records: DataFrame, sends: DataFrame, of: list[str]) -> DataFram
 
 
 def unconsumed(records: DataFrame) -> DataFrame:
-    """Return the sends whose message no listener has consumed successfully."""
+    """Return the successful sends whose message no listener of any group has consumed successfully."""
     sent = records.where((f.col("kind") == TraceKind.PUB) & f.col("ok"))
     done = records.where((f.col("kind") == TraceKind.SUB_AFTER) & f.col("ok"))
     return sent.join(done.select("msgId"), "msgId", "left_anti")

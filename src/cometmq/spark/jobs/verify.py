@@ -42,8 +42,8 @@ class VerifyOptions(JobOptions, ClusterOptions):
 def run(spark: SparkSession, options: VerifyOptions) -> Report:
     """Check a store's records, queues and index; --against compares two copies instead.
 
-    Changes nothing. Findings are damages that the start of a broker would not repair, and messages that one copy lacks
-    or that differ.
+    Changes nothing but the manifest in `to`. Findings are damages that the start of a broker would not repair, and
+    messages that one copy lacks or that differ.
 
     Raises:
         SettingsError: No store or copies are given, or one is neither a store nor an archive.

@@ -6,8 +6,9 @@
     _spark_metadata/   list of the newest version's files, which `spark.read` of the folder uses
 
 A micro-batch writes only its changes; a new version rewrites the whole table from the last version and these changes.
-That happens when the changes reach a share of the table, when the version is old, at the end of a run, and with each
-micro-batch of a small table. The last two versions are kept, so that readers of the previous one can finish.
+That happens when the changes reach a tenth of the table or 200 folders, when the version is ten minutes old, at the
+end of a run, and with each micro-batch of a small table. The last two versions are kept, so that readers of the
+previous one can finish.
 
 A table may contain rows whose messages no longer exist. So each run, also with other options, continues from the newest
 version in the folder and from the changes pending there. Reading a message again changes nothing.
@@ -144,7 +145,7 @@ class NewestByKey:
         return {name: count - before.get(name, 0) for name, count in now.items()}
 
     def finish(self, spark: SparkSession) -> None:
-        """Write a version that includes the pending changes."""
+        """Write a version that includes the pending changes, if there are any, and update the run's counts."""
         if waiting := self._waiting:
             last = spark.read.parquet(read_path(f"{self._place}/{waiting[-1]}"))
             name = f"{_VERSION}{self._run.short_id}-{max(0, self._run.manifest.batch)}"

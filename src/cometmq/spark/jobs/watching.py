@@ -27,7 +27,7 @@ _LOOK_EVERY_S = 0.5
 
 @contextmanager
 def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Report the progress of this thread's Spark jobs while the block runs."""
+    """Report the progress of this thread's Spark jobs, with Spark Connect of the session's, while the block runs."""
     watched = (
         _told_by_server(spark, progress)
         if is_connect(spark)

@@ -120,7 +120,7 @@ class OpenWindows:
         return {"windows": count}
 
     def _over_ms(self, rows: DataFrame) -> int:
-        """Return the time in ms before which the closed windows begin."""
+        """Return the time in ms before which the closed windows begin; 0 without rows."""
         newest = rows.agg(f.max(self._time)).collect()[0][0]
         return 0 if newest is None else floor_ms(newest - self._late_ms, self._window_ms)
 

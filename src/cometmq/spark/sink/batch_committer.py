@@ -42,13 +42,16 @@ class BatchCommitter:
     ) -> None:
         """Make the half messages of a batch visible to consumers, once.
 
+        If the ledger has the batch already, commit the half messages listed there and roll back the given others.
+
         Args:
             key: Key of the batch.
             half_messages: Half messages that its tasks have stored.
             born_ms: Start of its first task, ms since 1970; no half message is older.
 
         Raises:
-            CometError: It is not certain that all are committed; running the batch again completes it.
+            CometError: The batch took too long, so nothing is committed; or it is not certain that all are committed.
+                Running the batch again completes it.
         """
         entry = self.ledgers.read(key)
         if entry is None:
@@ -69,7 +72,10 @@ class BatchCommitter:
         self._roll_back(_without(half_messages, entry.half_messages))
 
     def abort(self, key: BatchKey, half_messages: Sequence[HalfMessages]) -> None:
-        """Roll back a batch's half messages, except those in its ledger: Spark also aborts after a failed commit."""
+        """Roll back a batch's half messages, except those in its ledger: Spark also aborts after a failed commit.
+
+        Creates the query's ledger folder, so that brokers' checks roll back half messages that this misses.
+        """
         self.ledgers.make_folder(key.query)
         entry = self.ledgers.read(key)
         self._roll_back(
@@ -87,7 +93,10 @@ class BatchCommitter:
     def _settle(
         self, key: BatchKey, half_messages: Sequence[HalfMessages], *, is_repeated: bool = False
     ) -> None:
-        """Commit the half messages; after the first attempt, query the broker before each commit to avoid repeats."""
+        """Commit the half messages; before each attempt but the first, query the broker to avoid repeats.
+
+        With `is_repeated` also before the first, because an earlier run may have committed them.
+        """
         deadline = monotonic() + self.settings.delivery_timeout_ms / 1000
         told = _CommitAnswers()
         unsure = list(half_messages)

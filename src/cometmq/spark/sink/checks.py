@@ -4,7 +4,7 @@
         query.awaitTermination()
 
 Half messages of killed tasks are rolled back, and those listed in a ledger are committed. The
-driver also answers checks while its process lives; this class can answer them at any time.
+driver also answers checks until its idle client is closed or its process ends; this class can answer them at any time.
 """
 
 import logging

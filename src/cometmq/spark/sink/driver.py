@@ -14,7 +14,7 @@ from cometmq.spark.sink.task import TaskStored
 
 
 class TransactionDriver:
-    """Client that commits and aborts batches, and answers transaction checks as long as its process lives."""
+    """Client that commits and aborts batches, and answers transaction checks until it is closed."""
 
     is_busy = False  # May be closed at any time: brokers repeat checks later.
 

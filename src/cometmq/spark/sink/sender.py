@@ -75,7 +75,7 @@ class TaskSender:
         own_queue: With queueSelector=partition, the number of the task's queue for rows that select none, modulo the
             number of queues of the topic; None for any queue.
         on_half_message: Called for each acknowledged half message; None if rows are not half messages.
-        stored: Acknowledged messages so far, by queue.
+        stored: Acknowledged messages so far, by queue, without half messages and delayed rows.
         delayed: Number of rows that brokers hold until they are due.
     """
 
@@ -89,7 +89,7 @@ class TaskSender:
     _under_way: deque[_SentRequest] = field(default_factory=deque)
 
     def place_of(self, target: RowTarget) -> RowPlace:
-        """Return the place of a row: the queue that it names or its key selects, or any queue of its topic.
+        """Return the place of a row: the queue that it names or its key selects, or `own_queue`, or any of its topic.
 
         Raises:
             SettingsError: The topic has no such queue, or several brokers have it.

@@ -57,7 +57,10 @@ def write_rows(
     columns: SinkColumns,
     run: TaskRun,
 ) -> TaskStored:
-    """Send a task's rows and wait until all are stored; raise CometError for an invalid row or a failed request."""
+    """Send a task's rows and wait until all are stored; raise CometError for an invalid row or a failed request.
+
+    After an error half messages are rolled back; other rows that are stored already remain.
+    """
     cluster = sink_cluster(settings)
     own_queue = run.partition if settings.queue_selector == BY_PARTITION else None
     acknowledged = _AcknowledgedHalfMessages()

@@ -89,7 +89,7 @@ class ClientSourceCluster:
     def queues(
         self, topics: Sequence[str]
     ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
-        """Fetch the readable queues of each topic from the nameserver."""
+        """Fetch the readable queues of each topic from the nameserver; TopicNotFound for a topic without a route."""
         found = self._again(partial(self._reader.queues, topics))
         self._ordered.update(
             (topic, each.ordered)
@@ -127,7 +127,7 @@ class ClientSourceCluster:
         return self._of_each(self._reader.committed_offsets, queues, self._settings.retries)
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Return the mean size in bytes of the first records from each queue's start offset; None without records."""
+        """Return the mean size in bytes of up to 32 records from each queue's start offset; None without records."""
 
         def ask(queues: Collection[MessageQueue]) -> dict[MessageQueue, Size | CometError]:
             ranges = [(each, starts[each], starts[each] + SIZED_ROWS) for each in queues]
@@ -142,7 +142,7 @@ class ClientSourceCluster:
         queues: Iterable[MessageQueue],
         retries: int,
     ) -> Answers[Value]:
-        """Ask about many queues, and retry for those whose brokers do not answer."""
+        """Ask about many queues, and retry for those whose brokers do not answer; raise an error other than that."""
         found: dict[MessageQueue, Value | CometError] = {}
         left = list(queues)
         for tries_left in range(retries, -1, -1):
@@ -162,7 +162,7 @@ class ClientSourceCluster:
         return answers
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit the group's offsets for all queues whose brokers can be reached."""
+        """Commit the group's offsets at all reachable brokers; raise the first error of one that did not store them."""
         self._reader.commit(offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
@@ -192,7 +192,7 @@ class ClientSourceCluster:
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
-        """Return the answers for [start, end), up to the first with no message at its offset."""
+        """Return the answers for [start, end) or up to the queue's end; a gap gives an answer without messages."""
         self._reading += 1
         try:
             yield from self._reader.read(

@@ -65,7 +65,7 @@ class SourceCluster(Protocol):
     def queues(
         self, topics: Sequence[str]
     ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
-        """Return the readable queues of each topic, as the nameserver has them now."""
+        """Return the readable queues of each topic, as the nameserver has them now, or TopicNotFound."""
 
     def min_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int]:
         """Return the first offset that each queue still holds."""
@@ -100,6 +100,6 @@ class SourceCluster(Protocol):
     ) -> Iterator[RawPull]:
         """Return the answers for [start, end) in order, with several requests in flight.
 
-        Ends when `end` is reached or no message is available: at the queue's end, or at a gap, whose
-        answer has the offset to continue from.
+        Ends at `end` or at the queue's end, and may end at a gap: there an answer without messages has the offset to
+        continue from.
         """

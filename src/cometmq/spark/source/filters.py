@@ -55,7 +55,11 @@ class PushedFilters(Conditions):
         return self._named(parts, cluster) if is_index_asked else parts
 
     def settings(self, settings: SourceSettings) -> SourceSettings:
-        """Return settings that let the broker filter by the query's tags, if the user has set no filter."""
+        """Return settings that let the broker filter by the query's tags, or unchanged if that is not possible.
+
+        Unchanged if the query selects no tags, more than `TAGS_MAX` (64) or one that brokers cannot filter by, or if
+        the read has a filter of the user, a pattern of topics or a system topic.
+        """
         tags = sorted(self.choices.get("tags", ()))
         if (
             settings.expression != ALL
@@ -94,7 +98,10 @@ class PushedFilters(Conditions):
     def _named(
         self, parts: Sequence[PlannedRange], cluster: SourceCluster
     ) -> list[PlannedRange]:
-        """Limit ranges to the messages that the brokers' index has, if the query selects certain ids or keys."""
+        """Limit ranges to messages that brokers' indexes find or may lack, if the query selects up to 16 ids or keys.
+
+        Returns the ranges unchanged if the index has no usable answer.
+        """
         for column in _LOOKED_UP:
             words = self.choices.get(column, frozenset())
             if not 0 < len(words) <= LOOKED_UP_MAX:
@@ -108,7 +115,10 @@ class PushedFilters(Conditions):
 def _looked_up(
     parts: Sequence[PlannedRange], words: Iterable[str], cluster: SourceCluster, *, is_id: bool
 ) -> list[PlannedRange] | None:
-    """Return a range per indexed message, and the tail that may not be indexed; None if the index is incomplete."""
+    """Return a range per indexed message, and the tails that may not be indexed.
+
+    None if the index has no usable answer for one of `words`: nothing found, or too many messages.
+    """
     ranges: list[PlannedRange] = []
     for topic in sorted({each.queue.topic for each in parts}):
         # The column contains all keys of a message; the first is enough to find it.

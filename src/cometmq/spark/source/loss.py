@@ -19,7 +19,7 @@ class DataLossError(CometError):
 
 
 class RowLosses:
-    """Counter of lost offsets (`rows`), with a filter also of unwanted ones; with `is_failure` a loss is an error."""
+    """Counter of lost messages (`rows`), also those that a filter would drop; with `is_failure` a loss is an error."""
 
     def __init__(self, *, is_failure: bool) -> None:
         self._is_failure = is_failure

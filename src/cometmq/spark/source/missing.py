@@ -71,9 +71,10 @@ class MissingBrokerQueues:
 def missing_queues(
     settings: SourceSettings, covered: Sequence[MessageQueue], cluster: SourceCluster
 ) -> list[MissingBrokerQueues]:
-    """Return the queues that a read should cover but that are not in `covered`.
+    """Return the queues that a read should cover, on brokers without a queue in `covered`.
 
-    Queries the nameserver once, or not at all if the user named the brokers and all have queues in `covered`.
+    With the option `brokers`, only brokers that it names count; if all of them have queues in `covered`, the nameserver
+    is not queried.
     """
     there = {queue.broker_name for queue in covered}
     required = set(settings.brokers) - there
@@ -169,7 +170,7 @@ def _remembered(
 def _in_order(
     cluster: SourceCluster, covered: Sequence[MessageQueue]
 ) -> list[MissingBrokerQueues]:
-    """Return the missing queues that the topics' order configurations contain."""
+    """Return all queues in the topics' order configurations, by broker; the caller drops brokers that are there."""
     named = cluster.ordered_queues(sorted({queue.topic for queue in covered}))
     return missing_by_broker(
         named, "the topic's order configuration names it, but it is not registered"
@@ -179,7 +180,10 @@ def _in_order(
 def _of_name(
     name: str, covered: Sequence[MessageQueue], known: Collection[str]
 ) -> MissingBrokerQueues:
-    """Return a missing broker's queues known only by the option `brokers`: as many as other brokers have."""
+    """Return the queues of a missing broker known only by the option `brokers`: as many per topic as others have.
+
+    If no queue of the topics is known, the result has one placeholder queue without a topic.
+    """
     counts: dict[str, int] = {}
     for queue in covered:
         counts[queue.topic] = max(counts.get(queue.topic, 0), queue.queue_id + 1)

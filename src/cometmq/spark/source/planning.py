@@ -64,7 +64,7 @@ def covered_queues(
 
     Raises:
         TopicNotFound: A named topic does not exist.
-        SettingsError: An assigned queue does not exist.
+        SettingsError: An assigned queue does not exist; not raised if any topic is in `held`.
     """
     offered: list[MessageQueue] = []
     for topic, queues in cluster.queues(topics.wanted(cluster.topics)).items():
@@ -106,7 +106,7 @@ def check_places(bound: RangeBound, queues: Sequence[MessageQueue]) -> None:
 def check_order(
     starting: RangeBound, ending: RangeBound, queues: Sequence[MessageQueue]
 ) -> None:
-    """Raise SettingsError if the user named a start and an end of a queue, and the start is after the end."""
+    """Raise SettingsError if the user's start of a queue is after its end; a time and an offset are not compared."""
     for queue in queues:
         (start_ms, start), (end_ms, end) = starting.named(queue), ending.named(queue)
         if start_ms is not None and end_ms is not None and start_ms > end_ms:
@@ -121,8 +121,8 @@ def resolve(
     """Return the offset at which each queue starts or ends.
 
     Raises:
-        SettingsError: A given offset is invalid or beyond the queue's end, or a queue has no message as late as
-            required.
+        SettingsError: A given or committed offset is invalid or beyond the queue's end, or a queue has no message as
+            late as required.
         BrokerSilent: A broker does not answer.
     """
     wanted = _wanted(bound, queues, cluster)
@@ -155,7 +155,7 @@ def resolve(
 def _wanted(
     bound: RangeBound, queues: Sequence[MessageQueue], cluster: SourceCluster
 ) -> dict[MessageQueue, tuple[int | None, int]]:
-    """Return for each queue the wanted time, or else None and an offset, EARLIEST or LATEST."""
+    """Return for each queue the wanted time, or None and an offset, EARLIEST or LATEST; queries committed offsets."""
     wanted: dict[MessageQueue, tuple[int | None, int]] = {}
     for queue in queues:
         at, offset = bound.named(queue)
@@ -217,12 +217,12 @@ def begin_late(
     bound: RangeBound,
     cluster: SourceCluster,
 ) -> Offsets:
-    """Return the start offsets of queues that did not exist when the stream first started.
+    """Return the start offsets of queues that did not exist or were offline when the stream first started.
 
     Args:
         queues: New queues.
-        late: Start noted by the first batch for queues of offline brokers.
-        bound: Start that the user chose, for single queues.
+        late: Start noted by the first batch for queues of offline brokers; None for their oldest message.
+        bound: Start that the user chose; its times for single queues are used.
         cluster: Cluster to query.
 
     Raises:
@@ -288,7 +288,7 @@ def partitions(
 ) -> list[RangesPartition]:
     """Divide ranges into Spark tasks: one per range, but long ranges are split and short ones joined, by the settings.
 
-    The order is fixed, so a repeated batch has the same tasks.
+    With `minPartitions` none are joined. The order is fixed, so a repeated batch has the same tasks.
     """
     parts = list(ranges)
     if settings.partition_rows_max is not None:
@@ -307,7 +307,7 @@ def partitions(
 
 
 def _split(whole: PlannedRange, count: int) -> Iterable[PlannedRange]:
-    """Split a range into `count` pieces of nearly equal length."""
+    """Split a range into `count` pieces of nearly equal length, but at least one, and none empty."""
     count = max(1, min(count, whole.rows))
     cuts = [whole.start + whole.rows * number // count for number in range(count + 1)]
     for start, end in pairwise(cuts):
@@ -315,7 +315,7 @@ def _split(whole: PlannedRange, count: int) -> Iterable[PlannedRange]:
 
 
 def _join(parts: Sequence[PlannedRange], rows_min: int) -> Iterable[list[PlannedRange]]:
-    """Group adjacent ranges until each group but the last has `rows_min` messages."""
+    """Group consecutive ranges, also of different queues, until each group but the last has `rows_min` messages."""
     group: list[PlannedRange] = []
     rows = 0
     for part in parts:

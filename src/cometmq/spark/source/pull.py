@@ -163,7 +163,10 @@ class RangePuller:
     def _after_end(
         self, pull: RawPull, offset: int, wanted: PlannedRange, misses: int, losses: RowLosses
     ) -> int:
-        """Return the offset to continue from when the queue ends at `offset`, inside the range."""
+        """Return the offset to continue from when the queue ends at `offset`, inside the range.
+
+        After the retries, this is the end of the range, and the rest is reported as lost.
+        """
         if misses <= self.settings.retries:
             # A broker that has just become master may not have caught up yet.
             sleep(self.settings.retry_interval_ms / 1000)

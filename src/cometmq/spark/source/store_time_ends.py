@@ -91,7 +91,7 @@ class StoreTimeEnds:
         rows_max: int,
         cluster: SourceCluster,
     ) -> tuple[TimeCut, TimeCut]:
-        """Narrow the search to two times, before which at most `rows_max` and more messages were stored."""
+        """Return two cuts: one with at most `rows_max` messages, and a later one with more or all waiting messages."""
         high: TimeCut | None = None
         step, narrowed = self._step_ms, 0
         for _ in range(QUESTIONS_MAX):

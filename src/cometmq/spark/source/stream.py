@@ -2,7 +2,8 @@
 
 Spark keeps one instance in a driver process for the whole query, for planning; `read` runs in the executors on a
 pickled copy. Guarantee: every message between the first start and the last committed end is in exactly one
-micro-batch, and a repeated batch has the same messages in the same tasks.
+micro-batch, and a repeated batch has the same messages in the same tasks. Exceptions are messages that brokers have
+deleted: they fail the query, or are left out if `failOnDataLoss` is false.
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -93,7 +94,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("The ends of the queues cannot be read yet: %s", error)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
-        """Return the end of the next micro-batch, or `start` if there is nothing to read."""
+        """Return the end of the next micro-batch, or `start` if none begins now; with `commitOffsets`, commit `start`.
+
+        None begins without new messages, with too few (`minOffsetsPerTrigger`), or while a server does not answer.
+        """
         known = StreamOffset.from_json(start)
         self._tell_group(known)
         try:
@@ -157,7 +161,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reader.batches(partition.ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit a finished batch's offsets to the consumer group, if not yet done; the checkpoint has them anyway.
+        """Commit a finished batch's offsets to the group, if `commitOffsets` is set and it is not done yet.
 
         Spark calls this when it starts the next batch, so never for the last one, and kills the process without notice
         at the end of a query. But it plans from the end of a batch only when that batch is done, even if no other
@@ -166,7 +170,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tell_group(StreamOffset.from_json(end), is_again=True)
 
     def _tell_group(self, done: StreamOffset, *, is_again: bool = False) -> None:
-        """Commit the offsets of all finished batches to the group, once each; with `is_again` retry a failed commit."""
+        """Commit the offsets of a finished batch to the group, once; with `is_again` retry a failed commit.
+
+        Does nothing unless the option `commitOffsets` is set. An error is only logged.
+        """
         ends = done.ends
         if not self._settings.is_committing or not ends or ends == self._told:
             return
@@ -260,7 +267,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return kept | stored_before(moved, source_cluster(self._settings))
 
     def _begun_anew(self, known: StreamOffset, latest: Offsets) -> Offsets:
-        """Return the start offsets of queues that were replaced since the checkpoint.
+        """Return the start offsets of queues that were replaced since the checkpoint, and report each as a loss.
 
         The first plan compares all queues, because a recreated queue may have as many messages as before.
         """
@@ -290,7 +297,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begins
 
     def _report_missing(self, known: Offsets, queues: list[MessageQueue]) -> None:
-        """Report known queues that are missing: deleted ones are lost, others wait for their brokers."""
+        """Report known queues that are missing: deleted ones are lost, others wait for their brokers.
+
+        A bounded run fails because of waiting queues unless losses are allowed.
+        """
         gone = self._gone([each for each in queues if each.broker_name not in self._silent])
         if self._is_bounded:
             must = self._settings.brokers

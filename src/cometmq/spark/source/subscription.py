@@ -22,7 +22,7 @@ class TopicChoice:
     Attributes:
         names: Topics.
         pattern: Regular expression for whole topic names; excludes system, retry and dead-letter topics
-            unless it begins with their prefix.
+            unless it begins with "%", "rmq_sys_" or "RMQ_SYS_".
         assignment: Queues.
     """
 

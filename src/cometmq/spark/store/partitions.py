@@ -43,7 +43,12 @@ class StorePartition(InputPartition):
 
 
 def plan(settings: StoreReadSettings) -> list[StorePartition]:
-    """Plan the tasks of a batch read; raise StoreDamaged without a log, SettingsError if it ends before the start."""
+    """Plan the tasks of a batch read of a view.
+
+    Raises:
+        StoreDamaged: The view reads the log (`messages`, `packed-cq`), and there is none.
+        SettingsError: The view reads the log, and the log ends before the start.
+    """
     folder = settings.folder
     if settings.view in (MESSAGES, "packed-cq"):
         levels: tuple[int, ...] = ()

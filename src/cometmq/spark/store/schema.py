@@ -90,7 +90,7 @@ def view_schema(
         view: One of `VIEWS`.
         columns: Names, ignoring case; empty for all.
         properties_format: "raw" for the stored text of the properties, "json" for a JSON object as text.
-        with_raw: Whether to include the column `rawRecord`.
+        with_raw: Whether all columns of the view `messages` include `rawRecord`.
 
     Raises:
         SettingsError: A name is not a column; the message suggests the nearest one.

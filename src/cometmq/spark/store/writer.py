@@ -53,7 +53,7 @@ class QueueWriter(DataSourceArrowWriter):
 
 
 def check_packed(schema: StructType) -> None:
-    """Raise SettingsError unless rows have the columns of the view packed-cq, with their types."""
+    """Raise SettingsError unless rows have the columns of the view packed-cq, except "messages", with their types."""
     types = {field.name: field.dataType for field in schema.fields}
     for name in _NEEDED:
         wanted = VIEWS["packed-cq"][name]

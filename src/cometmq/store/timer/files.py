@@ -41,7 +41,7 @@ class TimerRequest(NamedTuple):
         physical_offset: Physical offset of its record in the commitlog.
         size: Size of its record in bytes.
         out_ms: Start of the slot in which it is due (TIMER_OUT_MS).
-        due_ms: The millisecond before it is due; within its slot.
+        due_ms: The millisecond before it is due; within its slot, whose last one it is if the exact time is unknown.
         is_delete: Whether it cancels another message.
         topic_hash: Java's hash of its real topic.
     """
@@ -71,7 +71,8 @@ class TimerFiles:
         read_ms: Time before which all slots are delivered.
         queue_offset: Offset in the timer's topic before which all messages were added.
         waiting_count: Number of messages in the wheel, minus those that cancel one.
-        known: Physical offsets of messages that were added after the checkpoint.
+        known: Physical offsets of messages that have units already when the topic delivers them again, because the
+            files were opened or truncated; not of those added since.
         delivered_ms: When messages are added again, time before which slots were delivered already.
         delivered_until: Offset in the timer's topic up to which `delivered_ms` applies.
     """
@@ -141,7 +142,8 @@ class TimerFiles:
         Args:
             physical_offset: New end of the commitlog.
             read_ms: Time from which slots are to be delivered, maybe again.
-            log_position: Position from which the messages of units will come from the topic again; they are known.
+            log_position: Position in timerlog from which the topic delivers the messages of remaining units again; they
+                are added to `known`.
 
         Raises:
             OSError: The disk failed; it must be repeated.

@@ -189,7 +189,7 @@ class TimerLog:
         return len(self.chain.files) > 1
 
     def drop_before(self, physical_offset: int) -> None:
-        """Delete files whose messages are all before an offset of the commitlog; raise OSError if one remains."""
+        """Delete files but the newest whose messages are all before an offset of the commitlog; may raise OSError."""
         size = self.chain.file_size
         last = (size - TIMER_BLANK_SIZE) // TIMER_UNIT_SIZE * TIMER_UNIT_SIZE - TIMER_UNIT_SIZE
         while self.may_drop:

@@ -121,7 +121,7 @@ class TimerWheel:
         return (slot for _, slot in self._used() if slot.time >= time)
 
     def _used(self) -> Iterator[tuple[int, TimerSlot]]:
-        """Yield the slots that were ever used, with their indexes."""
+        """Yield the slots that are not empty, of any time, with their indexes."""
         view = memoryview(self._slots)
         per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
         for number in sorted(self._pages):

@@ -20,7 +20,7 @@ class CleaningHandler:
         }
 
     def delete_expired(self, _command: Command, peer: Peer) -> Answer:
-        """Delete expired log files (DELETE_EXPIRED_COMMITLOG 329)."""
+        """Start to delete expired log files (DELETE_EXPIRED_COMMITLOG 329)."""
         self._cleaning.delete_expired(peer.address)
         return Answer()
 

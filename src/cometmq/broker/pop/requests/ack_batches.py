@@ -87,7 +87,11 @@ class _Named:
         self._check_points = check_points
 
     def find(self, handle: str, topic: str, group: str, queue: str) -> tuple[int, ...] | None:
-        """Return the queue offsets of the check point that a handle names (its last word is ignored); None if there is none."""
+        """Append the open check point that a handle names to `points`, and return its messages' queue offsets.
+
+        The last word of the handle is ignored. Returns None if there is no such check point, or one of its messages has
+        a new handle.
+        """
         try:
             start, pop_time, _ = handle.split(" ", 2)
             point = self._check_points[topic, group, int(queue), int(start), int(pop_time)]

@@ -57,7 +57,7 @@ class ReplicaHandler:
         return Answer(body=encode_ha_status(told))
 
     def exchange(self, command: Command, _peer: Peer) -> Answer:
-        """Return a master's HA address (EXCHANGE_BROKER_HA_INFO 906).
+        """Return this master's HA address and flushed offset; a slave returns neither (EXCHANGE_BROKER_HA_INFO 906).
 
         Differs: this request cannot set a broker's master; a slave learns it only from nameservers.
         """

@@ -109,7 +109,7 @@ class _RefusedBatch(BatchHandler):
 
 
 def noting_slaves(answers: Answers, copies: TableCopies) -> Answers:
-    """Return a master's handlers, which also note the slaves that request its tables."""
+    """Return a master's handlers, which also note the slaves that request its tables, if they send their id."""
     noting: dict[int, AnyHandler] = dict(answers)
     for code in TABLES:
         handler = answers.get(code)

@@ -157,7 +157,7 @@ class RuntimeHandler:
 
 
 def earliest_time(store: MessageStore) -> Steps[int]:
-    """Return the store time of the oldest message, epoch ms; -1 if there is none."""
+    """Return the store time of the oldest message, epoch ms; -1 if there is none or it cannot be decoded."""
     if store.min_offset >= store.dispatched_offset:
         return -1
     content = yield from elsewhere(lambda: store.read_record(store.min_offset))

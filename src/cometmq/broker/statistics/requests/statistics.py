@@ -123,7 +123,7 @@ class StatisticsHandler(Feature):
         return Answer(body=encode_consume_stats(total))
 
     def all_groups(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the progress of all groups (GET_BROKER_CONSUME_STATS 317)."""
+        """Return the progress of all groups, in all or only in ordered topics (GET_BROKER_CONSUME_STATS 317)."""
         only_ordered = decode_fields(AllConsumeStatsRequest, command.fields).is_order
         body = yield from self._progress_of_all(only_ordered=only_ordered)
         return Answer(body=body)

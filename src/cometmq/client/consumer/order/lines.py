@@ -1,7 +1,7 @@
 """Orderly listener calls: one line of calls for each queue, or for each key of a queue, with one call at a time.
 
-A refused message is delivered again after a pause, while its line waits, and after `retries_max` retries it is sent to
-the retry topic. A line without its queue's lock pauses. Follows ConsumeMessageOrderlyService of RocketMQ 5.3.3.
+A refused message is delivered again after a pause, while its line waits, and after `retries_max` retries (-1: no limit)
+it is sent to the retry topic. A line without its queue's lock pauses. Follows ConsumeMessageOrderlyService of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Lines:
     Args:
         settings: Concurrency, pauses and retries.
         held: Queue locks; None: none are needed (broadcasting).
-        give_back: Called with a message after its last retry.
+        give_back: Called with a message after its last retry, or that the listener rejected with `DeadLetter`.
         halt: Called when the listener returns an invalid result; no further call may start.
     """
 

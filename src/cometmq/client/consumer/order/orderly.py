@@ -21,7 +21,7 @@ class Orderly:
     """Orderly consumption by one push consumer: locks its queues and calls the listener in the order of each queue.
 
     Args:
-        give_back: Called with a message after its last retry.
+        give_back: Called with a message after its last retry, or that the listener rejected with `DeadLetter`.
         halt: Called when the listener returns an invalid result.
         lost: Called with queues that another client has locked.
     """

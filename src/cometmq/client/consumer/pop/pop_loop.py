@@ -170,7 +170,7 @@ class PopLoop:
                 continue
 
     def is_over(self, messages: Sequence[StoredMessage]) -> bool:
-        """Return whether messages have expired, so that no listener may get them any more; from any thread."""
+        """Return whether any of the messages has expired or is settled, so that no listener may get them; from any thread."""
         now = self._popping.clock.monotonic()
         return any(
             self._open.get(message.properties[POP_CK], (0.0, None))[0] <= now
@@ -180,7 +180,10 @@ class PopLoop:
     # --- acknowledgement and retry
 
     def settle(self, messages: Sequence[StoredMessage], verdict: ListenerVerdict) -> None:
-        """Acknowledge the messages of a listener call, or hide them for a retry, or make them dead letters."""
+        """Start to acknowledge the messages of a listener call, to hide them for a retry, or to make them dead letters.
+
+        After a fault of the listener do nothing.
+        """
         if verdict.fault is not None:
             return  # They are redelivered after their invisible time.
         if verdict.is_consumed:

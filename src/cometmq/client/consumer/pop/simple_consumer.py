@@ -132,7 +132,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         Raises:
             SubscriptionError: No topic is subscribed.
             ClientError: A broker refused, or `max_count` is out of range.
-            TopicNotFound, NetError: No route, or no broker could be reached.
+            TopicNotFound, NetError, CodecError: No route, no broker could be reached, or its answer is malformed.
         """
         if not 0 < max_count <= COUNT_MAX:
             raise ClientError(

@@ -97,7 +97,7 @@ class PullLoop:
             position.
         is_dropped: Whether the queue was revoked; late results are then ignored.
         pulled_ms: Time of the last pull, ms since 1970; 0: none.
-        consumed_ms: Time at which a message was last consumed, ms since 1970.
+        consumed_ms: Time at which a message was last consumed, ms since 1970; 0: none.
     """
 
     def __init__(

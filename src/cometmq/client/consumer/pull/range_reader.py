@@ -48,10 +48,9 @@ class RangeReader:
         self._under_way: deque[_Pull] = deque()
 
     async def read(self) -> AsyncGenerator[RawPull, None]:
-        """Yield the answers in order, until `end`, the queue's end, or a deleted offset; raise as `Puller.pull` does.
+        """Yield the answers in order, until `end` or the queue's end; raise as `Puller.pull` does.
 
-        If the range starts before the queue's first message, one answer OFFSET_ILLEGAL has the `next_offset` to go on
-        at.
+        If messages of the range are deleted, one answer is OFFSET_ILLEGAL, and reading goes on at its `next_offset`.
         """
         try:
             while await self._fill():

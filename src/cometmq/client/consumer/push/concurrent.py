@@ -1,4 +1,4 @@
-"""Concurrent calls of a listener: in threads for a `def` listener, otherwise on the event loop."""
+"""Concurrent calls of a listener: in threads for a `def` listener; `async def`, or under virtual time, on the loop."""
 
 import asyncio
 import logging
@@ -54,7 +54,10 @@ class Workers(Protocol):
     """The threads or tasks that call the listener."""
 
     def submit(self, job: ListenerJob) -> None:
-        """Queue a job; a free worker calls the listener with it, and the loop then calls `done` (see `Done`) with the outcome."""
+        """Queue a job; a free worker calls the listener with it, and the loop then calls `done` (see `Done`) with the outcome.
+
+        A job that is over (its queue was revoked, or its messages expired) by then is dropped.
+        """
         ...
 
     def forget(self) -> None:
@@ -74,7 +77,10 @@ def make_workers(
     clock: Clock,
     begin: Callable[[AnyJob], None] = lambda _job: None,
 ) -> Workers:
-    """Create the workers for a listener: threads, or tasks for `async def`; each calls `begin` with a job before the listener."""
+    """Create the workers for a listener; each calls `begin` with a job before the listener.
+
+    They are threads, or tasks for `async def` and under virtual time.
+    """
 
     def run(job: AnyJob) -> ListenerVerdict:
         begin(job)
@@ -90,7 +96,7 @@ def make_workers(
 
 
 class TaskWorkers:
-    """Workers that are tasks on the event loop, for an `async def` listener."""
+    """Workers that are tasks on the event loop, for an `async def` listener, or for any under virtual time."""
 
     def __init__(
         self,

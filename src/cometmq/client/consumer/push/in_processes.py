@@ -51,7 +51,8 @@ class InProcesses:
         processes: Number of processes; None: one per processor.
 
     Raises:
-        SettingsError: The listener is `async`, or no process can start and import it.
+        SettingsError: The listener is `async` or no function, `processes` is out of range, or no process can start and
+            import the listener.
     """
 
     def __init__(
