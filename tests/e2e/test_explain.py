@@ -11,6 +11,7 @@ import pytest
 from cometmq.client import (
     ALL,
     Admin,
+    AsyncAdmin,
     ConsumeFrom,
     Filter,
     Inspector,
@@ -239,3 +240,13 @@ def test_a_discarded_transaction_is_shown_and_resumed(cluster, topic):
 
         # Checked from the start, and given up once more.
         wait_until(is_there_again, seconds=20, what="the discarded half, again")
+
+
+async def test_a_broker_gives_the_topics_in_which_a_group_has_offsets(cluster: Embedded):
+    async with AsyncAdmin(cluster.nameserver) as admin:
+        await admin.create_topic("Counted", queues=1)
+        (queue,) = await admin.topic_offsets("Counted")
+        await admin.set_offsets("counting", {queue: 0})
+        brokers = await admin._instance.nameserver_api.readable_brokers()
+        (address,) = brokers.values()
+        assert await admin._brokers.topics_of_group(address, "counting") == ("Counted",)

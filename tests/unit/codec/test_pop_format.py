@@ -154,6 +154,8 @@ def test_what_is_no_handle_is_refused(bad):
         (decode_batch_ack, b'{"acks":[{"c":"g","t":"T","b":"' + b"/" * 20_000 + b'"}]}'),
         (decode_order_states, '{"table":{"T@g":{"x":{}}}}'),
         (decode_order_states, '{"table":{"T@g":{"0":{"o":[]}}}}'),
+        (decode_order_states, '{"table":{"T@g":{"0":{"o":[1],"oc":{"x":1}}}}}'),
+        (decode_order_states, '{"table":{"T@g":{"0":{"o":[1],"ot":{"-":1}}}}}'),
     ],
 )
 def test_bodies_that_mean_nothing_are_refused(read, bad):

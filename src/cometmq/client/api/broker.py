@@ -56,7 +56,7 @@ from cometmq.codec.headers.console import (
     RunningRequest,
 )
 from cometmq.codec.headers.replication import RoleChange, RoleChanged
-from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, TopicRequest
+from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, GroupRequest, TopicRequest
 from cometmq.codec.headers.transaction import ResumeCheck
 from cometmq.codec.java_properties import decode_java_properties, encode_properties_text
 from cometmq.codec.remoting import Command
@@ -292,7 +292,7 @@ class BrokerApi:
 
     async def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
         """Return the topics in which a group has offsets."""
-        header = ConsumerGroupRequest(group)
+        header = GroupRequest(group)
         answer = await self._ask(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
         return decode_topic_list(answer.body).topics
 

@@ -101,4 +101,7 @@ def _counts(part: JsonObject, key: str) -> dict[int, int]:
     if key not in part:
         return {}
     member = part.member(key)
+    for name in member.names():
+        if not str(name).isdecimal():
+            raise CodecError(f"{member}: {as_given(name)} is not a queue offset")
     return {int(name): member.int64(name) for name in member.names()}
