@@ -159,7 +159,7 @@ async def test_another_producer_of_the_group_settles_what_a_dead_one_left(names,
         async with AsyncProducer(names, group=f"g_{topic}") as woken:
             await woken.queues(topic)
             message = Message(topic, b"left")
-            with pytest.raises(BrokerRefused, match="committed before"):
+            with pytest.raises(BrokerRefused, match="another outcome: it was committed"):
                 await woken._transactions.end(left.half, message, TransactionState.ROLLBACK)
 
 

@@ -134,7 +134,7 @@ def test_the_doctor_and_the_brokers_log_tell_of_a_nameserver_that_asks_for_no_si
         ("nameserver", names, "bad")
     ]
     log = (credentials.parent / "broker" / "broker.log").read_text()
-    assert f"the nameserver {names} does not" in log
+    assert f"but nameserver {names} does not" in log
 
 
 def test_where_both_or_none_ask_for_signatures_nothing_is_said(tmp_path):

@@ -64,7 +64,7 @@ def test_a_setting_is_changed_and_says_so(cluster: Embedded) -> None:
         "cluster", "config", "broker-a", "--set", "listenPort=1", nameserver=cluster.nameserver
     )
     assert refused.returncode == 3
-    assert b"listenPort: change it in the conf file" in refused.stderr
+    assert b"listenPort: change it in the configuration file" in refused.stderr
 
 
 def test_a_drained_broker_is_not_in_the_routes_of_producers(cluster: Embedded) -> None:

@@ -135,7 +135,7 @@ class Channels:
             why = getattr(error, "verify_message", "") or error.reason or error
             raise ConnectError(f"the TLS handshake with {address} failed: {why}") from error
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
+            reason = getattr(error, "strerror", None) or str(error)
             raise ConnectError(
                 f"cannot connect to {address}: {reason}; is it running there?"
             ) from error

@@ -213,7 +213,7 @@ class Door:
         try:
             await connection.accepted.attach(connection.protocol, self._tls)
         except (NetError, OSError) as error:
-            reason = getattr(error, "strerror", None) or error
+            reason = getattr(error, "strerror", None) or str(error)
             self.refuse(connection.address, f"the connection could not be set up: {reason}")
         else:
             connection.attaching = None

@@ -32,7 +32,11 @@ def write_offsets(store, offsets):
 
 
 def warnings_of(caplog):
-    return [each.message for each in caplog.records if "beyond it, else groups" in each.message]
+    return [
+        each.message
+        for each in caplog.records
+        if "beyond it, which would make groups" in each.message
+    ]
 
 
 async def test_a_group_sees_what_is_sent_behind_the_lost_end_of_its_queue(tmp_path, caplog):

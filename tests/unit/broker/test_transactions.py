@@ -144,7 +144,7 @@ async def test_a_second_end_does_nothing_or_is_refused(served):
         assert (await end(served, half, COMMIT)).code == ResponseCode.SUCCESS
     late = await end(served, half, ROLLBACK)
     assert late.code == ResponseCode.ILLEGAL_OPERATION
-    assert "was committed before" in (late.remark or "")
+    assert "another outcome: it was committed" in (late.remark or "")
     assert await bodies(served) == [b"0"]
 
 

@@ -44,7 +44,6 @@ def planned(*given):
         [sys.executable, "-c", PLAN, *given],
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     return done.stdout.strip()
@@ -62,7 +61,6 @@ def test_plain_messages_are_read_without_pandas(tmp_path):
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     # The last line shows that it would have been noticed.

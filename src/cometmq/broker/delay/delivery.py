@@ -137,7 +137,7 @@ class DelayedDelivery:
             offset = min(known, high, known if before is None else before)
             if offset != known:
                 _log.warning(
-                    "delay level %d returns from offset %d to %d, because the log was truncated",
+                    "delay level %d: delivery returns from offset %d to %d, because the log was truncated",
                     level.number,
                     known,
                     offset,

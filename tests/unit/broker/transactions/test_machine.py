@@ -55,7 +55,7 @@ def test_a_second_end_of_the_same_turn_waits_for_the_first_and_does_nothing():
         life.world.begin(life.ends.end(half.end(COMMIT), any_topic)) for _ in range(2)
     )
     other = life.world.begin(life.ends.end(half.end(ROLLBACK), any_topic))
-    with pytest.raises(RequestError, match="was committed before"):
+    with pytest.raises(RequestError, match="another outcome: it was committed"):
         other.get()
     assert not first.is_over
     assert not second.is_over, "its commit is not in the log yet"
@@ -138,7 +138,7 @@ def test_an_end_of_something_else_is_refused_in_javas_words(more, remark):
 
 def test_an_end_that_is_not_known_yet_is_told_so():
     life = begin()
-    assert "pending" in (life.end(life.half(1), 0) or "")
+    assert "stays open" in (life.end(life.half(1), 0) or "")
 
 
 # --- checks
@@ -220,7 +220,7 @@ def test_after_so_many_checks_it_is_given_up_and_can_be_resumed():
     assert life.asked[2][1].properties()["TRANSACTION_CHECK_TIMES"] == "1"
     life.answer(life.asked[2], COMMIT)
     assert life.paid() == [b"1"]
-    with pytest.raises(RequestError, match="was committed since"):
+    with pytest.raises(RequestError, match="cannot be reopened: it was committed"):
         life.world.run(life.checks.resume(message_id))
 
 
@@ -308,7 +308,7 @@ def test_a_commit_whose_op_was_lost_is_not_done_again(who):
     life.check()
     assert [record.body for _, record in life.asked] == [b"2"]
     assert life.paid() == [b"1"]
-    with pytest.raises(RequestError, match="was committed before"):
+    with pytest.raises(RequestError, match="another outcome: it was committed"):
         life.end(half, ROLLBACK)
 
 
@@ -408,7 +408,7 @@ def test_an_end_behind_a_new_end_of_the_log_never_was_and_can_come_again():
     assert life.table.open == {}
     with pytest.raises(RequestError, match="Find prepared transaction message failed"):
         life.end(later, COMMIT)
-    with pytest.raises(RequestError, match="was rolled back before"):
+    with pytest.raises(RequestError, match="another outcome: it was rolled back"):
         life.end(halves[1], COMMIT)
     life = life.killed(is_read_anew=True)
     assert life.table.open == {}
