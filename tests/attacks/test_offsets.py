@@ -54,7 +54,7 @@ def test_groups_are_not_made_without_end_by_their_offsets(broker, tmp_path):
             peer.send(COMMIT, commit_fields(f"group_{number}", "TBW102", 0))
         refused = [answer for answer in (peer.read() for _ in groups) if answer.code]
         assert refused
-        assert "at most 20 times a second" in refused[0].remark
+        assert "20 groups per second" in refused[0].remark
     broker.stop()
     groups_file = tmp_path / "broker/store/config/subscriptionGroup.json"
     assert 1000 <= len(json.loads(groups_file.read_text())["subscriptionGroupTable"]) < 1300
