@@ -22,7 +22,7 @@ SHOWN_MAX = 20  # Findings printed for people; --json gives up to a thousand.
 
 
 def verdict_json(verdict: "StoreVerdict") -> dict[str, object]:
-    """Return the result of a verification as JSON."""
+    """Return the result of a verification as a dict that `print_json` can print."""
     return {
         "sound": verdict.is_sound,
         "records": verdict.records,

@@ -80,7 +80,14 @@ class Replica(NamedTuple):
 
 
 class PullStatus(StrEnum):
-    """The outcome of a pull: messages, none yet, none that match the filter, or an offset outside of the queue."""
+    """The outcome of a pull.
+
+    Attributes:
+        FOUND: There are messages.
+        NO_NEW_MESSAGE: There is no message at the offset yet (NO_NEW_MSG in Java).
+        NO_MATCHED_MESSAGE: None of the messages that were looked through matches the filter (NO_MATCHED_MSG in Java).
+        OFFSET_ILLEGAL: The offset is outside of the queue.
+    """
 
     FOUND = "FOUND"
     NO_NEW_MESSAGE = "NO_NEW_MESSAGE"

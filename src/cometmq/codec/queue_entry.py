@@ -67,7 +67,11 @@ def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> byt
 
 
 def place_of_entry(physical_offset: int, size: int, tags_code: int) -> int:
-    """Return the place of a consume-queue entry in the order of the log: its record's, or a gap's next record's."""
+    """Return the physical offset that orders a consume-queue entry by the log.
+
+    It is the offset of the record to which the entry points. For a blank entry it is the tags code: in a gap (see
+    `gap_entries`) the offset of the next record, before the first real entry 0.
+    """
     return tags_code if size == BLANK_SIZE and not physical_offset else physical_offset
 
 

@@ -59,7 +59,11 @@ def plain_messages(
 def _plain_places(
     body: bytes, position: int, topic: bytes
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield for each simple record its start, the end of its body, the start of its properties, and its end."""
+    """Yield the places of each simple record (see `plain_messages`), and stop before the first other record.
+
+    The places are positions in `body`: the record's start, the end of the message's body, the start of the properties,
+    and the record's end.
+    """
     if len(topic) > TOPIC_SIZE_V1_MAX:
         return
     topic_block = bytes((len(topic),)) + topic

@@ -147,7 +147,7 @@ class MessageError(ClientError):
 
 
 class TopicNotFound(ClientError):
-    """No nameserver knows a route of the topic."""
+    """The first nameserver that answered has no route of the topic; the others are not queried."""
 
 
 class GroupNotFound(ClientError):

@@ -43,7 +43,7 @@ class SocketWriter:
         return self._is_behind
 
     def write(self, data: bytes | memoryview) -> None:
-        """Write through the transport at the end of the loop iteration."""
+        """Give the bytes to the transport at once; uvloop's transport sends them at the end of the loop iteration."""
         self._is_behind = True
         self._transport.write(data)
 

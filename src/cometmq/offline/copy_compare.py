@@ -70,7 +70,7 @@ class SequentialRunner:
         return rows
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Do nothing: a killed process starts again from the beginning."""
+        """Do nothing with the blocks that will be read again: a killed comparison starts again from the beginning."""
 
 
 class CopyComparison(NamedTuple):

@@ -50,7 +50,10 @@ def find_shape(disk: Disk, fd: int, header: IndexHeader) -> IndexShape | None:
 def _shapes_by_last_entry(
     disk: Disk, fd: int, header: IndexHeader, size: int
 ) -> Iterator[IndexShape]:
-    """Yield the shapes for which the file's last non-zero byte belongs to its last entry."""
+    """Yield the numbers of slots and entries that fit the size of an index file and the end of its content.
+
+    They fit if the last entry that the header counts would contain the file's last non-zero byte.
+    """
     last = _last_byte(disk, fd)
     number = header.index_count - 1
     for start in range(last - INDEX_ENTRY_SIZE + 1, last + 1):

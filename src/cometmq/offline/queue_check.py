@@ -134,7 +134,11 @@ class QueueCheck:
         return run
 
     def compare_many(self, count: int) -> None:
-        """Count records whose entries were collected, and compare them with the queues when there are enough."""
+        """Count records whose expected queue entries were collected since the last call, here or by the kernel.
+
+        Once `_GATHERED_MAX` records are counted, compares their entries with the queue files, counts and reports
+        differences, and starts a new count.
+        """
         self._gathered += count
         if self._gathered >= _GATHERED_MAX:
             self._compare_all()

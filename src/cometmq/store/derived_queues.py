@@ -252,7 +252,8 @@ class DerivedQueues(Derived):
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Load the queues from their files, and return the physical offset from which the log must be fed.
 
-        Single files of a wrong size are moved away. If the log has no files, all queues are deleted; returns None.
+        Moves every file away whose size differs from the setting, unless the store is read-only, and prepares to
+        rebuild all queues if there is one. If the log has no files, deletes all queues and returns None.
 
         Raises:
             StoreDamaged: All queue files, more than one, have another size than the setting.

@@ -36,7 +36,14 @@ _MAGICS = tuple(magic.to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 
 
 class LogEnd:
-    """Judges and cuts the end of a log whose records have been walked; for `is_whole_checked` see `valid_record`."""
+    """The end of a log whose records have been walked: describes damage after it, and copies and removes a torn tail.
+
+    Args:
+        disk: Disk of the log.
+        log: The log.
+        checkpoints: Up to which physical offset the log was flushed.
+        is_whole_checked: Whether a record with a CRC of the whole record is only valid if that is right.
+    """
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from cometmq.store.time_search import TimeSearch, offset_by_time
 
 
 class ReadSide:
-    """Answers queries on one store."""
+    """Reads the queues of one store, their messages, and the times at which these were stored."""
 
     def __init__(self, directory: StoreDirectory, settings: StoreSettings) -> None:
         log, queues = directory.log, directory.queues

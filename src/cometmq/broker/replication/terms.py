@@ -1,4 +1,8 @@
-"""Rules of replication derived from the settings: terms of connections, and the number of replicas."""
+"""Derives the rules of replication from a broker's settings.
+
+These are the timeouts, frame size and secret of connections between master and slave, the rate limits for sending to a
+slave, and the number of members that must have a message before it is acknowledged.
+"""
 
 import stat
 from pathlib import Path

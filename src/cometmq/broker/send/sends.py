@@ -215,7 +215,10 @@ class Sends:
 
 
 def too_few_replicas(reason: str) -> RequestError:
-    """Return the error for a send with too few in-sync replicas (IN_SYNC_REPLICAS_NOT_ENOUGH of RocketMQ 5.3.3)."""
+    """Return the error for a send with too few in-sync replicas: response code SYSTEM_ERROR with this reason.
+
+    RocketMQ 5.3.3 answers its put status IN_SYNC_REPLICAS_NOT_ENOUGH with the same code.
+    """
     return RequestError(ResponseCode.SYSTEM_ERROR, reason)
 
 

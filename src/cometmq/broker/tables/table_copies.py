@@ -37,7 +37,11 @@ class TableReader(Protocol):
 
 
 class TableCopies:
-    """The tables that each slave has: for each table, the number of deletions before its request."""
+    """The tables that the slaves of this master have copied; lets a deletion wait until they know of it.
+
+    Deletions of topics and groups, and rounds of `copied`, are numbered. A table that a slave requests after number n
+    lacks what deletion n removed. The slave's next request (`_NEXT`) proves that it has this table on disk.
+    """
 
     def __init__(self, replication: Callable[[], ReplicationState] | None = None) -> None:
         """`replication` returns the connected slaves; None: there are none."""

@@ -104,7 +104,10 @@ def _shared(name: str) -> str:
 
 
 def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
-    """Return the key of a half message's transaction."""
+    """Return the key of a half message's transaction: its unique id, producer group and real topic.
+
+    Without a unique id, the record's physical offset replaces it.
+    """
     return TransactionKey(
         properties.get(keys_of.UNIQ_KEY) or str(record.physical_offset),
         _shared(properties.get(keys_of.PRODUCER_GROUP, "")),

@@ -71,7 +71,7 @@ class WaitingCounts:
             self.saver.changed()
 
     def counts(self) -> dict[str, int]:
-        """Return the number of waiting messages by topic."""
+        """Return by topic the number of messages that wait for their delivery time, or for the end of a transaction."""
         return {topic: count for topic, (count, _) in self._counts.items()}
 
     def text(self) -> str:

@@ -54,7 +54,14 @@ def user_lines(said: "Mapping[str, Sequence[UserReport]]") -> list[UserLine]:
 
 
 def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLine]:
-    """Return an `EntryLine` for each distinct policy entry, with its brokers; raise SettingsError for a malformed policy."""
+    """Return an `EntryLine` for each distinct entry of the users' access policies (ACL), sorted.
+
+    Args:
+        said: Policies as each broker reports them: by broker, then by user.
+
+    Raises:
+        SettingsError: A policy is malformed.
+    """
     from cometmq.access.policies import read_policies
 
     found: dict[tuple[Any, ...], list[str]] = {}

@@ -418,7 +418,12 @@ class States:
         queues: Sequence[MessageQueue],
         bounds: Mapping[MessageQueue, OffsetBounds | CometError],
     ) -> GroupState:
-        """Add queues without an offset: they count from their first message, unless members may have started at the end."""
+        """Add the queues for which the group has no committed offset to its progress.
+
+        Without members, the lag in such a queue includes all of its messages. With members, which may have begun at its
+        end, it counts from the offset that the broker returns for the group. A queue that has messages but no such
+        offset, or whose offsets cannot be read, is left out, and `uncounted` gives the number of these.
+        """
         starts: Mapping[MessageQueue, int | CometError | None] = dict.fromkeys(queues, 0)
         if group.members:
             starts = await self._offsets.committed_offsets(group.name, queues)

@@ -357,9 +357,9 @@ class ClientInstance:
     # --- heartbeats
 
     async def beat(self) -> None:
-        """Send heartbeats to the masters of the routes, or of the cluster if a member requires it; slaves only for consumers.
+        """Send a heartbeat with all members to the masters of the routes, or of the cluster if a member requires it.
 
-        Failures are only logged.
+        If a member is a consumer, slaves get the same heartbeat. Failures are only logged.
         """
         if self._everywhere and not self._is_cluster_known:
             await self._learn_cluster()

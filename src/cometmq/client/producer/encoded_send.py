@@ -130,8 +130,8 @@ class SendEncoder:
             code: SEND_MESSAGE_V2, or a request with the same header.
             sys_flag: Bits of `model.flags`.
             more: Further header fields (`codec.send_text.middle_text`).
-            made: Birth time (ms since 1970) and id of a message that was already sent together with others
-                (`pipelined_head`).
+            made: Birth time (ms since 1970) and id to use instead of new ones, for a message that was sent together
+                with others (`pipelined_head`) and is now sent again alone.
         """
         try:
             body, topic = message.body, message.topic

@@ -18,7 +18,8 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group; all members must have the same subscriptions.
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
-            False or an exception: retry later.
+            False or an exception: retry later, except that `DeadLetter` makes it a dead letter immediately, and that
+            with broadcasting nothing is retried.
         batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a queue; one result
             for all.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.

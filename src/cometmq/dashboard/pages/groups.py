@@ -54,7 +54,7 @@ async def show_groups(request: PageRequest) -> Response:
 
 
 async def show_group(request: PageRequest) -> Response:
-    """Show one group."""
+    """Return the page of one group: its lag by queue, members, subscriptions, conflicts and settings."""
     state = await known_group(request)
     return request.page(
         "group.html",

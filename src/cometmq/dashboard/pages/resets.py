@@ -31,7 +31,7 @@ class QueueMove(NamedTuple):
 
 
 async def show_preview(request: PageRequest) -> Response:
-    """Show the moves that a reset would make, without changing anything."""
+    """Return the page with the moves that a reset would make in each queue, without changing anything."""
     state = await known_group(request)
     topic = needed(request.fields, "topic", "topic")
     to, timestamp_ms = _target(request)

@@ -68,7 +68,11 @@ async def show_user(request: PageRequest) -> Response:
 
 
 def _check_may_look(request: PageRequest) -> None:
-    """Raise FormRefused unless the user is an admin or of the cluster, whose brokers then decide what to show."""
+    """Raise FormRefused unless the session may show users and policies.
+
+    Admins of the dashboard may. So may users who have logged in with an account of the cluster; its brokers then decide
+    what they see.
+    """
     if not (request.session.is_admin or request.session.is_of_cluster):
         raise FormRefused(
             "Users and policies are shown to admins of the dashboard and to cluster users who may list them. Log "

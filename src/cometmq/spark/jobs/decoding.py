@@ -23,7 +23,10 @@ BodyFormat = Literal["json", "csv", "avro", "protobuf"]
 
 @dataclass(frozen=True, kw_only=True)
 class BodyOptions(JobOptions):
-    """Options of jobs that decode message bodies; `schema` may also be a Spark schema as JSON."""
+    """Options of jobs that decode message bodies.
+
+    For JSON and CSV bodies, `schema` may also be a Spark schema as JSON text, or a file with one.
+    """
 
     format: BodyFormat = option("Format of the bodies.", "json")
     schema: str = option(

@@ -80,7 +80,10 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
 
 
 def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> DataFrame:
-    """Reserve the dead letters of a micro-batch that were not sent yet, and return these."""
+    """Reserve the dead letters of a micro-batch, and return those that no other run has sent.
+
+    If the micro-batch is repeated, with the same `run`, it gets those again that it may have sent already.
+    """
     table = batch.select(
         *_PLACE, f.unix_millis("storeTimestamp").alias("ms"), "msgId", to.alias("to")
     ).toArrow()

@@ -163,7 +163,7 @@ def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:
 
 
 def groups_of(options: StatsOptions) -> dict[str, Column]:
-    """Return the grouping columns by name, the window first; raise SettingsError if a group is unknown."""
+    """Return the grouping columns by name, a window first if one is set; raise SettingsError if a group is unknown."""
     names = words(options.by)
     for name in names:
         if name not in _COLUMN_OF:

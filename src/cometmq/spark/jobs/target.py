@@ -1,4 +1,4 @@
-"""Table that a job writes: its place and format."""
+"""The table that a job writes: Parquet files or a Delta table, in a folder given as a path or URI."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol

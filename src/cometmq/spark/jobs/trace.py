@@ -126,7 +126,16 @@ def over_windows(records: DataFrame, over_ms: int) -> DataFrame:
 
 
 def still_needed(records: DataFrame, over_ms: int, horizon_ms: int) -> DataFrame:
-    """Return the records of open windows, and sends whose messages may still be delivered."""
+    """Return the trace records that later micro-batches need.
+
+    These are the records of time windows that are still open, and the sends of the last `horizon_ms`, because a later
+    record may show when a consumer received the message.
+
+    Args:
+        records: Records of traces with the columns "window" and "isTold" (whether its window was written).
+        over_ms: Windows that begin before this time are closed, ms since 1970.
+        horizon_ms: How long before `over_ms` a send may have been made to be kept, ms.
+    """
     is_over = f.col(WINDOW) < over_ms
     is_young = (f.col("kind") == TraceKind.PUB) & (f.col("at") >= over_ms - horizon_ms)
     left = records.where((~is_over & ~f.col(_TOLD)) | is_young)

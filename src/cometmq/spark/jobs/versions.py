@@ -113,7 +113,7 @@ class NewestByKey:
 
     @property
     def current(self) -> str | None:
-        """Folder of the newest version; None before the first."""
+        """Name of the folder in the table's place with the newest whole version of the table; None before the first."""
         return next((each for each in reversed(self._kept) if _is_version(each)), None)
 
     @property

@@ -33,6 +33,10 @@ def verdict(
 ) -> TransactionState:
     """Return COMMIT, ROLLBACK or UNKNOWN for a half message, by the ledger of its batch.
 
+    With a decision about the batch: COMMIT if it lists the message and the batch is not marked as done, otherwise
+    ROLLBACK. Without one: UNKNOWN if the ledgers do not know the query, which then belongs to another driver; ROLLBACK
+    if the immunity time has passed or the query has a decision about a later batch; otherwise UNKNOWN.
+
     Args:
         ledgers: Store of the decisions about batches.
         key: Batch of the half message.

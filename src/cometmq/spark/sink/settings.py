@@ -29,7 +29,7 @@ from cometmq.spark.source.options import SOURCE_OPTIONS
 
 @dataclass(frozen=True)
 class SinkSettings:
-    """Settings of a write; the fields are the options of `SINK_OPTIONS`."""
+    """The parsed `SINK_OPTIONS` of a write; the options for access form `credentials`, and those for TLS form `tls`."""
 
     name_servers: tuple[str, ...]
     topic: str | None

@@ -115,9 +115,16 @@ class PushedFilters(Conditions):
 def _looked_up(
     parts: Sequence[PlannedRange], words: Iterable[str], cluster: SourceCluster, *, is_id: bool
 ) -> list[PlannedRange] | None:
-    """Return a range per indexed message, and the tails that may not be indexed.
+    """Look up keys or message ids in the brokers' indexes, and return the ranges of queue offsets to read.
 
-    None if the index has no usable answer for one of `words`: nothing found, or too many messages.
+    For each of `parts`, these are one range for each indexed message, and one for the end of the part, which may not be
+    indexed yet. Returns None if the index has no usable answer for one of `words`: nothing found, or too many messages.
+
+    Args:
+        parts: Ranges of queue offsets that the query wants.
+        words: Message ids if `is_id`, otherwise keys of messages.
+        cluster: Queries the brokers.
+        is_id: Whether `words` are message ids.
     """
     ranges: list[PlannedRange] = []
     for topic in sorted({each.queue.topic for each in parts}):

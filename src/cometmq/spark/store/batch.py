@@ -45,7 +45,7 @@ class StoreReader(DataSourceReader):
 
 
 class FilteredStoreReader(StoreReader):
-    """Reader for a query with filters, used only while push-down is on (`push_down.is_asked`)."""
+    """Reader of messages that accepts filters; created only in Spark's push-down step (`push_down.is_asked`)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Use the query's filters to read fewer messages; returns all of them, so Spark applies them again."""

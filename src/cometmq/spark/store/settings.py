@@ -109,7 +109,10 @@ class StoreReadSettings:
 
 
 def read_shape(options: Mapping[str, str]) -> StoreReadSettings:
-    """Parse the options of a batch or a stream, for its columns; raise SettingsError if one is unknown or invalid."""
+    """Parse the options from which the columns of a read follow, before Spark says whether it is a batch or a stream.
+
+    Options that only streams have are ignored. Raises SettingsError if another option is unknown or invalid.
+    """
     known = {name.lower() for name in _ONLY_STREAM}
     kept = {
         name: value

@@ -54,7 +54,7 @@ class Orderly:
     # --- queues
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues and return those for which the lock was granted."""
+        """Lock queues and return those for which the lock was granted; with broadcasting, return all without a lock."""
         return set(queues) if self._held is None else await self._held.take(queues)
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:

@@ -43,7 +43,10 @@ class UnpackedRoom:
     def unpack(
         self, record: Record, queue: MessageQueue, *, body_size_max: int, namespace: Namespace
     ) -> StoredMessage | None:
-        """Convert a record to a message; return None if its body exceeds the remaining room."""
+        """Convert a record to a message; return None if it is compressed and its plain body exceeds the remaining room.
+
+        Bodies that are not compressed do not use any room.
+        """
         if not record.sys_flag & COMPRESSED:
             return unpack(record, queue, body_size_max=body_size_max, namespace=namespace)
         limit = min(body_size_max, self._left)
