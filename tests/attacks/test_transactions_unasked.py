@@ -148,7 +148,7 @@ def test_who_closes_is_asked_no_more(nameserver, broker):
     leave_open(nameserver.address, range(OPEN))
     log = Path(broker.log)
     processes.wait_until(
-        lambda: "no producer of books that may send" in log.read_text(),
+        lambda: "no producer of group books that may send" in log.read_text(),
         seconds=10,
         what="a round",
     )

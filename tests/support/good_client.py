@@ -80,6 +80,7 @@ class Waits(NamedTuple):
         echo_ms: the longest wait for the echo server meanwhile.
         codes: how often each code was answered, by its number as text.
         lost: why the connection ended early, None where it did not.
+        refusal: the code and remark of the last answer with another code than 0, None where there was none.
     """
 
     answers: int
@@ -89,6 +90,7 @@ class Waits(NamedTuple):
     echo_ms: float
     codes: dict[str, int]
     lost: str | None
+    refusal: str | None
 
 
 class GoodClient:
@@ -214,6 +216,7 @@ def main(address: str, pid: int, topic: str, what: str) -> None:
     longest = held = own = echoed = 0.0
     count = 0
     lost: str | None = None
+    refusal: str | None = None
     while True:
         frame = (
             json_frame(GET_ROUTE, {"topic": topic}, opaque=count)
@@ -234,6 +237,8 @@ def main(address: str, pid: int, topic: str, what: str) -> None:
             own = max(own, took - (late_seconds(pid) - late))
         count += 1
         codes[str(answer["code"])] += 1
+        if answer["code"]:
+            refusal = f"{answer['code']} {answer.get('remark')}"
         began = time.monotonic()
         beside.sendall(frame)
         read_frame(beside)
@@ -243,7 +248,7 @@ def main(address: str, pid: int, topic: str, what: str) -> None:
         if select.select([sys.stdin], [], [], PAUSE_SECONDS)[0] and not os.read(0, 1):
             break
     longest, held, own, echoed = (1000 * each for each in (longest, held, own, echoed))
-    waits = Waits(count, longest, held, own, echoed, dict(codes), lost)
+    waits = Waits(count, longest, held, own, echoed, dict(codes), lost, refusal)
     print(json.dumps(waits._asdict()), flush=True)
 
 
