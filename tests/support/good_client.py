@@ -237,8 +237,7 @@ def main(address: str, pid: int, topic: str, what: str) -> None:
             own = max(own, took - (late_seconds(pid) - late))
         count += 1
         codes[str(answer["code"])] += 1
-        if answer["code"]:
-            refusal = f"{answer['code']} {answer.get('remark')}"
+        refusal = f"{answer['code']} {answer.get('remark')}" if answer["code"] else refusal
         began = time.monotonic()
         beside.sendall(frame)
         read_frame(beside)
