@@ -218,7 +218,8 @@ class Reading:
             self._evaluate(program, alone=alone)
             return
         ended, pressed = threading.Event(), threading.Event()
-        arguments = block.page, marked[0], ended, pressed
+        is_async = "async " in code.splitlines()[marked[0] - block.line]
+        arguments = block.page, marked[0], is_async, ended, pressed
         threading.Thread(target=_press_ctrl_c, args=arguments).start()
         try:
             self._evaluate(program, alone=alone)
@@ -283,14 +284,13 @@ def commands(code: str, language: str) -> list[tuple[str, list[str]]]:
 
 
 def _press_ctrl_c(
-    page: Path, line: int, ended: threading.Event, pressed: threading.Event
+    page: Path, line: int, is_async: bool, ended: threading.Event, pressed: threading.Event
 ) -> None:
     """Press it a moment after the main thread came to a line of the page.
 
     A coroutine that waits is on no thread; asyncio takes Ctrl-C at any time.
     """
     main = threading.main_thread().ident
-    is_async = "async " in page.read_text().splitlines()[line - 1]
     deadline = time.monotonic() + SECONDS_MAX
     while not is_async and time.monotonic() < deadline and not ended.wait(0.05):
         frame = sys._current_frames().get(main or 0)
