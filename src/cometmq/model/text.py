@@ -54,6 +54,11 @@ def as_given(value: object, most: int = 200) -> str:
     return cut(printable(text), most)
 
 
+def error_text(error: BaseException) -> str:
+    """Return the text of an error; of the operating system's errors without number and path ("Connection refused")."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def decode_reason(error: Exception) -> str:
     """Return why a decoded JSON document is not as expected, without Python's names of types."""
     if isinstance(error, KeyError):

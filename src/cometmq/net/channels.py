@@ -11,6 +11,7 @@ from cometmq.model.address import split_address
 from cometmq.model.clock import Clock
 from cometmq.model.credentials import Credentials
 from cometmq.model.errors import ClientClosed, ConnectError, ConnectionLost
+from cometmq.model.text import error_text
 from cometmq.model.tls import TlsSettings
 from cometmq.net.channel import Channel, RequestHandler
 from cometmq.net.tasks import shared
@@ -135,9 +136,8 @@ class Channels:
             why = getattr(error, "verify_message", "") or error.reason or error
             raise ConnectError(f"the TLS handshake with {address} failed: {why}") from error
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
             raise ConnectError(
-                f"cannot connect to {address}: {reason}; is it running there?"
+                f"cannot connect to {address}: {error_text(error)}; is it running there?"
             ) from error
         if channel.is_closed:  # Lost before this coroutine resumed.
             self._note_loss(address, self._clock.monotonic())

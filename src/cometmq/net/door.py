@@ -14,6 +14,7 @@ from typing import Protocol
 
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
+from cometmq.model.text import error_text
 from cometmq.net.connections import Bounds, Connections, OpenConnection, ServedProtocol
 from cometmq.net.loop import beat_later, loop_network
 from cometmq.net.network import Accepted, Bound
@@ -213,8 +214,8 @@ class Door:
         try:
             await connection.accepted.attach(connection.protocol, self._tls)
         except (NetError, OSError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            self.refuse(connection.address, f"the connection could not be set up: {reason}")
+            why = f"the connection could not be set up: {error_text(error)}"
+            self.refuse(connection.address, why)
         else:
             connection.attaching = None
 

@@ -21,6 +21,7 @@ from cometmq.codec.message_id import UniqueIds
 from cometmq.model.address import split_address, without_brackets
 from cometmq.model.clock import Clock
 from cometmq.model.errors import SettingsError
+from cometmq.model.text import error_text
 from cometmq.net.loop import loop_network
 
 _log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ def _ip_of(key: str, host: str) -> str:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:  # ValueError: the name is not valid.
-        why = getattr(error, "strerror", None) or error
+        why = error_text(error)
         raise SettingsError(
             f"{key}={host}: this name cannot be resolved ({why}); write an IP address, or a name that this "
             "machine can resolve, without a port"

@@ -14,6 +14,7 @@ from cometmq.codec.replication import CHANCE_SIZE
 from cometmq.model.address import split_address
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CopyingStopped, SettingsError
+from cometmq.model.text import error_text
 from cometmq.model.tls import TlsSettings
 from cometmq.net.tasks import Tasks
 from cometmq.net.tls import client_context
@@ -209,8 +210,7 @@ class LogCopier:
                 )
         # Timeouts and TLS errors are OSErrors, too.
         except (OSError, ValueError, SettingsError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            self._say(f"cannot connect: {reason or 'it does not answer'}")
+            self._say(f"cannot connect: {error_text(error) or 'it does not answer'}")
             return None
         return link
 

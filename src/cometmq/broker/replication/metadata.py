@@ -27,7 +27,7 @@ from cometmq.codec.headers.offset import UpdateConsumerOffset
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CodecError, CometError
-from cometmq.model.text import as_given, plural
+from cometmq.model.text import as_given, error_text, plural
 from cometmq.steps.steps import Steps, called_back, elsewhere
 
 _log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class MasterMetadata:
         try:
             yield from self._copy(master)
         except (CometError, OSError) as error:
-            self._failed(f"{master}: {getattr(error, 'strerror', None) or error}")
+            self._failed(f"{master}: {error_text(error)}")
         else:
             if self.error is not None or not self.copied_ms:
                 _log.info("topics, groups and offsets are copied from the master %s", master)

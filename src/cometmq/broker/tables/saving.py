@@ -17,6 +17,7 @@ from typing import Any
 
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.text import error_text
 from cometmq.steps.steps import Done, Steps, called_back
 from cometmq.store.config_file import ConfigFile
 
@@ -122,8 +123,7 @@ class Saver:
             waiter.set_result(None)
         else:
             self.changed()
-            reason = getattr(error, "strerror", None) or error
-            _log.error("cannot write %s: %s", self._file.path, reason)
+            _log.error("cannot write %s: %s", self._file.path, error_text(error))
             waiter.set_exception(
                 RequestError(
                     ResponseCode.SERVICE_NOT_AVAILABLE,
