@@ -1,6 +1,7 @@
 """CometMQ: Apache RocketMQ as Python software, compatible on the wire and on disk.
 
-All names of `cometmq.client` can be imported from here (loaded on first use); errors from `cometmq.errors`.
+All public names of `cometmq.client` can be imported from here (loaded on first use), and `virtual`, which creates a
+nameserver and a broker under virtual time for tests. Errors are in `cometmq.errors`.
 """
 
 from importlib import import_module
@@ -20,7 +21,9 @@ def virtual(
     settings: "Mapping[str, str | int | bool] | None" = None,
     seed: int = 0,
 ) -> "Virtual":
-    """Create a nameserver and a broker under virtual time, for tests; see `cometmq.embedded.virtual`.
+    """Create a nameserver and a broker under virtual time, for tests; `with` starts and closes them.
+
+    See `cometmq.embedded.virtual`.
 
     Args:
         data_dir: Folder for the broker's files; None for a temporary one.
@@ -39,7 +42,7 @@ def virtual(
 if not TYPE_CHECKING:  # A type checker would accept any name with it.
 
     def __getattr__(name: str) -> object:
-        """Return a name of `cometmq.client`, imported on first use, because most users need only one part of the package."""
+        """Return the object with a public name of `cometmq.client`, imported on first use; or raise AttributeError."""
         if name == "__all__":  # For `from cometmq import *`.
             return [*import_module("cometmq.client").__all__, "virtual"]
         if not name.startswith("_"):

@@ -1,9 +1,9 @@
-"""All errors that CometMQ raises deliberately, for users who catch them.
+"""Errors that CometMQ raises deliberately, for users who catch them.
 
     from cometmq.errors import BrokerRefused, CometError
 
-All are a `CometError`. `cometmq.model.errors` defines and documents the hierarchy. Some do not come from the client, for
-example that of a store which an embedded broker cannot open.
+All are a `CometError`, as are a few others that their own modules define, such as `DataLossError` of the Spark source.
+`cometmq.model.errors` defines the hierarchy. Some do not come from the client: an embedded broker raises StoreError.
 """
 
 from cometmq.model.errors import (

@@ -1,4 +1,4 @@
-"""pytest fixtures for programs that use RocketMQ: each test gets its own nameserver and broker, started in 50 ms.
+"""pytest fixtures for programs that use RocketMQ: a nameserver and a broker for a test, started in 50 ms.
 
     def test_an_order_is_announced(cometmq):
         place_order(17)                         # finds it by NAMESRV_ADDR, or give it cometmq.nameserver
@@ -6,8 +6,9 @@
             consumer.subscribe("orders")
             assert consumer.receive(wait_ms=5000)[0].body == b"17"
 
-`cometmq` starts with empty topics for each test; `cometmq_session` is shared by the whole run. A marker sets keys of a
-broker.conf: `@pytest.mark.cometmq(autoCreateTopicEnable=False)`. pytest finds this module if `cometmq` is installed.
+The fixture `cometmq` is new for each test that uses it; `cometmq_session` is shared by the whole run and does not set
+NAMESRV_ADDR. Both yield an `Embedded`. A marker sets keys of the broker.conf of `cometmq`:
+`@pytest.mark.cometmq(autoCreateTopicEnable=False)`. pytest finds this module if `cometmq` is installed.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def cometmq(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> "Iterator[Embedded]":
-    """Start a nameserver and a broker for this test; NAMESRV_ADDR names the nameserver while it runs."""
+    """Start a nameserver and a broker for this test, and yield them; NAMESRV_ADDR names the nameserver meanwhile."""
     from cometmq.embedded import Embedded
 
     marker = request.node.get_closest_marker("cometmq")
@@ -45,7 +46,7 @@ def cometmq(
 
 @pytest.fixture(scope="session")
 def cometmq_session() -> "Iterator[Embedded]":
-    """Start a nameserver and a broker for the whole run; tests must use their own topics."""
+    """Start one nameserver and broker for the whole run, and yield them; tests must use their own topics."""
     from cometmq.embedded import Embedded
 
     with Embedded() as cluster:

@@ -27,7 +27,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 @dataclass(frozen=True, slots=True)
 class AccountChange:
-    """A change of an account; None leaves a value unchanged.
+    """A change of an account of ACL 1.0; None leaves a value unchanged.
 
     Attributes:
         access_key: Name of the account.
@@ -50,7 +50,7 @@ class AccountChange:
     groups: str | None = None
 
     def onto(self, account: dict[str, Any]) -> None:
-        """Apply the change to an account in the form of the file."""
+        """Apply the change to an account, a dict in the form of the file."""
         values = {
             "accessKey": self.access_key,
             "secretKey": self.secret_key,
@@ -71,7 +71,7 @@ def _several(text: str | None) -> list[str] | None:
 
 
 class AccountEdits:
-    """Changes the files of accounts; its methods wait for the disk and are called in threads."""
+    """Changes the files of accounts, putting the result in force; its methods wait for the disk, called in threads."""
 
     def __init__(self, files: AccountFiles, clock: Clock) -> None:
         self._files = files

@@ -44,12 +44,12 @@ class _Look(NamedTuple):
 
 
 class AccountFiles:
-    """The accounts in a folder.
+    """The accounts of ACL 1.0 in the files of a folder.
 
     Attributes:
         folder: Folder of the files.
         current: The accounts in force.
-        texts: Content of each file by path.
+        texts: Parsed content of each file by path.
     """
 
     def __init__(self, folder: str, *, is_white_unsigned: bool = False) -> None:
@@ -76,7 +76,7 @@ class AccountFiles:
         return os.path.join(self.folder, PLAIN_ACL)  # noqa: PTH118
 
     def joined(self, texts: Mapping[str, AccountText]) -> FolderAccounts:
-        """Combine the accounts of several files. Raises SettingsError if an account occurs twice."""
+        """Combine the contents of files to `FolderAccounts`. Raises SettingsError if an account occurs twice."""
         accounts: dict[str, Account] = {}
         for text in texts.values():
             for place, account in text.accounts:
@@ -114,7 +114,7 @@ class AccountFiles:
         return True
 
     def take(self, texts: Mapping[str, AccountText]) -> None:
-        """Put the given contents, which have just been written, in force."""
+        """Put the given contents of all files, by path, which have just been written, in force."""
         with self._changing:
             self.current, self.texts = self.joined(texts), texts
             self._looks = self._look()

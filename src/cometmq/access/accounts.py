@@ -61,7 +61,10 @@ class Account:
     is_enabled: bool = True
 
     def may(self, access: Access, right: Right, _ip: str) -> bool:
-        """Return whether an access is allowed. PUB or SUB permit reading metadata, only SUB permits reading messages."""
+        """Return whether the account may make an access. Reading messages needs SUB, reading metadata PUB or SUB.
+
+        An admin may make any access; others none to all topics or groups, and to the cluster only reads by anybody.
+        """
         if self.is_super:
             return True
         resource, name, actions, shows_messages = access
@@ -83,7 +86,7 @@ class Account:
 
 
 class FolderAccounts:
-    """An immutable snapshot of all accounts in a folder, by name."""
+    """An immutable snapshot of all accounts of ACL 1.0 in a folder, by name."""
 
     def __init__(
         self,
@@ -115,7 +118,7 @@ class FolderAccounts:
         return user.white is not None and user.white.holds(ip)
 
     def is_open(self, _code: int) -> bool:
-        """Return False, because no request code is open (see `UserTable`)."""
+        """Return False, because every request code needs a user (see `UserTable`)."""
         return False
 
     def is_right_spared(self, _code: int) -> bool:

@@ -44,7 +44,7 @@ _DECISIONS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class AuthUser:
-    """A user.
+    """A user of Auth 2.0.
 
     Attributes:
         name: Name, which is the access key.
@@ -85,7 +85,7 @@ class AuthUser:
         return decided
 
     def to_json(self, *, with_password: bool = False) -> dict[str, str]:
-        """Return the user as RocketMQ's JSON values; answers to clients contain no password."""
+        """Return the user as a dict in RocketMQ's JSON form, with "******" for the password unless `with_password`."""
         password = self.secret.decode() if with_password else "******"
         return {
             "password": password,
@@ -96,7 +96,7 @@ class AuthUser:
 
 
 class AuthUsers:
-    """An immutable snapshot of all users."""
+    """An immutable snapshot of all users of Auth 2.0."""
 
     def __init__(
         self,
@@ -294,7 +294,7 @@ class AuthFile:
         return len(fresh)
 
     def other_clusters(self) -> list[str]:
-        """Return the resources in policies that name other clusters than this server's and thus never apply."""
+        """Return a sorted list of the resources in policies that name only other clusters and thus never apply."""
         entries = (
             entry
             for user in self.current.users.values()
@@ -369,7 +369,7 @@ def _has_super(users: Mapping[str, AuthUser]) -> bool:
 
 
 def _encoded(users: Iterable[AuthUser]) -> bytes:
-    """Encode the file with one user per line, separately, so that other threads run in between."""
+    """Return the file's bytes with one user per line, encoded separately so that other threads run in between."""
     rows, policies = [], []
     for user in users:
         rows.append(json.dumps(user.to_json(with_password=True)))
@@ -387,7 +387,7 @@ def _encoded(users: Iterable[AuthUser]) -> bytes:
 
 
 def no_subject(remark: str = "The subject is not exist.") -> RequestError:
-    """Return the error for an unknown subject, with RocketMQ's code NO_PERMISSION."""
+    """Return, without raising it, the error for an unknown subject, with RocketMQ's code NO_PERMISSION."""
     return RequestError(ResponseCode.NO_PERMISSION, remark)
 
 

@@ -63,7 +63,7 @@ _IN_THE_CLEAR = (
 
 
 class UsersInForce(Protocol):
-    """A source of the current users of a server."""
+    """The interface of a source of the current users of a server."""
 
     @property
     def current(self) -> UserTable: ...  # noqa: D102
@@ -121,7 +121,7 @@ class WhiteAsker:
 
 
 class AccessGate:
-    """Allows requests that a user has signed and may send."""
+    """The gate: allows requests that a user has signed and may send, and those that settings exempt from this."""
 
     def __init__(
         self,
@@ -145,10 +145,10 @@ class AccessGate:
         return True
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: Peer) -> Asker:
-        """Check that the sender of a request may send it, and return the sender.
+        """Check that the sender of a request may send it, and return the sender as an `Asker`.
 
         Raises:
-            RequestError: NO_PERMISSION: The sender is unknown or may not send it.
+            RequestError: NO_PERMISSION: The sender may not send it, or is unknown and the request code is not open.
             CodecError: The resources of the request cannot be decoded.
         """
         table = self._users.current

@@ -30,7 +30,7 @@ class AccessGuard(NamedTuple):
 def access_guard(
     settings: AccessKeys, clock: Clock, *, folder: str | None, cluster: str = ""
 ) -> AccessGuard:
-    """Create the access gate that the settings ask for.
+    """Create the gate and load the users that the settings ask for; empty (no gate) without access control.
 
     Args:
         settings: Settings of the server.

@@ -85,7 +85,7 @@ class AccessKeys(AuthKeys):
 def further_layers(
     layers: Sequence[Layer], conf: str | None, environment: Mapping[str, str]
 ) -> list[Layer]:
-    """Return the settings of lowest priority: the default folder of accounts, and the TLS file.
+    """Return the layers of lowest priority, at most two: the default folder of accounts, and the TLS file.
 
     Raises SettingsError if the file that `tls.config.file` names cannot be read.
     """

@@ -55,7 +55,7 @@ def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthF
 
 
 def user_of(users: AuthFile, account: Account) -> AuthUser:
-    """Convert an account of ACL 1.0 as AuthMigrator of RocketMQ 5.3.3 does; white addresses are dropped."""
+    """Return a user, not stored yet, for an account of ACL 1.0, as AuthMigrator does; white addresses are dropped."""
     custom = [_entry(f"Topic:{name}", held) for name, held in account.topics.items()]
     custom += [_entry(f"Group:{name}", held) for name, held in account.groups.items()]
     default = [

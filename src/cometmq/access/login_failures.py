@@ -24,7 +24,7 @@ class LoginFailures:
         self._counts: OrderedDict[_Place, tuple[int, float]] = OrderedDict()
 
     def note(self, address: str, name: str) -> None:
-        """Count a wrong signature of a name, known or not."""
+        """Count a wrong signature of a name, known or not, from an address."""
         now = self._clock.monotonic()
         for place in ((address, None), (address, hash(name))):
             count, ends = self._counts.get(place, (0, 0.0))
@@ -36,7 +36,7 @@ class LoginFailures:
             self._counts.popitem(last=False)
 
     def is_too_many(self, address: str, name: str) -> bool:
-        """Return whether signatures of a name from an address are currently refused unseen."""
+        """Return whether a name or its address had too many wrong signatures within a minute, and must be refused."""
         return self._has(address, hash(name), FAILURES_MAX) or self._has(
             address, None, ADDRESS_FAILURES_MAX
         )

@@ -88,7 +88,7 @@ class PolicyEntry:
         return name == self.name if self.level == _EXACT else name.startswith(self.name)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the entry as RocketMQ's JSON values."""
+        """Return the entry as a dict of RocketMQ's JSON values."""
         sources = {"sourceIps": list(self.addresses)} if self.addresses else {}
         decision = ALLOW if self.is_allowed else DENY
         return {
@@ -115,7 +115,7 @@ class UserPolicies:
         return decided is not None and decided[1].is_allowed
 
     def deciding(self, access: Access, ip: str) -> tuple[str, PolicyEntry] | None:
-        """Return the entry that decides about an access, with the type of its policy; None means denied."""
+        """Return policy type and entry that decide about an access from an IP address; None means denied."""
         address = ip_address(ip)
         for policy in (CUSTOM, DEFAULT):
             entries = self.entries.get(policy, ())
@@ -138,18 +138,18 @@ class UserPolicies:
         return merged
 
     def without(self, policy: str, resource: str) -> "UserPolicies":
-        """Return these policies without the entry for a resource. Raises SettingsError if the entry does not exist."""
+        """Return the policies without one policy's entry for a resource. Raises SettingsError if it does not exist."""
         kept = tuple(each for each in self.entries.get(policy, ()) if each.resource != resource)
         if len(kept) == len(self.entries.get(policy, ())):
             raise SettingsError("the policy has no entry for this resource")
         return UserPolicies({**self.entries, policy: kept}).trimmed()
 
     def trimmed(self) -> "UserPolicies":
-        """Return these policies without empty ones."""
+        """Return these policies without those that have no entry."""
         return UserPolicies({policy: each for policy, each in self.entries.items() if each})
 
     def about(self, resource: str) -> "UserPolicies":
-        """Return the entries whose resource contains a text."""
+        """Return new `UserPolicies` with only the entries whose resource contains a text."""
         return UserPolicies(
             {
                 policy: tuple(each for each in entries if resource in each.resource)
@@ -164,7 +164,7 @@ class UserPolicies:
             raise SettingsError(f"a user has {count} entries; the limit is {ENTRIES_MAX}")
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the policies as RocketMQ's JSON values."""
+        """Return the policies as a list of dicts in RocketMQ's JSON form, without empty ones."""
         return [
             {"policyType": policy, "entries": [each.to_json() for each in entries]}
             for policy, entries in self.entries.items()
@@ -173,7 +173,7 @@ class UserPolicies:
 
 
 def read_policies(value: Any) -> UserPolicies:
-    """Parse policies from JSON values. Raises SettingsError, naming field and valid values, if one is invalid."""
+    """Parse a user's policies from a list of JSON values. Raises SettingsError, naming the field, if one is invalid."""
     found: dict[str, tuple[PolicyEntry, ...]] = {}
     for policy in _list_of(value, "policies"):
         if not isinstance(policy, dict):

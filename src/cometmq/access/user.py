@@ -1,4 +1,4 @@
-"""The interfaces of users and of tables of users."""
+"""The interfaces of users and of tables of users, which ACL 1.0 and Auth 2.0 implement."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""YAML nodes that know their lines, for error messages."""
+"""Parser of YAML into nodes that know their lines, for error messages."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class YamlPlace(NamedTuple):
     line: int
 
     def wrong(self, what: str) -> SettingsError:
-        """Return an error that names file and line."""
+        """Return, without raising it, a SettingsError that names file and line."""
         return SettingsError(f"{self.path}, line {self.line}: {what}")
 
 
@@ -40,7 +40,7 @@ class YamlNode:
         return YamlPlace(self._path, self._node.start_mark.line + 1)
 
     def wrong(self, what: str) -> SettingsError:
-        """Return an error that names file and line."""
+        """Return, without raising it, a SettingsError that names file and line."""
         return self.place.wrong(what)
 
     def text(self, of: str) -> str:
@@ -59,7 +59,7 @@ class YamlNode:
         return said == "true"
 
     def items(self, of: str) -> "list[YamlNode]":
-        """Return the items of a list; empty for null."""
+        """Return the nodes of the items of a list; empty for null."""
         if isinstance(self._node, yaml.SequenceNode):
             return [YamlNode(item, self._path) for item in self._node.value]
         if isinstance(self._node, yaml.ScalarNode) and not self.text(of):
@@ -67,7 +67,7 @@ class YamlNode:
         raise self.wrong(f"{of} is not a list")
 
     def pairs(self, of: str) -> "Iterator[tuple[YamlNode, str, YamlNode]]":
-        """Yield the keys of a table with their places and values; duplicate keys are an error."""
+        """Yield key node, key and value node of each entry of a mapping; raise SettingsError for a duplicate key."""
         if not isinstance(self._node, yaml.MappingNode):
             raise self.wrong(f"{of} is not a YAML mapping")
         seen = set()

@@ -49,7 +49,10 @@ _IMPORTANT = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a broker until it is stopped; return the exit status."""
+    """Run a broker until it is stopped, or print its settings (-p, -m); return the exit status.
+
+    If it cannot start, the reason goes to stderr.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         conf, flags, shown = _split(words)
@@ -77,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str], str | None]:
-    """Return the conf file, the flags for settings, and -p or -m."""
+    """Return the path of the conf file (or None), the flags for settings, and -p or -m (or None)."""
     conf, shown = None, None
     flags: list[str] = []
     waiting = iter(words)

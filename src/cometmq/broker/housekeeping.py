@@ -52,7 +52,7 @@ class Housekeeping:
             saver.on_dirty.append(machine.wake)
 
     def step(self) -> float:
-        """Do the work that is due; return the seconds until the next step."""
+        """Expire pulls, clients, locks, sample counters, save tables, if due; return the seconds to the next step."""
         now = self._clock.monotonic()
         self._polls.expire(now)
         return min(self._sample(now), self._expire(now), self._save(now)) - now

@@ -127,28 +127,31 @@ class Feature:
     master_tables: Sequence[MasterTable] = ()
 
     def facts(self) -> Mapping[str, str]:
-        """Return the feature's additions to the runtime numbers (GET_BROKER_RUNTIME_INFO)."""
+        """Return the feature's additions to the runtime numbers (GET_BROKER_RUNTIME_INFO); by default none."""
         return {}
 
     def forget_topic(self, topic: str) -> None:
-        """Forget everything about a deleted topic, see `NamesKept`."""
+        """Forget everything about a deleted topic, see `NamesKept`; by default do nothing."""
 
     def forget_group(self, group: str) -> None:
-        """Forget everything about a deleted group, see `NamesKept`."""
+        """Forget everything about a deleted group, see `NamesKept`; by default do nothing."""
 
     async def start(self) -> None:
-        """Start the feature on a master: the tables are loaded and the ports bound, but it serves no client yet."""
+        """Start the feature on a master after tables are loaded, before clients are served; by default do nothing."""
 
     async def follow(self) -> None:
         """Start the feature on a slave, where it must not write to the log; by default as on a master."""
         await self.start()
 
     async def close(self) -> None:
-        """Stop the feature: it serves no client any more, but the store is still open."""
+        """Stop the feature when it serves no client any more and the store is still open; by default do nothing."""
 
 
 def follow_deletions(parts: Parts, features: Sequence[NamesKept]) -> None:
-    """Let every table and feature of a broker forget topics and groups when they are deleted."""
+    """Let a broker's features, offsets, locks and held pulls forget topics and groups when they are deleted.
+
+    The table of groups forgets deleted topics, and remembered deletions that the log does not cover are dropped.
+    """
     topics, groups, store = parts.topics, parts.groups, parts.store
     tables: list[NamesKept] = [parts.offsets, parts.locks, parts.polls, *features]
     for each in tables:
@@ -172,7 +175,7 @@ class RequestHandler(Protocol):
 def asked_by(
     handler: Callable[[F], RequestHandler], make: Callable[[Parts], F]
 ) -> Callable[[Parts], Feature]:
-    """Combine a feature with the handler of its requests, so that the feature itself knows no protocol."""
+    """Return a function that creates a feature with its request handler, so that the feature knows no protocol."""
 
     def make_both(parts: Parts) -> Feature:
         feature = make(parts)

@@ -29,7 +29,7 @@ def _in_body(what: str, read: Callable[[bytes], _Names], *actions: Action) -> Fi
 
 
 def of_heartbeat(*actions: Action) -> Finder:
-    """Return a finder of a heartbeat's consumer groups and subscribed topics."""
+    """Return a finder of a heartbeat's consumer groups and subscribed topics, for access control."""
 
     def read(body: bytes) -> _Names:
         parts = decode_heartbeat(body).consumers
@@ -40,7 +40,7 @@ def of_heartbeat(*actions: Action) -> Finder:
 
 
 def of_locks(*actions: Action) -> Finder:
-    """Return a finder of the group and the topics of a lock request."""
+    """Return a finder of the group and the topics of a lock or unlock request, for access control."""
 
     def read(body: bytes) -> _Names:
         request = decode_lock_request(body)
@@ -50,7 +50,7 @@ def of_locks(*actions: Action) -> Finder:
 
 
 def of_acks(*actions: Action) -> Finder:
-    """Return a finder of the topics and groups of a batch of acknowledgements."""
+    """Return a finder of the topics and groups of a batch of acknowledgements, for access control."""
 
     def read(body: bytes) -> _Names:
         acks = decode_batch_ack(body) if body else []
@@ -60,7 +60,7 @@ def of_acks(*actions: Action) -> Finder:
 
 
 def of_client_config(*actions: Action) -> Finder:
-    """Return a finder of the topic and group of a subscription to be checked."""
+    """Return a finder of the topic and group of a CHECK_CLIENT_CONFIG request, if it has them, for access control."""
 
     def read(body: bytes) -> _Names:
         wanted, name = decode_client_config(body), client_config_group(body)
@@ -70,7 +70,7 @@ def of_client_config(*actions: Action) -> Finder:
 
 
 def of_assignment(*actions: Action) -> Finder:
-    """Return a finder of the topic and group of an assignment request."""
+    """Return a finder of the topic and group of a QUERY_ASSIGNMENT request, for access control."""
 
     def read(body: bytes) -> _Names:
         query = decode_assignment_query(body)
@@ -80,7 +80,7 @@ def of_assignment(*actions: Action) -> Finder:
 
 
 def of_topics(*actions: Action) -> Finder:
-    """Return a finder of the topics in a list of configurations."""
+    """Return a finder of the topics in a body with a list of topic configurations, for access control."""
     return _in_body(
         "each topic",
         lambda body: ([config.name for config in decode_topic_configs(body)], ()),
@@ -89,12 +89,12 @@ def of_topics(*actions: Action) -> Finder:
 
 
 def of_group(*actions: Action) -> Finder:
-    """Return a finder of the group in a configuration."""
+    """Return a finder of the group in a body with a group configuration, for access control."""
     return _in_body("group", lambda body: ((), [decode_group_config(body).name]), *actions)
 
 
 def of_groups(*actions: Action) -> Finder:
-    """Return a finder of the groups in a list of configurations."""
+    """Return a finder of the groups in a body with a list of group configurations, for access control."""
     return _in_body(
         "each group",
         lambda body: ((), [config.name for config in decode_group_configs(body)]),
@@ -103,7 +103,7 @@ def of_groups(*actions: Action) -> Finder:
 
 
 def topic_list(field: str, *actions: Action) -> Finder:
-    """Return a finder of the topics in a field, which are separated by semicolons."""
+    """Return a finder of the topics in a header field, which are separated by semicolons, for access control."""
     wanted = frozenset(actions)
 
     def find(fields: Mapping[str, str], _body: bytes) -> Iterator[Access]:

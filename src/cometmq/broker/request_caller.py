@@ -26,15 +26,15 @@ class RequestCaller(Generic[Result]):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the connection is closed."""
+        """Whether the client's connection is closed."""
         return self.owner.is_closed
 
     def hold(self) -> None:
-        """Keep only the request's number, because the answer will take a while."""
+        """Keep only the request's code, flags and number, because the answer will take a while."""
         self._command = self._command.without_content()
 
     def answer(self, work: Callable[[], Result | Steps[Result | None] | None]) -> None:
-        """Answer with the result of `work`."""
+        """Run `work` and answer the client with its result or error; if the result is None, the request still waits."""
         peer = self.owner
         peer.dispatcher.run(lambda *_: self.answer_of(work()), self._command, peer)
 

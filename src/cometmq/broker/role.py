@@ -201,30 +201,30 @@ class RunningRole:
             self._store.flags.clear(RunningFlag.FENCED)
 
     def look(self) -> None:
-        """Copy the master's tables now, because one has changed; a master has none to copy."""
+        """Do nothing; `SlaveRole.look` copies the master's tables now, because one has changed."""
 
     # --- what differs between the roles
 
     async def _adapt_tables(self) -> None:
-        """Adapt the tables to the log and to this role; raises OSError if the disk fails."""
+        """Adapt the tables to the log and to this role (in subclasses); raises OSError if the disk fails."""
         raise NotImplementedError
 
     def _open_replicas(self) -> None:
-        """Create the side of replication, `replicas`."""
+        """Create the side of replication, `replicas` (in subclasses)."""
         raise NotImplementedError
 
     def _prepare(self, parts: Parts) -> None:
-        """Create what only this role has, before any feature starts."""
+        """Create what only this role has, before any feature starts; by default nothing."""
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
-        """Return the handlers of this role."""
+        """Return the handlers of requests in this role, made from those of a master (in subclasses)."""
         raise NotImplementedError
 
     async def _start(self, feature: Feature) -> None:
         raise NotImplementedError
 
     async def _settle(self) -> None:
-        """Do what must follow once everything serves."""
+        """Do what must follow once everything serves; by default nothing."""
 
     def _make_fence(self) -> Fence | None:
         return None
@@ -506,7 +506,7 @@ class SlaveRole(RunningRole):
         return registrar
 
     def _master_told(self, master: RegisterBrokerResponse) -> None:
-        """Give the copier the master's address that a nameserver returned."""
+        """Give the copier the master's address that a nameserver returned, unless the settings have one."""
         if self._settings.ha_master is None:
             self.replicas.master_told(master.ha_server_addr or "")
 
@@ -604,7 +604,7 @@ class SlaveRole(RunningRole):
         return self._store.max_offset
 
     def look(self) -> None:
-        """Copy the master's tables now, because one has changed."""
+        """Copy the master's tables now, because one has changed; do nothing before `begin` has ended."""
         if self._copying is not None:
             self._copying.wake()
 

@@ -56,7 +56,8 @@ class RoleChanges:
         """Change the role as requested; `asker` is for the log. The change completes even if its caller disconnects.
 
         Raises:
-            RequestError: The change is not possible, or has failed; the broker has its old role.
+            RequestError: The change is not possible, or has failed; the broker has its old role, unless it could not
+                return to that either: then it serves no requests.
         """
         if self._change is not None:
             raise RequestError(

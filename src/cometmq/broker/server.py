@@ -113,7 +113,7 @@ class Broker:
         Raises:
             SettingsError: A setting is invalid.
             StoreError, OSError: The store cannot be opened; the message says why.
-            CodecError: A configuration file cannot be decoded.
+            CodecError: A configuration file and its .bak cannot be decoded, and its content cannot be derived.
             NetError: The port is in use.
         """
         try:
@@ -196,7 +196,7 @@ class Broker:
         return guard
 
     def _look_for_open_nameservers(self) -> None:
-        """Warn of nameservers without access control, if this broker has it."""
+        """In the background, warn of nameservers without access control, if this broker has it."""
         if self.settings.is_guarded:
             channels = Channels(self._clock, tls=self.settings.client_tls())
             self._closing.push_async_callback(channels.close)
@@ -216,7 +216,7 @@ class Broker:
         )
 
     def _look_now(self) -> None:
-        """Copy the master's tables, because one has changed."""
+        """Copy the master's tables, because one has changed, if this broker is a slave."""
         if self._changes is not None:
             self._changes.role.look()
 
@@ -263,7 +263,10 @@ class Broker:
         return self.settings.notify_changes and (group is None or group.notify_changes)
 
     def _bind(self) -> Server:
-        """Bind both ports; this precedes the handlers, because message ids contain the first port."""
+        """Bind the broker's port and, if it is free, the second one for old clients; return the server.
+
+        This precedes the handlers, because message ids contain the first port.
+        """
         settings, host = self.settings, self.listen_host
         server = Server(
             Dispatcher(world=self._world, on_answered=self._counters.answered),

@@ -1,4 +1,4 @@
-"""Entry point of `cometmq`: loads the commands, handles global options, and turns every error into one line and a status."""
+"""Entry point of `cometmq`: loads the commands, handles global options, and turns errors into one line and a status."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from cometmq.model.exit_status import ExitStatus, status_of
 
 
 class Commands(TyperGroup):
-    """All commands; whatever happens in one, it ends with an exit status of `model.exit_status`.
+    """The group of all commands of `cometmq`; however a command ends, its exit status is one of `model.exit_status`.
 
     A command's module is imported on first use: `cometmq cluster list` does not load the others.
     """
@@ -47,14 +47,17 @@ class Commands(TyperGroup):
         super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name, or fail with a suggestion of similar names."""
+        """Return name, command and other arguments; for an unknown name raise an error that suggests similar ones."""
         if args[0] not in TABLE:
             for name in TABLE:
                 self.get_command(ctx, name)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the arguments name; every error ends in a typer.Exit with an exit status."""
+        """Run the command that the arguments name; print errors, except Typer's own, and raise typer.Exit for them.
+
+        A closed pipe of stdout is no error: status 0.
+        """
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -142,7 +145,7 @@ def options(
         ),
     ] = SECONDS_DEFAULT,
 ) -> None:
-    """Apply the global options, which precede the command."""
+    """Apply the global options --credentials and --timeout, which precede the command."""
     wait_for_answers(timeout)
     if credentials is not None:
         sign_with(credentials)

@@ -52,7 +52,7 @@ Sources = Annotated[
 
 @acl.callback()
 def group() -> None:
-    """Users and their permissions (Auth 2.0)."""
+    """Do nothing: the callback of the command group `cometmq acl`."""
 
 
 @acl.command()
@@ -172,7 +172,7 @@ def check_right(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show whether a user may send a request about a resource, and which entry decides; status 1 if not."""
+    """Show for each broker whether a user may send a request about a resource, and why; status 1 if one refuses it."""
     access = asked_access(code, resource)
     known = _each(nameserver, lambda api, address: api.users(address))
     entries = _each(nameserver, lambda api, address: api.policies(address))
@@ -199,7 +199,7 @@ def check_right(
 def _each(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[Value]]"
 ) -> dict[str, Value]:
-    """Return each broker's answer by its name; print the failures on stderr, and raise if all brokers fail."""
+    """Return the answers of masters and slaves by "name:id"; print failures on stderr, but raise one if all fail."""
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 
@@ -220,7 +220,7 @@ def _each(
 def _tell(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[None]]", done: str
 ) -> None:
-    """Make a change at every broker, and print where it was made; exit with status 3 if one failed or there is none."""
+    """Make a change at each master and slave, and print where it was made; exit with status 3 if one fails."""
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 
@@ -318,7 +318,7 @@ def decided(
     known: "Sequence[UserReport]",
     policies: Mapping[str, Sequence[Any]],
 ) -> dict[str, Any]:
-    """Return whether a user may access a resource at a broker, the deciding policy entry, and a reason.
+    """Return as a dict whether a user may access a resource at a broker, the deciding policy and resource, and why.
 
     Raises SettingsError if the source address or a policy of the broker is invalid.
     """

@@ -26,7 +26,7 @@ class Clients(NamedTuple):
 
 
 def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result:
-    """Run `work` with clients of a cluster and return its result; Ctrl-C ends it."""
+    """Run `work` with clients of a cluster and return its result; Ctrl-C raises KeyboardInterrupt."""
     from cometmq.net.loop import run
 
     async def main() -> Result:
@@ -38,10 +38,10 @@ def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result
 def ask_again(
     nameserver: str, look: Callable[[Clients], Awaitable[Result]], *, is_watched: bool
 ) -> Result | None:
-    """Run `look` once, or every 2 s until Ctrl-C, which is then the normal end; return the last result, or None.
+    """Run `look` once, or every 2 s until Ctrl-C, which is then the normal end; return the last result, if any.
 
-    The first run must succeed. A later failure, such as a broker's restart, is printed once, and `look` is retried, so that
-    the user need not restart the command.
+    The first run must succeed. A later NetError or BrokerRefused, as in a broker's restart, is printed once, and `look`
+    is retried, so that the user need not restart the command; other errors are raised.
     """
     from cometmq.net.loop import run
 

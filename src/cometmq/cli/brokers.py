@@ -140,7 +140,7 @@ def config(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show settings in force with their defaults and sources; --set changes settings of a master.
+    """Show settings in force that are not defaults, or named ones, with default and source; --set changes a master's.
 
     A change is written to FILE.overlay beside the broker's configuration FILE, which is not touched.
     """
@@ -217,7 +217,7 @@ def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
 
 
 def _number(numbers: Mapping[str, str], key: str) -> float | None:
-    """Return the first number of a text, or None; rates are reported for 10 s, 60 s and 600 s."""
+    """Return the first number of a runtime statistic, or None; rates are reported for 10 s, 60 s and 600 s."""
     with contextlib.suppress(ValueError, IndexError):
         return float(numbers.get(key, "").split()[0])
     return None

@@ -18,7 +18,7 @@ cluster = typer.Typer(help="Show and change the brokers of a cluster.", no_args_
 
 @cluster.callback()
 def group() -> None:
-    """Show and change the brokers of a cluster."""
+    """Do nothing: the callback of the command group `cometmq cluster`."""
 
 
 class ReplicaLine(NamedTuple):
@@ -47,7 +47,7 @@ class ReplicaLine(NamedTuple):
 
     @property
     def is_well(self) -> bool:
-        """Whether the member needs no attention."""
+        """Whether the member of a broker group is a master or copies, and has no fault."""
         return self.state in {"master", "copying"} and self.error is None
 
 
@@ -78,7 +78,7 @@ def replicas(
 
 
 def lines_of(members: Sequence["Replica"]) -> list[ReplicaLine]:
-    """Return a line for each member, judged by its own answer and its master's."""
+    """Return a line for each member of the broker groups, judged by its own answer and its master's."""
     from cometmq.client.admin.copies import judge_copies
 
     return [

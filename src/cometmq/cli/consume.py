@@ -76,7 +76,7 @@ class _Printer:
             self._ended.set()
 
     async def wait_ended(self) -> None:
-        """Wait until the last message is printed. Raises OSError if a message could not be printed."""
+        """Wait until `count_max` messages are printed, without it forever. Raises OSError if one cannot be printed."""
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure

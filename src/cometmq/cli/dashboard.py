@@ -196,7 +196,7 @@ def add_user(
     ] = False,
     data: Data = FOLDER,
 ) -> None:
-    """Create a user, or change the password and role of one; the user's sessions end."""
+    """Create a user of the dashboard, or change the password and role of one; the user's sessions end."""
     needs_extra()
     from cometmq.dashboard import Role, new_password
 
@@ -211,7 +211,7 @@ def add_user(
 
 @dashboard.command("remove-user")
 def remove_user(name: UserName, *, data: Data = FOLDER) -> None:
-    """Remove a user; the user's sessions end."""
+    """Remove a user of the dashboard; the user's sessions end."""
     needs_extra()
     _users(data).remove(name)
 

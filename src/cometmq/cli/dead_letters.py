@@ -79,7 +79,7 @@ Until = Annotated[
 
 @letters.callback()
 def group() -> None:
-    """Dead letters: messages that a group failed to consume in all attempts."""
+    """Do nothing: the callback of the command group `cometmq dlq`."""
 
 
 class DeadLetterLine(NamedTuple):
@@ -121,7 +121,7 @@ def list_letters(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show groups that have dead letters."""
+    """Show groups that have dead letters, how many, and the time of the last."""
     from cometmq.client.admin.dead_letters import DeadLetters
 
     async def look(clients: Clients) -> None:
@@ -151,7 +151,7 @@ def show(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show dead letters of a group; status 1 when there is none."""
+    """Show the newest dead letters of a group that match; status 1 when there is none."""
     wanted = _wanted(sql, key, since, until)
 
     async def work(clients: Clients) -> list[StoredMessage]:
@@ -188,7 +188,7 @@ def stats(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Count dead letters of a group by their original topic, and by their tries."""
+    """Count the dead letters of a group for each pair of original topic and number of tries."""
     wanted = _wanted(sql, key, since, until)
 
     async def work(clients: Clients) -> list[DeadLetterStatsLine]:
@@ -254,7 +254,7 @@ def export_letters(
     until: Until = "",
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Write dead letters as JSON, one a line."""
+    """Write dead letters of a group as JSON, one a line, to FILE or stdout."""
     import orjson
 
     wanted = _wanted(sql, key, since, until)
@@ -369,14 +369,14 @@ def _wanted(sql: str, key: str, since: str, until: str) -> "DeadLetterFilter":
 
 
 def letter_json(letter: StoredMessage) -> dict[str, object]:
-    """Return a dead letter as JSON: the fields of any message, and its original topic."""
+    """Return a dead letter as a dict for `print_json`: the fields of any message, and its original topic."""
     from cometmq.client.admin.dead_letters import dead_letter_origin
 
     return {**message_json(letter), "origin": dead_letter_origin(letter)}
 
 
 def replay_json(result: "ReplayResult", *, dry_run: bool) -> dict[str, Any]:
-    """Return the counts of a replay as JSON."""
+    """Return the counts of a replay of dead letters as a dict for `print_json`."""
     return {
         "dry_run": dry_run,
         "sent": dict(sorted(result.sent.items())),

@@ -18,7 +18,7 @@ _HOUR_MS = 3_600_000
 
 
 class ExpiredFile(NamedTuple):
-    """A file in the list; `bytes` is the disk space that deleting it frees."""
+    """A file that a broker would delete: path, disk space that this frees (`bytes`), and reason."""
 
     file: str
     bytes: int

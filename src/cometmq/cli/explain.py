@@ -31,7 +31,7 @@ transactions = typer.Typer(
 
 @transactions.callback()
 def group() -> None:
-    """Transactions without a commit or rollback."""
+    """Do nothing: the callback of the command group `cometmq transactions`."""
 
 
 def explain(

@@ -40,7 +40,7 @@ groups = typer.Typer(help="Show and change consumer groups.", no_args_is_help=Tr
 
 @groups.callback()
 def group() -> None:
-    """Show and change consumer groups."""
+    """Do nothing: the callback of the command group `cometmq group`."""
 
 
 class GroupLine(NamedTuple):
@@ -90,7 +90,7 @@ class ProgressLine(NamedTuple):
 
 
 class MemberLine(NamedTuple):
-    """A member of a group.
+    """A member of a consumer group.
 
     Attributes:
         client: Client id.
@@ -208,7 +208,7 @@ def create(
     timeout: Timeout = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Create a consumer group at every broker."""
+    """Create a consumer group at every broker; a group that exists is an error."""
     changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
 
     async def work(clients: Clients) -> bool:
@@ -266,7 +266,7 @@ def delete(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     yes: Yes = False,
 ) -> None:
-    """Delete a group at every broker, with its offsets."""
+    """Delete a group at every broker, with its offsets unless --keep-offsets is given."""
     more = "" if keep_offsets else " and its offsets"
     more += ", its retries and its dead letters" if topics else ""
     confirm(f"Delete {group}{more}?", yes=yes)
@@ -361,7 +361,7 @@ def member_lines(state: "GroupState") -> list[MemberLine]:
 
 
 def group_json(state: "GroupState", running: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a group with its settings, members and queues as JSON; `running` has the reports of its members."""
+    """Return a group, its settings, members and queues as a dict for `print_json`; `running`: its members' reports."""
     return {
         **group_line(state)._asdict(),
         "type": state.consume_type,
@@ -392,7 +392,7 @@ def _settings(config: GroupConfig) -> dict[str, Any]:
 async def _running(
     clients: Clients, group: str, client_id: str, *, stacks: bool
 ) -> dict[str, Any]:
-    """Return the state that a member reports, or why it does not answer."""
+    """Return the state that a member of a group reports, as `running_json`; if it does not answer, `error` says why."""
     try:
         state = await clients.inspector.running(group, client_id, stacks=stacks)
     except CometError as error:
@@ -407,7 +407,7 @@ def _nothing_said(client_id: str) -> dict[str, Any]:
 
 
 def running_json(client_id: str, state: "RunningState") -> dict[str, Any]:
-    """Return the reported state of a member as JSON."""
+    """Return the state that a member of a group has reported as a dict for `print_json`."""
     queues = [
         {
             "topic": queue.topic,

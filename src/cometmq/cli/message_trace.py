@@ -133,7 +133,7 @@ async def _consume(clients: Clients, message: "StoredMessage", group: str) -> di
 
 
 def trace_json(record: "Trace") -> dict[str, Any]:
-    """Return a trace record as JSON."""
+    """Return a record of a message's trace as a dict for `print_json`."""
     from cometmq.codec.trace import TraceKind
 
     is_call = record.kind is TraceKind.SUB_AFTER

@@ -40,7 +40,7 @@ StoreTime = Annotated[
 
 @messages.callback()
 def group() -> None:
-    """Find messages and what happened to them."""
+    """Do nothing: the callback of the command group `cometmq message`."""
 
 
 @messages.command()
@@ -66,7 +66,7 @@ def find(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Find messages by one of --key, --id, --offset and --time."""
+    """Find messages by one of --key, --id, --offset and --time; status 1 when there is none."""
     if sum(option is not None for option in (key, id_, offset, time)) != 1:
         text = "give exactly one of --key, --id, --offset and --time"
         raise typer.BadParameter(text, param_hint="find")
@@ -119,7 +119,7 @@ async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> 
 
 
 async def _by_id(admin: "AsyncAdmin", topic: str, message_id: str) -> Found:
-    """Find a message by its producer's id, and otherwise by the offset that the id may encode."""
+    """Return, in a list, the message of a producer's id or else an offset message id; empty if none is in `topic`."""
     from cometmq.client.admin.queries import is_offset_message_id
 
     found = await admin.message_by_id(topic, message_id)
@@ -132,7 +132,7 @@ async def _by_id(admin: "AsyncAdmin", topic: str, message_id: str) -> Found:
 
 
 class _Places:
-    """Finds messages of a topic by offset or time, in one queue or in all."""
+    """Finds messages of a topic by offset or time, in queues with one id or in all."""
 
     def __init__(self, topic: str, queue_id: int | None, count_max: int) -> None:
         self._topic = topic
@@ -140,12 +140,12 @@ class _Places:
         self._count_max = count_max
 
     async def at_offset(self, consumer: "AsyncPullConsumer", offset: int) -> Found:
-        """Return the message at an offset of each queue."""
+        """Return the messages at an offset, one from each searched queue that has it."""
         found = await self._from_each(consumer, lambda _: _ready(offset), count=1)
         return [message for message in found if message.queue_offset == offset]
 
     async def since(self, consumer: "AsyncPullConsumer", time_ms: int) -> Found:
-        """Return the first messages stored at a time (ms since 1970) or later, over all queues."""
+        """Return the first `count_max` messages stored at a time (ms since 1970) or later, over all searched queues."""
         found = await self._from_each(
             consumer,
             lambda queue: consumer.offset_by_time(queue, time_ms),

@@ -1,6 +1,6 @@
 """`cometmq offset`: shows and moves the offsets of consumer groups.
 
-Each command that moves offsets first shows the moves and asks for confirmation. With `--dry-run` it changes nothing.
+Each command that moves offsets first shows the moves and, without --yes, asks. With `--dry-run` it changes nothing.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -62,7 +62,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the new offse
 
 @offsets.callback()
 def group() -> None:
-    """Show and reset offsets of consumer groups."""
+    """Do nothing: the callback of the command group `cometmq offset`."""
 
 
 class OffsetLine(NamedTuple):
@@ -182,7 +182,7 @@ def reset(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move the offsets of a group in a topic; its members continue there."""
+    """Move the offsets of a group in a topic to --to or --to-offset; its members continue there."""
     if (to is None) == (to_offset is None):
         raise typer.BadParameter("give exactly one of --to and --to-offset", param_hint="reset")
     time_ms = None if to is None else read_place(to)
@@ -247,7 +247,7 @@ def copy(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set the offsets of another group to those of a group."""
+    """Set the offsets of the group TO to the committed offsets of GROUP."""
     move = _OffsetMove(
         target,
         lambda clients: _standing(clients, source, topic),
@@ -266,7 +266,7 @@ def export_offsets(
     topic: TopicOption = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Write the offsets of a group as JSON."""
+    """Write the committed offsets of a group as JSON to FILE or stdout."""
     import orjson
 
     async def work(clients: Clients) -> bytes:
@@ -350,7 +350,10 @@ async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
 def _move(
     nameserver: str, move: _OffsetMove, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Show the moves, ask for confirmation, and set the offsets."""
+    """Print the moves and, unless `dry_run`, ask for confirmation (unless `yes`) and set the offsets.
+
+    Raises typer.BadParameter if there is no queue to move in, and typer.Abort if the user refuses.
+    """
 
     async def look(clients: Clients) -> tuple[Wanted, list[MoveLine]]:
         wanted = await move.find(clients)
@@ -396,7 +399,7 @@ def said_of(group: str, lines: list[MoveLine]) -> str:
 def export_json(
     group: str, now_ms: int, standing: Mapping["MessageQueue", int]
 ) -> dict[str, Any]:
-    """Return an export of offsets as JSON: the group, the time, and the offsets."""
+    """Return an export of offsets as a dict to write as JSON: the group, the time, and the offsets."""
     return {
         "group": group,
         "exported_ms": now_ms,

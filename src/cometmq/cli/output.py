@@ -141,7 +141,7 @@ def note_absent(absent: "Iterable[AbsentBroker]") -> bool:
 
 
 def exit_if_partial(is_partial: bool | None) -> None:
-    """Exit with status 1 if the printed data lacks that of a broker."""
+    """Raise typer.Exit with status 1 if `is_partial`: the printed data lacks that of a broker."""
     if is_partial:
         raise typer.Exit(ExitStatus.FOUND)
 
@@ -155,7 +155,7 @@ def time_text(time_ms: int) -> str:
 
 
 def print_message(message: StoredMessage, *, as_json: bool) -> None:
-    """Print a message as one line, of text or JSON."""
+    """Print a message to stdout as one line, of text or JSON."""
     if as_json:
         print_json(message_json(message))
     else:
@@ -163,7 +163,7 @@ def print_message(message: StoredMessage, *, as_json: bool) -> None:
 
 
 def message_line(message: StoredMessage) -> Text:
-    """Format a message as one line: store time, queue and offset, tag, keys, properties, body."""
+    """Format a message as one line of rich text: time of day, queue and offset, tag, keys, user properties, body."""
     stored = datetime.fromtimestamp(message.stored_ms / 1000).astimezone()
     line = Text()
     line.append(f"{stored:%H:%M:%S}.{message.stored_ms % 1000:03d} ", style="dim")
@@ -181,7 +181,7 @@ def message_line(message: StoredMessage) -> Text:
 
 
 def message_json(message: StoredMessage) -> dict[str, object]:
-    """Return a message as JSON; a body that is not UTF-8 is hexadecimal, in `bodyHex`."""
+    """Return a message as a dict for `print_json`; a body that is not UTF-8 is hexadecimal, in `bodyHex`."""
     try:
         body = {"body": message.body.decode()}
     except UnicodeDecodeError:
@@ -204,7 +204,7 @@ def message_json(message: StoredMessage) -> dict[str, object]:
 
 
 def body_text(body: bytes) -> str:
-    """Format a body as one line of text; if it is not printable, as its size and first bytes."""
+    """Format a body as one line of text; if it is not printable, as its size and first bytes in hexadecimal."""
     with contextlib.suppress(UnicodeDecodeError):
         text = body.decode().rstrip("\n")
         if text.replace("\n", "").replace("\t", "").isprintable():

@@ -16,11 +16,11 @@ SECONDS_MAX = 3600.0
 
 
 def wait_for_answers(seconds: float) -> None:
-    """Set the timeout of each answer, in seconds, for the clients of this process and its child processes."""
+    """Set the timeout of each answer, in seconds, for clients made later in this process and its child processes."""
     os.environ[VARIABLE] = str(seconds)
 
 
 def patient(kind: type[Settings], **values: Any) -> Settings:
-    """Return settings for a client of a command, with its timeout for answers and for connecting."""
+    """Return settings for a client of a command, with the user's timeout (default 5 s) for answers and connecting."""
     timeout_ms = int(float(os.environ.get(VARIABLE) or SECONDS_DEFAULT) * 1_000)
     return kind(request_timeout_ms=timeout_ms, connect_timeout_ms=timeout_ms, **values)

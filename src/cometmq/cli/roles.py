@@ -50,7 +50,7 @@ def promote(
 ) -> None:
     """Make a running slave the master; a master that answers hands over everything and becomes a slave.
 
-    It first shows what is lost: nothing if the master answers. Status 1 if there is an obstacle.
+    It first shows what is lost: nothing if the master answers. An obstacle ends it with status 1, unless with --force.
     """
     if role not in (None, "SYNC_MASTER", "ASYNC_MASTER"):
         raise typer.BadParameter("write SYNC_MASTER or ASYNC_MASTER", param_hint="--role")

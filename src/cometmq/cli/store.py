@@ -114,7 +114,7 @@ def dump_records(
 ) -> None:
     """Print the records of the log, in their order: a JSON object a line, or --hex.
 
-    Bytes that are not a record are skipped and reported on stderr; status 1 then.
+    Damaged bytes are skipped and reported on stderr; status 1 unless they only follow the log's end after a crash.
     """
     with _found(folder, config) as found:
         left, scan = count_max, _scan(found, offset)
@@ -136,7 +136,7 @@ def dump_records(
 
 
 def _scan(found: "FoundStore", offset: int | None) -> "LogScan":
-    """Return a scan of the log's records, from the record at `offset` on."""
+    """Return a scan of the log's records from `offset` (None: the start) on. Raises StoreDamaged if none is there."""
     from cometmq.offline.log_scan import LogScan
     from cometmq.store.log_end import record_at
 
@@ -169,7 +169,7 @@ def repair_store(
 ) -> None:
     """Rebuild queues and index from the log, and wrap damaged bytes of the log in records that no consumer gets.
 
-    Damaged bytes are kept in DIR/cut before they are changed.
+    Without --yes, it only shows what would be done. Damaged bytes are kept in DIR/cut before they are changed.
     """
     with (
         _found(folder, config) as found,

@@ -37,7 +37,7 @@ def verdict_json(verdict: "StoreVerdict") -> dict[str, object]:
 
 
 def print_verdict(verdict: "StoreVerdict") -> None:
-    """Print the result of a verification as text."""
+    """Print the result of a verification as text, with its first 20 findings."""
     for finding in verdict.findings[:SHOWN_MAX]:
         mark, style = ("error", "bold red") if finding.is_error else ("note", "yellow")
         where = f" {finding.part} {visible(finding.where)}: "
@@ -89,7 +89,7 @@ def print_summary(summary: "Summary") -> None:
 
 
 def _no_records(summary: "Summary") -> list[tuple[str, str]]:
-    """Return a table row with the number of bytes that are not records; none if there are no such bytes."""
+    """Return a list with the table row of the number of bytes that are not records; empty if there are none."""
     if not summary.no_records:
         return []
     return [("no records", f"{summary.no_records} bytes; `cometmq store verify` shows where")]
@@ -102,7 +102,7 @@ def _time_text(time_ms: int | None) -> str:
 
 
 def print_record(record: "Record") -> None:
-    """Print a record as one line of JSON."""
+    """Print a record of the commit log as one line of JSON."""
     from cometmq.offline.record_text import record_json
 
     print_json(record_json(record))
@@ -127,7 +127,7 @@ def print_fields(found: "FoundStore", record: "Record") -> None:
 
 
 def comparison_json(found: "CopyComparison") -> dict[str, object]:
-    """Return the result of a comparison as JSON, with at most DIFFERENCES_MAX differences and as many damages."""
+    """Return the result of a comparison as a dict to print as JSON; at most DIFFERENCES_MAX differences and damages."""
     return {
         "same": found.is_same,
         "queues": found.queues,
@@ -143,7 +143,7 @@ def comparison_json(found: "CopyComparison") -> dict[str, object]:
 
 
 def print_comparison(found: "CopyComparison") -> None:
-    """Print the result of a comparison as text."""
+    """Print the result of a comparison as text, with its first 20 differences."""
     shown = found.differences[:SHOWN_MAX]
     if shown:
         rows = [
@@ -168,7 +168,7 @@ def print_comparison(found: "CopyComparison") -> None:
 
 
 def plan_json(plan: "RepairPlan") -> dict[str, object]:
-    """Return a repair plan as JSON."""
+    """Return a repair plan as a dict for `print_json`."""
     damages = [damage._asdict() for damage in plan.damages]
     return {
         **plan._asdict(),

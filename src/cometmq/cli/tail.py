@@ -116,7 +116,7 @@ class _Follower:
         self._lost: set[str] = set()
 
     async def follow(self, queue: "MessageQueue", offset: int) -> None:
-        """Read a queue from an offset on, without end."""
+        """Put the messages of a queue from an offset on into `arrivals`, without end; raise a lasting refusal."""
         while True:
             # A broker that was lost is asked without waiting, so that its return is noticed at once.
             wait_ms = 0 if queue.broker_name in self._lost else WAIT_MS
@@ -162,7 +162,7 @@ async def _show(arrivals: _Arrivals, count_max: int | None, *, as_json: bool) ->
 
 
 async def _until_first_ends(*futures: "asyncio.Future[Any]") -> None:
-    """Wait until one future ends, cancel the others, and raise its exception."""
+    """Wait until one future ends, cancel the others, and raise its exception if it has one."""
     try:
         done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         for each in done:

@@ -165,7 +165,7 @@ def perm(
 async def _perms(
     clients: Clients, topic: str, change: Callable[[int], int] | None, broker: str | None
 ) -> dict[str, int]:
-    """Return a topic's permission at each broker, or apply `change` at `broker` (None: at all) and return that."""
+    """Return a topic's permission by broker; or `change` it at `broker` (None: all), and return the results."""
     from cometmq.client.admin.topic_perms import change_perm
 
     if change is not None:
@@ -233,7 +233,7 @@ def stats_json(
     windows: "list[StatsWindows | None]",
     groups: list[ReaderLine],
 ) -> dict[str, Any]:
-    """Return the traffic of a topic as JSON."""
+    """Return the traffic of a topic and the groups that read it as a dict for `print_json`."""
     known = [each for each in windows if each is not None]
     sums = {
         f"put_{name}": sum(getattr(each, name).sum for each in known) if known else None

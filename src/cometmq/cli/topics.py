@@ -33,7 +33,7 @@ topics = typer.Typer(help="List, create, describe and delete topics.", no_args_i
 
 
 class TopicLine(NamedTuple):
-    """A topic in the list.
+    """A topic in the list that `cometmq topic list` prints.
 
     Attributes:
         topic: Name of the topic.
@@ -161,7 +161,7 @@ def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]
 async def _list(
     clients: Clients, *, with_system: bool
 ) -> "tuple[list[TopicLine], list[AbsentBroker]]":
-    """Return the topics, and the brokers whose data is missing."""
+    """Return a line for each topic, by name, and the brokers whose data is missing."""
     missing = await clients.inspector.missing()
     away = {topic for broker in missing for topic in broker.queues or ()}
     names = sorted({*await clients.admin.topics(), *away})

@@ -56,7 +56,7 @@ def copy_users(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Copy users with their passwords and policies from one broker to another.
+    """Copy users with their passwords and policies from one broker to the master of another.
 
     Existing users are changed; their other policies stay. Passwords are never shown and never passed as flags.
     """

@@ -19,13 +19,13 @@ _SIZE_AT_ONCE = 16 << 10
 async def read_body(
     decode: Callable[[bytes], Value], body: bytes, what: str, *, size_max: int | None = None
 ) -> Value:
-    """Decode the body of an answer; in a thread if it is large, because a megabyte of non-strict JSON takes a second.
+    """Return the decoded body of an answer; decode it in a thread if large: 1 MB of non-strict JSON takes a second.
 
     Args:
         decode: Function that decodes the body.
         body: Body of the answer.
         what: Name of the body's content, for the error.
-        size_max: Maximum size in bytes; None: the size of a frame.
+        size_max: Maximum size in bytes; None: no limit but that of a frame.
 
     Raises:
         CodecError: The body is too large or malformed.

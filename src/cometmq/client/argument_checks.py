@@ -27,7 +27,11 @@ _LEFT_OUT = ("AsyncProducer.send", "AsyncProducer.send_oneway", "AsyncPullConsum
 
 
 def explained(made: Class) -> Class:
-    """Make a client's methods, or another class's constructor, name arguments of the wrong type; return the class."""
+    """Change a class so that its constructor's errors name an argument of the wrong type; return the class.
+
+    Of an asyncio client, most public methods are changed, too. Anything but a class of `cometmq.client` is returned
+    as it is.
+    """
     if not (inspect.isclass(made) and made.__module__.startswith("cometmq.client.")):
         return made
     # A blocking client needs no wrapper: its portal explains errors of the asyncio client.

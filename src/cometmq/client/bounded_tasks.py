@@ -24,7 +24,7 @@ class BoundedTasks:
         self._size = 0
 
     def has_room(self, size: int) -> bool:
-        """Return whether another task that holds `size` bytes may start; the first one always may."""
+        """Return whether another task that holds `size` bytes may start; always True if none is running."""
         count = len(self._tasks)
         return not count or (count < COUNT_MAX and self._size + size + _TASK_SIZE <= SIZE_MAX)
 
@@ -38,5 +38,5 @@ class BoundedTasks:
         self._size -= size
 
     async def close(self) -> None:
-        """Cancel all tasks and wait until they have stopped."""
+        """Cancel all tasks except the calling one and wait until they have stopped."""
         await self._tasks.close()

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientState(enum.Enum):
-    """The states of a client's life cycle, from its construction to its close."""
+    """The states of a client's life cycle: MADE, STARTING, RUNNING, CLOSING, CLOSED."""
 
     MADE = enum.auto()
     STARTING = enum.auto()
@@ -103,7 +103,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the client; if it is not running, only release what a failed start or a cancelled close left open.
 
-        If a call is cancelled, the next call continues with the parts that are still open.
+        Errors of closing a part are only logged. If a call is cancelled, the next call continues with the other parts.
         """
         async with self._changing:
             if self._state is ClientState.RUNNING:
@@ -120,7 +120,7 @@ class AsyncClient:
         await self.close()
 
     async def _open(self) -> None:
-        """Start the parts of this client; its connections are already started."""
+        """Start the parts of this client, whose connections are started; does nothing unless overridden."""
 
     def _at_close(self, step: Callable[[], Awaitable[None] | None]) -> None:
         """Register a step that stops a part, to run at close or when the start fails; the last registered step runs first.

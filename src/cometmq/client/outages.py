@@ -24,10 +24,10 @@ class _Outage:
 
     Attributes:
         members: The affected queues, topics or the like.
-        count: Number of failures since the last line.
-        reported_at: Time of the last line; None if there was none.
-        is_reported: Whether a line was written in the current outage.
-        ended_at: Time when the last outage ended.
+        count: Number of failures since the last log line.
+        reported_at: Time of the last log line, monotonic seconds; None if there was none.
+        is_reported: Whether a line was logged in the current outage.
+        ended_at: Time when the last outage ended, monotonic seconds; None if a line was logged since.
     """
 
     members: set[Hashable] = field(default_factory=set)
@@ -112,7 +112,7 @@ class Outages:
             outage.is_reported = False
 
     def forget(self, work: str, member: Hashable = None) -> None:
-        """Forget a member that is not tried any more, for example a queue that was assigned to another consumer."""
+        """Forget a member that is not tried any more, such as a queue assigned to another consumer; logs nothing."""
         found = self.failing.pop((work, member), None)
         if found is not None:
             self._leave(found[1], member)
@@ -123,7 +123,7 @@ class Outages:
             outage.ended_at = self._clock.monotonic()
 
     def _bound(self) -> None:
-        """Forget the oldest outages that have ended, or else the oldest one of all, if there are more than 1,000."""
+        """If more than 1,000 outages are known, forget up to 500 that have ended, or else the oldest one."""
         if len(self._known) > _REMEMBERED_MAX:
             over = [key for key, each in self._known.items() if not each.members]
             for key in over[: _REMEMBERED_MAX // 2] or [next(iter(self._known))]:

@@ -16,7 +16,7 @@ async def repeat(
     every_ms: int,
     is_awaited: Callable[[], bool] = lambda: False,
 ) -> NoReturn:
-    """Run `work` every `every_ms` ms until cancelled; the first run is after one interval.
+    """Run `work` until cancelled, with a pause of `every_ms` ms before each run; its errors are only logged.
 
     Under virtual time the timer does not count as activity (see `beat_later`) unless `is_awaited` returns True.
     """

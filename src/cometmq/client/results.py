@@ -15,7 +15,11 @@ DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(StrEnum):
-    """The outcome of a send: the message is stored; a value other than OK means not flushed or replicated in time."""
+    """The outcome of a send whose message is stored: OK, or why it was not flushed or replicated in time.
+
+    FLUSH_DISK_TIMEOUT: not on the master's disk in time; FLUSH_SLAVE_TIMEOUT: not on a slave in time;
+    SLAVE_NOT_AVAILABLE: too few slaves.
+    """
 
     OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -64,8 +68,8 @@ class Replica(NamedTuple):
         broker_name: Name of the broker group.
         broker_id: 0 for the master.
         address: "host:port" of the broker.
-        status: Its replication status; None if it did not answer.
-        error: Why it did not answer.
+        status: Its replication status; None if it did not answer or refused.
+        error: Why there is no status; None if there is one.
         is_refused: Whether it answered but does not permit this machine or user.
         owner: Address of another broker that a nameserver lists under the same id; None: this broker owns the id.
     """
@@ -134,7 +138,7 @@ class RawPull(NamedTuple):
         return first if first < self.next_offset else offset
 
     def following(self, offset: int) -> int:
-        """Return the next offset to read after this answer to a pull from `offset`; unchanged at the end of the queue."""
+        """Return the next offset to read after this answer to a pull from `offset`; at least `offset`."""
         if self.status in (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE):
             return max(offset, self.next_offset)
         return max(offset, self.next_offset, self.min_offset)
@@ -172,7 +176,7 @@ class TopicQueues(NamedTuple):
 
     Attributes:
         readable: Queues that can be read, sorted.
-        ordered: Queues in the topic's order configuration, even if their brokers are offline.
+        ordered: Queues in the topic's order configuration, even if their brokers are offline; empty without one.
     """
 
     readable: tuple[MessageQueue, ...]

@@ -19,7 +19,7 @@ INT_MAX = 2**31 - 1  # Maximum of Java's int: 24 days in ms, or 2 GiB.
 
 
 def number(default: Any, *, least: int = 1, most: int = INT_MAX) -> Any:
-    """Declare a dataclass field that is a number within bounds, or a tuple of such numbers."""
+    """Declare a dataclass field whose values `check_settings` requires to be integers from `least` to `most`."""
     return dataclasses.field(default=default, metadata={"least": least, "most": most})
 
 
@@ -34,7 +34,7 @@ def check_settings(settings: object) -> None:
 
 
 def refused(settings: object, name: str, wanted: str) -> SettingsError:
-    """Return the error that names a setting, its invalid value and the allowed values."""
+    """Return an error that names a setting, its value (of credentials only the type) and the allowed values."""
     value = as_given(getattr(settings, name))
     if name == "credentials":  # An invalid value may still contain a secret.
         value = f"of the kind {type(getattr(settings, name)).__name__}"

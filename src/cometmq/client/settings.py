@@ -37,7 +37,7 @@ _POP_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 18
 
 
 def nameserver_addresses(text: str | None) -> tuple[str, ...]:
-    """Split "ip:port;ip:port" into addresses; None means NAMESRV_ADDR, or 127.0.0.1:9876 if that is unset.
+    """Split "host:port;host:port" into a tuple of addresses; None or "" means NAMESRV_ADDR, or 127.0.0.1:9876 if unset.
 
     Raises SettingsError if an address has no valid port or no host, or if there is no address.
     """
@@ -66,7 +66,7 @@ def nameserver_addresses(text: str | None) -> tuple[str, ...]:
 
 
 def environment_credentials() -> Credentials | None:
-    """Return the credentials in COMETMQ_ACCESS_KEY, COMETMQ_SECRET_KEY and COMETMQ_SECURITY_TOKEN; None if unset.
+    """Return the credentials in COMETMQ_ACCESS_KEY, COMETMQ_SECRET_KEY, COMETMQ_SECURITY_TOKEN; None without keys.
 
     Raises SettingsError if only one of the two keys is set.
     """
@@ -100,6 +100,7 @@ def environment_tls() -> TlsSettings | None:
 class ConsumeFrom(StrEnum):
     """The position at which a group starts in a queue for which it has no committed offset (ConsumeFromWhere).
 
+    LAST is the end of the queue, FIRST its beginning, and TIMESTAMP the first message stored at a given time or later.
     A broker reports offset 0 for a queue whose first message it still has in memory. In a young queue every new group
     therefore starts at the beginning, even with LAST.
     """
@@ -122,9 +123,9 @@ class ClientSettings:
         route_interval_ms: pollNameServerInterval; time between two refreshes of the routes, ms.
         heartbeat_interval_ms: heartbeatBrokerInterval; time between two heartbeats to the brokers, ms.
         namespace: Prefix of the names of topics and groups (`cometmq.model.namespace`).
-        trace: enableTrace; whether to write a message trace for each message sent or consumed.
+        trace: enableTrace; whether producers (not encoded ones) and push consumers write message traces.
         trace_topic: traceTopic; topic that receives the traces.
-        telemetry: Whether to create OpenTelemetry spans and metrics (pip install cometmq[otel]).
+        telemetry: Whether the same clients create OpenTelemetry spans and metrics (pip install cometmq[otel]).
         credentials: Keys that sign all requests, for servers with access control (AclClientRPCHook). None:
             `environment_credentials`.
         tls: Encryption of all connections (useTLS, with tls.client.*). None: `environment_tls`.
@@ -164,10 +165,11 @@ class ProducerSettings(ClientSettings):
         send_timeout_ms: sendMsgTimeout; deadline for all attempts of a send together, ms.
         attempt_timeout_ms: sendMsgMaxTimeoutPerRequest; maximum duration of an attempt that can still be retried on
             another broker, ms; 0: an equal share of the remaining time.
-        retries: retryTimesWhenSendFailed; number of attempts after the first, each on another broker if there is one.
+        retries: retryTimesWhenSendFailed; number of attempts after the first, each on another broker if there is one;
+            none for a send to a chosen queue.
         retry_when_not_ok: retryAnotherBrokerWhenNotStoreOK; also retry a message that was stored but not flushed or
             replicated in time (consumers may then receive it twice).
-        compress_over: compressMsgBodyOverHowmuch; bodies longer than this are compressed, bytes.
+        compress_over: compressMsgBodyOverHowmuch; bodies longer than this are compressed, bytes; batches never.
         compression: compressType; compression algorithm.
         compression_level: compressMsgLevel; level of the algorithm.
         body_size_max: maxMessageSize, bytes; longer bodies are refused before anything is sent.
@@ -213,7 +215,7 @@ class ConsumerSettings(ClientSettings):
     """Settings of push and pull consumers (DefaultMQPushConsumer, DefaultLitePullConsumer).
 
     Attributes:
-        pull_count: pullBatchSize; maximum number of messages per pull (a broker returns at most 32).
+        pull_count: pullBatchSize; maximum number of messages per pull (a broker returns at most 32 by default).
         pull_bytes: pullBatchSizeInBytes; maximum size of a pull's messages, bytes; 0: the broker's limit.
         suspend_ms: brokerSuspendMaxTimeMillis; how long a broker may hold a pull that finds no message (long polling), ms.
         allocation: allocateMessageQueueStrategy; assigns queues to the members of the group: a function of
@@ -248,7 +250,7 @@ class ConsumerSettings(ClientSettings):
     offsets_folder: str = ""
 
     def offsets_path(self, ip: str, group: str) -> Path:
-        """Return the path of a broadcasting group's offsets.json on this machine, the same as in the Java client."""
+        """Return the path of a broadcasting group's local offsets.json, as in the Java client; creates no file."""
         folder = Path(self.offsets_folder or Path.home() / ".rocketmq_offsets")
         return folder / f"{ip}@{self.instance_name or 'DEFAULT'}" / group / "offsets.json"
 
@@ -291,7 +293,7 @@ class PushSettings(ConsumerSettings):
         retries_max: maxReconsumeTimes; number of retries before a message becomes a dead letter; -1: 16, or with
             `orderly` unlimited.
         consume_timeout_ms: consumeTimeout (Java: minutes); time limit of a listener call, after which its messages are
-            retried, ms; not with `orderly`.
+            retried, ms; not with `orderly` or `broadcasting`, nor for popped messages.
         close_timeout_ms: awaitTerminationMillisWhenShutdown; how long `close` waits for running listeners, ms (Java: 0).
         orderly: Whether the messages of a queue are delivered one at a time and in order (MessageListenerOrderly). A
             message that the listener refuses is delivered again, and its queue waits.

@@ -15,9 +15,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def stop_signals(
     ask: Callable[[], None], loop: asyncio.AbstractEventLoop | None = None
 ) -> Iterator[None]:
-    """Call `ask` on SIGTERM and SIGINT while the block runs: on the given loop, otherwise in the signal handler.
+    """Call `ask` on SIGTERM and SIGINT while the `with` block runs: on the given loop, otherwise in the signal handler.
 
-    Does nothing outside the main thread, and leaves signals alone that the program handles itself.
+    A context manager. Does nothing outside the main thread, and leaves signals alone that the program handles itself.
     """
     replaced: list[tuple[signal.Signals, Any]] = []
     if threading.current_thread() is threading.main_thread():

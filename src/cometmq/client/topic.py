@@ -34,7 +34,7 @@ Value = TypeVar("Value")
 
 
 class BodyCodec(Protocol[Value]):
-    """A codec for the values of a topic; both methods may raise any error."""
+    """Interface of a codec for the values of a topic; both methods may raise any error."""
 
     def encode(self, value: Value) -> bytes:
         """Encode a value as the body of a message."""
@@ -53,7 +53,7 @@ class JsonCodec:
         return orjson.dumps(value)
 
     def decode(self, body: bytes) -> Any:
-        """Decode a JSON body to dicts, lists, strings and numbers; raises ValueError if it is no valid JSON."""
+        """Decode a JSON body to a dict, list, str, number, bool or None; raises ValueError if it is no valid JSON."""
         return orjson.loads(body)
 
 
@@ -123,7 +123,7 @@ class Received(Generic[Value]):
 
 
 class Topic(Generic[Value]):
-    """A topic whose bodies are values of one type; `codec` encodes and decodes them."""
+    """The name of a topic with the `codec` of its bodies, values of one type; creates nothing on the brokers."""
 
     def __init__(self, name: str, codec: BodyCodec[Value]) -> None:
         self.name = name
@@ -163,7 +163,7 @@ class Topic(Generic[Value]):
         )
 
     def received(self, message: StoredMessage) -> Received[Value]:
-        """Decode the body of a message of this topic; raise BodyError if the codec cannot decode it."""
+        """Return a message with its decoded body; raise BodyError if the codec cannot decode it."""
         try:
             value = self._codec.decode(message.body)
         except Exception as error:
@@ -178,7 +178,8 @@ class Topic(Generic[Value]):
     ) -> Listener:
         """Return a push consumer's `listener` that calls the function with typed messages.
 
-        A message that cannot be decoded becomes a dead letter of the group immediately, with a warning in the log.
+        A message that cannot be decoded becomes a dead letter of the group immediately (not with broadcasting), with a
+        warning in the log.
         """
         if not is_async_listener(function):
             return lambda message: function(self.received(message))
@@ -191,9 +192,10 @@ class Topic(Generic[Value]):
     def batch_listener(
         self, function: Callable[[list[Received[Value]]], Said | Awaitable[Said]]
     ) -> BatchListener:
-        """Return a push consumer's `batch_listener` that calls the function with typed messages.
+        """Return a push consumer's `batch_listener` that calls the function with a list of typed messages.
 
-        Messages that cannot be decoded become dead letters immediately, with a warning in the log; others are retried.
+        If messages of a batch cannot be decoded, the function is not called: these messages become dead letters
+        immediately, with a warning in the log, and the others are retried.
         """
         if not is_async_listener(function):
             return lambda messages: function(self._all_received(messages))

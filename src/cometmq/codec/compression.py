@@ -22,7 +22,7 @@ ZSTD_WINDOW_MAX = 8 * 1024 * 1024
 
 
 class Compression(IntEnum):
-    """A compression algorithm; the value is its bits in sysFlag."""
+    """A compression algorithm: LZ4, ZSTD or ZLIB; the value is its bits in sysFlag."""
 
     LZ4 = flags.COMPRESSION_LZ4
     ZSTD = flags.COMPRESSION_ZSTD

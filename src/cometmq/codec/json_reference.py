@@ -59,7 +59,7 @@ def resolve_references(root: object) -> object:
 
 
 def _check_extent(root: object) -> None:
-    """Reject a value that is too deep or too large once references are expanded.
+    """Raise CodecError if a value is too deep or too large once references are expanded.
 
     Visits every container once per level, with the number of times it occurs there.
     """

@@ -102,7 +102,7 @@ class _JsonReader:
         self._text = text
 
     def error(self, position: int, what: str) -> CodecError:
-        """Return the error for a position, quoting a few characters of the text."""
+        """Return (not raise) the error for a position, quoting a few characters of the text."""
         return CodecError(
             f"JSON: {what} at character {position}: {in_quotes(self._text[position : position + 20])}"
         )
@@ -113,7 +113,7 @@ class _JsonReader:
         return match.end() if match else position
 
     def value(self, position: int, depth: int) -> tuple[object, int]:
-        """Parse a value of any type."""
+        """Parse the value at a position; return it and the position after it. Raises CodecError if it is malformed."""
         match self._text[position : position + 1]:
             case "{":
                 return self._object(position, depth)

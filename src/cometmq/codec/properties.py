@@ -93,7 +93,7 @@ def decode_properties(block: bytes) -> dict[str, str]:
 
 
 def find_property(block: bytes, name: bytes) -> str | None:
-    """Return a property of a block without decoding the others, or None; raises CodecError if it is not UTF-8."""
+    """Return a property's value in a block without decoding others, or None; raises CodecError if it is not UTF-8."""
     value = find_value(block, name)
     if value is None:
         return None

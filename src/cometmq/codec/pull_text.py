@@ -36,6 +36,8 @@ class PullText(NamedTuple):
 def pull_text(header: PullRequest) -> PullText:
     """Encode the header of a queue's pulls once, in text pieces around the two offsets that change.
 
+    It must name the broker (`broker_name`).
+
     Raises:
         TypeError: A name is no valid Unicode.
     """

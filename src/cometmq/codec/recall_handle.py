@@ -21,7 +21,7 @@ class RecallHandle(NamedTuple):
     Attributes:
         topic: Topic of the message.
         broker_name: Broker that stores the message.
-        time_ms: A time in ms within the message's slot of the timer wheel.
+        time_ms: A time in ms within the message's slot of the timer wheel, as text.
         unique_key: Property UNIQ_KEY of the message.
     """
 

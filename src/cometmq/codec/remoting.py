@@ -58,7 +58,7 @@ class Command(NamedTuple):
     kind: int = JSON
 
     def without_content(self) -> "Command":
-        """Return only what an answer to the request needs, to free the header (up to 64 KB) while the request waits."""
+        """Return the request with only code, flag and opaque, to free the header (up to 64 KB) while it waits."""
         return Command(self.code, self.flag, self.opaque)
 
     @property

@@ -39,7 +39,7 @@ NO_PROOF = bytes(PROOF_SIZE)
 
 
 class Verdict(IntEnum):
-    """A master's decision about a slave's handshake."""
+    """A master's decision about a slave's handshake: WELCOME, or NOT_PROVEN if the proof is wrong."""
 
     WELCOME = 0
     NOT_PROVEN = 1

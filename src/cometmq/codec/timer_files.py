@@ -129,7 +129,7 @@ def encode_blank(left: int) -> bytes:
 
 
 def is_blank(buffer: bytes | memoryview, position: int) -> bool:
-    """Return whether a blank mark ends a timerlog file here, or fewer than its 16 bytes are left."""
+    """Return whether a blank mark ends a timerlog file at a position, or fewer than its 16 bytes are left."""
     if len(buffer) - position < TIMER_BLANK_SIZE:
         return True
     return bool(TIMER_BLANK.unpack_from(buffer, position)[2] == _BLANK_MAGIC)

@@ -34,7 +34,7 @@ class TraceKind(StrEnum):
 
 
 class TracedMessage(IntEnum):
-    """The kind of a traced message (MessageType)."""
+    """The kind of a traced message (MessageType): NORMAL, HALF, COMMIT, DELAY or ORDER."""
 
     NORMAL = 0
     HALF = 1
@@ -44,7 +44,7 @@ class TracedMessage(IntEnum):
 
 
 class TraceOutcome(IntEnum):
-    """The outcome of a call of a listener (ConsumeReturnType)."""
+    """The outcome of a listener call (ConsumeReturnType): SUCCESS, TIME_OUT, EXCEPTION, RETURN_NULL or FAILED."""
 
     SUCCESS = 0
     TIME_OUT = 1

@@ -47,7 +47,7 @@ _LOGGED_OUT = "You are logged out."
 
 
 class Application:
-    """The ASGI application that answers the requests of browsers."""
+    """The ASGI application that answers the requests of browsers to the dashboard."""
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
@@ -170,7 +170,7 @@ class Application:
         return None
 
     async def _is_gone(self, session: Session, request: Request) -> bool:
-        """Ask the cluster at intervals whether it still accepts its user; if not, end the session and return True."""
+        """Return whether the cluster refuses a cluster user now, and end the session then; ask at most every 2 s."""
         now_ms = self._context.clock.now_ms()
         if session.credentials is None or now_ms - session.checked_ms < _CHECKED_MS:
             return False
@@ -207,7 +207,10 @@ class Application:
         return Route(page.path, answer, methods=["POST" if page.does else "GET"])
 
     async def _do(self, page: Page, page_request: PageRequest) -> Response:
-        """Handle a submitted form: check its session, role and single use, run it, and write the audit."""
+        """Handle a submitted form: check its session, role and single use, run it, audit it, and return the answer.
+
+        A form of another session and a form that was sent before are refused without an audit.
+        """
         session, fields = page_request.session, page_request.fields
         if not session.has_token(fields.get("csrf", "")):
             return self._problem(
@@ -239,7 +242,7 @@ class Application:
     async def _form_again(
         self, page: Page, page_request: PageRequest, error: CometError
     ) -> Response:
-        """Show the page of a failed form again, with the user's input and the reason of the failure."""
+        """Return the page of a failed form again, with the user's input and the reason; an error page if that fails."""
         if page.form_on is None:
             return self._failed(page, page_request, error)
         page_request.problem, page_request.status = _sentence(error), _status(error)
@@ -284,7 +287,7 @@ class Application:
         return HTMLResponse(render(self._context.templates, "bare.html", values), status)
 
     async def _broken(self, _request: Request, error: Exception) -> Response:
-        """Answer a request that failed by a bug: the page gets one sentence, the log the traceback."""
+        """Return an error page with one sentence for a request that failed by a bug; the traceback goes to the log."""
         values = {
             "title": "Internal error",
             "text": f"The page could not be created ({type(error).__name__}). The log of the dashboard has the details; please report them as an issue.",
@@ -294,7 +297,7 @@ class Application:
     # --- the rest
 
     async def _take_report(self, request: Request) -> Response:
-        """Record a browser's report of a blocked page element (CSP), for the log and the audit page, within bounds."""
+        """Record a browser's report of a blocked page element (CSP) for log and audit page; beyond limits ignore it."""
         text = (await request.body())[:4000].decode("utf-8", "replace")
         address = request.client.host if request.client else "?"
         reports = self._context.csp_reports

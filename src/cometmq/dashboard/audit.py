@@ -1,4 +1,4 @@
-"""The audit file: one JSON line for each action of a user, with its time and outcome.
+"""The dashboard's audit file: one JSON line for each action of a user, with its time and outcome.
 
 {"ms": 1795520000000, "user": "admin", "from": "127.0.0.1", "action": "delete topic", "of": "orders", "outcome": "done"}
 """
@@ -36,7 +36,7 @@ class AuditEntry(NamedTuple):
 
 
 class Audit:
-    """The audit file in a data folder, with its last entries in memory."""
+    """The audit file in a data folder, with its last 1,000 entries in memory."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE_NAME
@@ -51,7 +51,7 @@ class Audit:
                     self._last.extend(each for line in file if (each := _read(line)))
 
     def last(self) -> list[AuditEntry]:
-        """Return the last entries, newest first."""
+        """Return the last entries of the audit, at most 1,000, newest first."""
         return list(reversed(self._last))
 
     def write(self, action: AuditEntry) -> None:

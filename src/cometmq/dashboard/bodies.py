@@ -32,7 +32,7 @@ class BodyView(NamedTuple):
 
 
 def body_view(body: bytes, kind: str | None = None) -> BodyView:
-    """Format a body as "text", "json" or "hex"; with None choose JSON or text, and hex if the body is not UTF-8."""
+    """Format a body as "text", "json" (text if it is no JSON) or "hex"; None: choose, with hex if it is not UTF-8."""
     if kind == "hex":
         return _as_hex(body, None)
     start = bytes(body[:BODY_SHOWN_MAX])
@@ -55,7 +55,7 @@ def body_view(body: bytes, kind: str | None = None) -> BodyView:
 
 
 def body_line(body: bytes) -> str:
-    """Format the beginning of a body as one line for a list; as its size and first bytes if it is not UTF-8."""
+    """Format the beginning of a body as one line for a list; if it is not UTF-8, as its size and first bytes in hex."""
     start = bytes(body[: 4 * LINE_SHOWN_MAX])
     text, bad_byte = _decoded(start, is_whole=len(start) == len(body))
     if bad_byte is not None:
@@ -67,7 +67,7 @@ def body_line(body: bytes) -> str:
 
 
 def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
-    """Return the decoded text, and the position of the first byte that is not valid UTF-8 or None."""
+    """Return the text (invalid bytes as U+FFFD), and the position of the first byte that is not valid UTF-8 or None."""
     try:
         return start.decode(), None
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""Pages of a topic's messages, by time; offsets of the queues determine the messages of a page.
+"""Reads a topic's messages page by page for the dashboard; offsets of the queues determine the messages of a page.
 
 The newest message of each queue has rank 0, the one before it rank 1. A page is the next `ROWS` messages in order of (rank, queue).
-So each message is on exactly one page, all pages cost the same, and if a topic's queues are evenly filled, pages go back in time.
+While queues do not change, each message is on exactly one page; if they are evenly filled, pages go back in time.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _EMPTY_PULLS_MAX = 3
 
 
 class MessageRow(NamedTuple):
-    """A row of a message list: the message without its body, the first line of the body, and its size in bytes.
+    """A row of a message list: the message without its body, the beginning of the body as one line, its size in bytes.
 
     If `is_deleted`, the message belongs to a deleted topic of this name, and so is in no queue.
     """
@@ -41,11 +41,11 @@ class QueueSlice(NamedTuple):
 
 
 class MessagePage(NamedTuple):
-    """A page of messages.
+    """The rows of one page of a list of messages.
 
     Attributes:
         rows: Its messages, newest first.
-        total: Number of messages in the whole time range.
+        total: Number of messages on all pages.
         page: Number of this page, from 1.
         last: Number of the last page.
         missing: Number of this page's messages that could not be read: deleted meanwhile, or too large together.
@@ -59,7 +59,7 @@ class MessagePage(NamedTuple):
 
 
 def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
-    """Return the list row of a message."""
+    """Return the row of a message in a list, without its body."""
     line, size = body_line(message.body), len(message.body)
     return MessageRow(replace(message, body=b""), line, size, is_deleted)
 
@@ -67,7 +67,7 @@ def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
 async def rows_of(
     puller: AsyncPullConsumer, found: Sequence[StoredMessage]
 ) -> list[MessageRow]:
-    """Return the list rows of messages found by an index; marks those that belong to a deleted topic.
+    """Return the list rows of messages found by an index, in their order; marks those that belong to a deleted topic.
 
     Raises CometError if a broker does not answer, or refuses.
     """
@@ -94,7 +94,7 @@ async def browse(
 async def browse_slices(
     puller: AsyncPullConsumer, slices: Sequence[QueueSlice], page: int
 ) -> MessagePage:
-    """Read one page of the messages in these ranges of offsets.
+    """Read one page of the messages in these ranges of offsets, newest first.
 
     Raises:
         WrongInput: There is no such page.
@@ -115,7 +115,7 @@ async def browse_slices(
 async def time_slice(
     puller: AsyncPullConsumer, queue: MessageQueue, from_ms: int | None, until_ms: int | None
 ) -> QueueSlice:
-    """Return the offsets of a queue whose messages were stored from `from_ms` to `until_ms` (included; None for no bound)."""
+    """Return the range of offsets of a queue stored from `from_ms` to `until_ms` (included; None for no bound)."""
     first, end = await asyncio.gather(puller.min_offset(queue), puller.max_offset(queue))
     begin = first if not from_ms else await puller.offset_by_time(queue, from_ms)
     begin = min(max(begin, first), end)
@@ -124,7 +124,7 @@ async def time_slice(
 
 
 def slices_of_page(slices: Sequence[QueueSlice], start: int, count: int) -> list[QueueSlice]:
-    """Return the queue slices that hold the messages `start` to `start + count` in order of (rank, queue).
+    """Return the queue slices that hold `count` messages from number `start` (from 0) on, in order of (rank, queue).
 
     >>> a, b = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
     >>> [s[1:] for s in slices_of_page([QueueSlice(a, 0, 3), QueueSlice(b, 5, 6)], 0, 2)]

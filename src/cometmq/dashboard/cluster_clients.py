@@ -1,4 +1,4 @@
-"""Clients of the cluster: one set for the dashboard itself, one for each cluster user who is logged in."""
+"""The dashboard's clients of the cluster: one set for itself, one for each cluster user who is logged in."""
 
 import asyncio
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class ClusterClient:
             await client.start()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the clients and their connections."""
         if self._producer is not None:
             await self._producer.close()
         for client in (self.puller, self.inspector, self.admin, self.instance):

@@ -1,4 +1,4 @@
-"""Bounds browser connections, so that idle connections cannot make the dashboard unreachable.
+"""Limits the browser connections of the dashboard, so that idle connections cannot make the dashboard unreachable.
 
 uvicorn limits their number and answers 503 beyond it. But it waits forever for the head of a request, and does not count a connection
 before its TLS handshake, for which asyncio allows 60 s. Here handshake and head have 10 s each, and beyond the limit a new connection
@@ -20,7 +20,7 @@ UNREAD_SECONDS = 30.0
 
 
 class Guest(Protocol):
-    """A connection that counts towards the limits.
+    """A browser connection that counts towards the limits.
 
     Attributes:
         address: IP address of the browser.
@@ -41,7 +41,7 @@ class Guest(Protocol):
 
 
 class ConnectionPlaces:
-    """All connections of a dashboard, with limits in total and, except for `proxies`, per address."""
+    """All browser connections of a dashboard, with limits in total and, except for `proxies`, per address."""
 
     def __init__(self, proxies: Collection[str]) -> None:
         self._proxies = proxies
@@ -62,7 +62,7 @@ class ConnectionPlaces:
         leaving.leave()
 
     def leave(self, guest: Guest) -> None:
-        """Remove a connection from the counts."""
+        """Remove a connection from the counts, without closing it."""
         self._guests.discard(guest)
 
 
@@ -83,7 +83,7 @@ class Handshake:
 
 
 class PageProtocol(H11Protocol):
-    """One connection of a browser, a `Guest`.
+    """The HTTP/1.1 protocol of one browser connection, a `Guest`.
 
     Args:
         places: All connections of the dashboard.

@@ -21,13 +21,13 @@ _MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_214_400_000
 
 
 def escaped(value: object, most: int = NAME_SHOWN_MAX) -> Markup:
-    """Return untrusted text as a one-line HTML element, cut to `most` characters."""
+    """Return untrusted text as a one-line HTML element; beyond `most` characters it is cut, and its length follows."""
     text = str(value)
     return Markup("<bdi>{}</bdi>{}").format(_visible(text[:most], keep=""), _more(text, most))
 
 
 def escaped_lines(value: object, most: int = VALUE_SHOWN_MAX) -> Markup:
-    """Return untrusted text as an HTML element for `<pre>`, with its line breaks and tabs, cut to `most` characters."""
+    """Return untrusted text as an HTML element for `<pre>`, cut as by `escaped`, with its line breaks and tabs."""
     text = str(value)
     return Markup("<bdi>{}</bdi>{}").format(
         _visible(text[:most], keep="\n\t"), _more(text, most)
@@ -61,7 +61,7 @@ def _visible(text: str, *, keep: str) -> Markup:
 
 
 def hides(value: object) -> bool:
-    """Return whether a text has invisible characters."""
+    """Return whether a text has invisible characters; line breaks and tabs count, spaces do not."""
     text = str(value)
     return not text.isprintable() and any(
         unicodedata.category(sign) in _HIDDEN for sign in text
@@ -89,12 +89,12 @@ def plainly(value: object, most: int = NAME_SHOWN_MAX) -> str:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """Format a number with thousands separators; None as a dash."""
+    """Format a number with thousands separators and `digits` decimals; None as a dash."""
     return _NONE if value is None else f"{value:,.{digits}f}"
 
 
 def size(value: float | None) -> str:
-    """Format a size in bytes, with the largest unit in which it is at least 1; None as a dash."""
+    """Format a size in bytes, in the largest of the units B, KiB to TiB in which it is at least 1; None as a dash."""
     if value is None:
         return _NONE
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
@@ -105,7 +105,7 @@ def size(value: float | None) -> str:
 
 
 def moment(ms: int | None) -> str:
-    """Format a time (ms since 1970) in this machine's time zone; None, zero and negative as a dash."""
+    """Format a time (ms since 1970) in this machine's zone; None, 0 and negative as a dash, after 9999 the number."""
     if ms is None or ms <= 0:
         return _NONE
     if ms > _MS_MAX:
@@ -114,7 +114,7 @@ def moment(ms: int | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """Format a duration in its two largest units, for example "2 h 5 min"."""
+    """Format a duration, rounded down, in its largest unit and the next one if that is not 0, such as "2 h 5 min"."""
     left = max(int(seconds), 0)
     days, left = divmod(left, _DAY_SECONDS)
     hours, left = divmod(left, _HOUR_SECONDS)

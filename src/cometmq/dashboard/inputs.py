@@ -1,4 +1,4 @@
-"""Parses fields of addresses and forms, with bounds; bad input raises an error with a sentence for the user."""
+"""Parses fields of web addresses and forms, with bounds; bad input raises an error with a sentence for the user."""
 
 import re
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ _MS_MAX = 253_402_300_799_999  # The end of 9999.
 
 
 class WrongInput(CometError):
-    """Raised when a field cannot be used; the message says why, and what can be written."""
+    """Raised when a field of an address or form cannot be used; the message says why, and what can be written."""
 
 
 class PageMissing(CometError):
-    """Raised if an address names a thing that does not exist."""
+    """Raised if an address or form names a thing that does not exist, such as a broker, group or message."""
 
 
 class FormRefused(CometError):
-    """Raised when a form is refused, because of its session or the user's role. The message says what to do."""
+    """Raised when a form or page is refused, because of the session or the user's role. The message says what to do."""
 
 
 def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> str:

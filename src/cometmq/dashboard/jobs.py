@@ -62,7 +62,7 @@ class JobRun(NamedTuple):
 def job_runs(places: Sequence[Path]) -> list[JobRun]:
     """Return the RUNS_MAX last written runs with manifests in these folders or one level below, newest first.
 
-    At most FOLDERS_MAX folders are read. Blocks: call it in a thread.
+    At most FOLDERS_MAX folders are read. An invalid manifest becomes a run with an `error`. Blocks: use a thread.
     """
     found: list[tuple[float, str, Path]] = []
     for folder in islice(_folders(places), FOLDERS_MAX):

@@ -61,7 +61,7 @@ class Authenticator:
             return False
 
     async def _is_refused(self, credentials: Credentials) -> bool:
-        """Return whether the cluster refuses runtime statistics to credentials. Raises CometError if none answers."""
+        """Return whether the cluster refuses statistics to credentials. Raises CometError if no broker answers."""
         cluster = ClusterClient(self._settings.nameservers, credentials)
         await cluster.start()
         try:

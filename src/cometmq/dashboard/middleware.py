@@ -32,7 +32,7 @@ _METHODS = frozenset(("GET", "HEAD", "POST"))
 
 
 class SecurityMiddleware:
-    """Refuses requests that no page should get, and adds security headers to every answer.
+    """ASGI middleware that refuses requests that no page should get, and adds security headers to every answer.
 
     `hosts` are the host names by which browsers may reach the application, without ports.
     """
@@ -42,7 +42,7 @@ class SecurityMiddleware:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, or pass it to the application."""
+        """Answer an HTTP request with a refusal, or pass it to the application; WebSocket connections are ignored."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)

@@ -34,7 +34,7 @@ class CspReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The parts that all pages share; the server creates them once."""
+    """The objects that all pages of the dashboard share, such as settings, clients and sessions; made once."""
 
     settings: DashboardSettings
     clock: Clock
@@ -57,11 +57,11 @@ class AppContext:
 
 @dataclass(slots=True)
 class PageRequest:
-    """A request of a user who is logged in.
+    """A request to the dashboard by a user who is logged in.
 
     Attributes:
         http: The HTTP request.
-        context: The parts that all pages share.
+        context: The objects that all pages share.
         session: The user's session.
         cluster: Clients of the cluster that sign with the user's credentials, or with the dashboard's for its own users.
         fields: Fields of the address or of the submitted form.
@@ -99,7 +99,7 @@ class PageRequest:
         return self.context.clock.now_ms()
 
     def page(self, template: str, title: str, **values: object) -> Response:
-        """Return a page, or a part of one, from a template and these values; a page shows the notes and clears them."""
+        """Render a template as an HTML response: a page, which shows and clears the session's notes, or part of one."""
         text = render(
             self.context.templates,
             template,
@@ -126,7 +126,7 @@ class PageRequest:
         )
 
     def go(self, path: str, note: str = "", /, **fields: object) -> Response:
-        """Redirect to another page, which shows `note`."""
+        """Return a redirect to another page of the dashboard, which shows `note` if it is not empty."""
         if note:
             self.session.note(note)
         return RedirectResponse(address_of(path, **fields), 303)
@@ -136,7 +136,7 @@ Show = Callable[[PageRequest], Awaitable[Response]]
 
 
 class Page(NamedTuple):
-    """An entry in the table of pages.
+    """An entry in the dashboard's table of pages.
 
     Attributes:
         path: Path of its address.

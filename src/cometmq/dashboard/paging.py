@@ -1,4 +1,4 @@
-"""Splits long lists into pages."""
+"""Splits long lists into pages of rows for the dashboard's tables."""
 
 from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -10,7 +10,7 @@ Row = TypeVar("Row")
 
 
 class TablePage(NamedTuple, Generic[Row]):
-    """A page of a list.
+    """The rows of one page of a list.
 
     Attributes:
         rows: Rows of this page.
@@ -37,7 +37,7 @@ def check_page(page: int, last: int) -> None:
 
 
 def table_page(whole: Sequence[Row], page: int, *, rows: int = ROWS) -> TablePage[Row]:
-    """Return one page of a list. Raises WrongInput if the page is after the last one."""
+    """Return one page of a list, with `rows` rows a page. Raises WrongInput if the page is after the last one."""
     last = last_page(len(whole), rows)
     check_page(page, last)
     return TablePage(whole[(page - 1) * rows : page * rows], page, last, len(whole))

@@ -36,7 +36,7 @@ _HASH_BYTES = 32
 
 
 class Role(StrEnum):
-    """The role of a user: reader or admin."""
+    """The role of a dashboard user: reader or admin (may make changes)."""
 
     READER = "reader"
     ADMIN = "admin"
@@ -64,7 +64,7 @@ def new_password() -> str:
 
 
 def hash_password(password: str) -> str:
-    """Hash a password for the file; takes about 50 ms. Raises SettingsError if it is too short or too long."""
+    """Hash a password to text, in about 50 ms. Raises SettingsError unless it has 8 to 256 characters."""
     if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
         raise SettingsError(f"a password must have {PASSWORD_MIN} to {PASSWORD_MAX} characters")
     salt = secrets.token_bytes(16)
@@ -103,11 +103,11 @@ class UserFile:
 
     @property
     def path(self) -> Path:
-        """The path of the file."""
+        """The path of the file of users."""
         return self._path
 
     def users(self) -> dict[str, DashboardUser]:
-        """Return all users by name, reloading a changed file; empty without a file. Raises SettingsError if unreadable."""
+        """Return all users by name, reloading a changed file; empty without a file. Raises SettingsError if invalid."""
         try:
             state = self._path.stat()
         except FileNotFoundError:
@@ -152,7 +152,7 @@ class UserFile:
             self._write(users)
 
     def remove(self, name: str) -> None:
-        """Remove a user; their sessions end.
+        """Remove one of the dashboard's own users; their sessions end.
 
         Raises:
             SettingsError: There is no such user, it is the last one, or the file cannot be read.

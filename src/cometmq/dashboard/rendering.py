@@ -1,4 +1,4 @@
-"""The Jinja2 environment, with autoescape on, and the filters and functions that templates use."""
+"""The dashboard's Jinja2 environment, with autoescape on, and the filters and functions that templates use."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ ASSET_FILES = (
 
 
 def link(path: str, **fields: object) -> str:
-    """Return an address with URL-encoded query fields, leaving out those that are None or empty."""
+    """Return a path with URL-encoded query fields, leaving out those that are None or empty."""
     given = {name: str(value) for name, value in fields.items() if value not in (None, "")}
     return f"{path}?{urlencode(given, errors='replace')}" if given else path
 
@@ -66,7 +66,7 @@ def new_environment() -> Environment:
 
 
 def render(environment: Environment, template: str, values: Mapping[str, object]) -> Markup:
-    """Render a template with these values."""
+    """Render a template with these values, and return it as HTML text."""
     return Markup(environment.get_template(template).render(values))  # noqa: S704  It escaped them.
 
 

@@ -78,7 +78,7 @@ class Dashboard:
 
         Raises:
             SettingsError: The file of users or the certificate cannot be read.
-            NetError: The port is taken.
+            NetError: The address cannot be listened on, for example because the port is taken.
             OSError: The data folder cannot be read or written.
         """
         listener = _bound(self._settings.host, self._settings.port)
@@ -172,7 +172,7 @@ class _Http(uvicorn.Server):
 
 
 class _Https(_Http):
-    """A server that accepts connections itself, so that the limits of connections and time include their TLS handshake.
+    """An HTTPS server that accepts connections itself, so that limits of connections and time include TLS handshakes.
 
     uvicorn allows any number of connections 60 s each for the handshake.
     """
@@ -196,7 +196,7 @@ class _Https(_Http):
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and let running requests finish within the configured 2 s."""
+        """Stop listening, and let running requests finish for at most the configured 2 s."""
         for task in self._tasks:
             task.cancel()
         await super().shutdown(sockets)
@@ -245,7 +245,7 @@ async def _end(http: _Http, served: "asyncio.Task[None]") -> None:
 
 
 def _certificate(settings: DashboardSettings) -> ssl.SSLContext | None:
-    """Return a TLS context with the certificate of the settings, or None. Raises SettingsError if it is unusable."""
+    """Return a TLS context with the certificate of the settings, None without. Raises SettingsError if unusable."""
     if settings.certificate is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -257,7 +257,7 @@ def _certificate(settings: DashboardSettings) -> ssl.SSLContext | None:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Return a bound socket. It does not listen yet: the first user must be created before anybody can connect."""
+    """Return a bound socket that does not listen yet, as the first user must be created before. Raises NetError."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -23,13 +23,13 @@ _NOTES_MAX = 8
 
 @dataclass(slots=True)
 class Session:
-    """A user who is logged in.
+    """The session of a user who is logged in to the dashboard.
 
     Attributes:
         user: Name of the user.
         role: What the user may do.
         csrf: Token that the forms of this session must contain.
-        stamp: Role and password hash from the file of users at the login; if they change, the session ends.
+        stamp: Role and password hash of an own user at login; if they change, the session ends. Empty: cluster user.
         credentials: Sign the requests of a cluster user; None for a user of the dashboard's own.
         begun_ms: Time of the login, ms since 1970.
         seen_ms: Time of the user's last page request, ms since 1970.
@@ -55,7 +55,7 @@ class Session:
 
     @property
     def is_of_cluster(self) -> bool:
-        """Whether the session is that of a cluster user."""
+        """Whether the session is that of a user of the cluster, not one of the dashboard's own."""
         return self.credentials is not None
 
     def has_token(self, token: str) -> bool:
@@ -63,7 +63,7 @@ class Session:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.csrf.encode())
 
     def take_form(self, number: str) -> bool:
-        """Record that the form with this number was submitted; return False if it is among the last 512 submitted."""
+        """Record that the form with this number was submitted; return False if it is among the session's last 512."""
         if number in self._sent:
             return False
         self._sent[number] = None
@@ -72,7 +72,7 @@ class Session:
         return True
 
     def note(self, text: str, *, is_well: bool = True) -> None:
-        """Add a note for the next page."""
+        """Add a note for the next page; beyond 8 notes, the oldest are dropped."""
         del self.notes[: -_NOTES_MAX + 1]
         self.notes.append((is_well, text))
 
@@ -83,7 +83,7 @@ class Session:
 
 
 class Sessions:
-    """All sessions, by the hash of their token."""
+    """All sessions of the dashboard, by the hash of their token."""
 
     def __init__(self) -> None:
         self._by_hash: OrderedDict[bytes, Session] = OrderedDict()
@@ -101,7 +101,7 @@ class Sessions:
         stamp: str = "",
         credentials: Credentials | None = None,
     ) -> str:
-        """Log a user in, and return the token for their browser; end the oldest sessions beyond the limits."""
+        """Log a user in, and return the token for the browser; beyond limits end the sessions unused for longest."""
         token = secrets.token_urlsafe(32)
         self._by_hash[_hashed(token)] = Session(
             user, role, secrets.token_urlsafe(32), stamp, credentials, now_ms, now_ms, now_ms
@@ -114,7 +114,7 @@ class Sessions:
         return token
 
     def find(self, token: str, now_ms: int, *, is_person: bool = True) -> Session | None:
-        """Return the session of a browser's token, or None; a refresh of a page part (not `is_person`) leaves it idle."""
+        """Return the session of a token; None if unknown or expired. A refresh (not `is_person`) leaves it idle."""
         key = _hashed(token)
         session = self._by_hash.get(key)
         if session is None:

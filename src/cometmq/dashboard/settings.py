@@ -68,7 +68,7 @@ class DashboardSettings:
 
     @property
     def is_secure(self) -> bool:
-        """Whether browsers reach it by TLS."""
+        """Whether browsers reach the dashboard by TLS, its own or that of a proxy."""
         return self.certificate is not None or self.is_behind_proxy
 
     @property
@@ -81,7 +81,7 @@ class DashboardSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach that address."""
+    """Return whether a host is a loopback address or "localhost", which only this machine can reach."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

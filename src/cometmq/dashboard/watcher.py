@@ -1,6 +1,6 @@
 """Polls all brokers and the lag of consumer groups every few seconds, for live numbers, charts and times of outages.
 
-Pages read these results, so any number of open pages causes no requests to brokers.
+Pages with live numbers read these results, so any number of them causes no further requests to brokers.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _PUT_TOTAL, _GET_TOTAL = "msgPutTotalTodayNow", "msgGetTotalTodayNow"
 
 
 class Sample(NamedTuple):
-    """Today's message totals of a broker at one time (ms since 1970): stored, and delivered to consumers."""
+    """Message totals of a broker since its start, at one time (ms since 1970): stored, and delivered to consumers."""
 
     ms: int
     put: int
@@ -77,7 +77,7 @@ class Trouble(NamedTuple):
 
 
 class Watcher:
-    """Polls the cluster in the background, every `seconds` seconds, and keeps the results."""
+    """Polls brokers every `seconds` s in the background, lag every 3 * `seconds` (at most 15 s); keeps the results."""
 
     def __init__(self, inspector: AsyncInspector, clock: Clock, seconds: float) -> None:
         self._inspector = inspector
@@ -94,17 +94,17 @@ class Watcher:
 
     @property
     def seconds(self) -> float:
-        """The interval between two polls, seconds."""
+        """The interval between two polls of the brokers, seconds."""
         return self._seconds
 
     @property
     def is_begun(self) -> bool:
-        """Whether a poll has ended, even if the nameserver did not answer."""
+        """Whether a poll of the brokers has ended, even if the nameserver did not answer."""
         return self._is_begun
 
     @property
     def lag_trouble(self) -> str:
-        """The reason why the lag of groups is unknown; empty if it is known."""
+        """The reason why the last poll of the groups' lag failed; empty if it did not fail, or none was made."""
         return self._lag_trouble
 
     async def start(self) -> None:
@@ -122,7 +122,7 @@ class Watcher:
         return min(LAG_SECONDS, 3 * self._seconds)
 
     async def close(self) -> None:
-        """Stop polling."""
+        """Stop polling the cluster."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -138,7 +138,7 @@ class Watcher:
     # --- results
 
     def brokers(self) -> list[WatchedBroker]:
-        """Return the polled brokers (BROKERS_MAX a poll), registered in the last hour, by cluster, name and id."""
+        """Return the polled brokers (BROKERS_MAX a poll), with those lost in the last hour, by cluster, name and id."""
         return sorted(
             self._brokers.values(),
             key=lambda each: (each.state.cluster, each.state.broker_name, each.state.broker_id),
@@ -149,7 +149,7 @@ class Watcher:
         return self._brokers.get((name, broker_id))
 
     def troubles(self) -> list[Trouble]:
-        """Return the nameserver and brokers that do not answer now."""
+        """Return the nameserver and the brokers that did not answer when last polled."""
         away = [
             Trouble(
                 f"The broker {each.state.broker_name} ({each.state.broker_id})"
@@ -163,7 +163,7 @@ class Watcher:
         return [self._nameserver, *away] if self._nameserver else away
 
     def rate_curve(self, name: str | None = None) -> list[list[float]]:
-        """Return times (seconds since 1970) and the messages stored and delivered per second; of one master, or of all together."""
+        """Return three lists: times (s since 1970), messages stored and delivered per second; of one master or all."""
         sums: dict[int, list[float]] = {}
         grid_ms = max(int(self._seconds * 1000), 1)
         for (broker_name, broker_id), each in self._brokers.items():
@@ -183,7 +183,7 @@ class Watcher:
         ]
 
     def lag_curve(self, group: str) -> list[list[float]]:
-        """Return times (seconds since 1970) and a group's lag, messages; only for the LAG_GROUPS_MAX groups with the largest lag."""
+        """Return lists of times (s since 1970) and a group's lags; empty beyond the LAG_GROUPS_MAX largest lags."""
         points = list(self._lag.get(group, ()))
         return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
 
@@ -199,7 +199,7 @@ class Watcher:
     # --- polling
 
     async def look(self) -> None:
-        """Poll all brokers once."""
+        """Poll the brokers once; a server that does not answer becomes a trouble, not an exception."""
         try:
             states = await self._inspector.brokers()
         except CometError as error:
@@ -239,7 +239,7 @@ class Watcher:
         known.error = why
 
     async def look_at_lag(self) -> None:
-        """Poll the lag of all groups once."""
+        """Poll the lag of all groups once; a failure is kept as `lag_trouble`, not raised."""
         try:
             groups = await self._inspector.groups()
         except CometError as error:

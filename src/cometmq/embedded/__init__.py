@@ -1,4 +1,4 @@
-"""A real nameserver and broker in one process, for tests, laptops and demos."""
+"""A real nameserver and broker in this process, for tests and demos: `Embedded` (own thread) and `AsyncEmbedded`."""
 
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.embedded.thread import Embedded

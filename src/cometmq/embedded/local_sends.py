@@ -1,4 +1,4 @@
-"""Stores messages in an embedded broker without a client or a connection, by the same code as a producer's."""
+"""Storing of messages in an embedded broker without a client or a connection, by the code that stores a producer's."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -31,11 +31,11 @@ _Put = tuple[Message, AdmittedSend, "asyncio.Future[SendResult]"]
 
 
 class LocalSends:
-    """The sender of messages of this process, and the receiver of their results (`broker.send.sends.SendCaller`).
+    """Sender of messages from this process to its embedded broker; receives their results as a `SendCaller`.
 
     Attributes:
         address: The broker's address, "ip:port".
-        host: The same in a record's format; it is also the address of this process.
+        host: The same as bytes, in a record's format; it also stands for this process as the sender.
     """
 
     def __init__(self, broker: Broker) -> None:
@@ -44,7 +44,7 @@ class LocalSends:
         self.host = encode_host(broker.address)
 
     async def put(self, messages: Sequence[Message]) -> list[SendResult]:
-        """Store messages, in parts of the size of a read batch; return their results when they may be acknowledged.
+        """Store messages, at most 256 or about 1 MiB at a time; return their results in order once all are stored.
 
         Raises BrokerRefused if a message is refused; others that were put with it may be stored.
         """
@@ -88,7 +88,7 @@ class LocalSends:
         *,
         has_waited: bool,
     ) -> None:
-        """Complete the sends with their results, for the callers that wait in `put`."""
+        """Complete the futures of stored sends with their SendResults, for the callers that wait in `put`."""
         settings, status = self._broker.settings, SEND_STATUSES[DURABILITY_CODES[durability]]
         for (message, admitted, end), (queue_offset, physical_offset, _) in zip(
             sends, results, strict=True
@@ -103,14 +103,14 @@ class LocalSends:
                 end.set_result(result)
 
     def refused(self, sends: list[_Put], error: BaseException) -> None:
-        """Fail the sends with BrokerRefused, for the callers that wait in `put`."""
+        """Fail the futures of refused sends with BrokerRefused, for the callers that wait in `put`."""
         for _, _, end in sends:
             if not end.done():
                 end.set_exception(self._refused(error))
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Yield the messages in parts that occupy the loop no longer than a batch of requests."""
+    """Yield the messages in lists that end at 256 messages or 1 MiB of bodies, to keep the loop responsive."""
     part: list[Message] = []
     size = 0
     for message in messages:

@@ -34,7 +34,7 @@ _OUR_KEYS = frozenset(("namesrvAddr", "listenPort", "storePathRootDir", "storePa
 
 
 class AsyncEmbedded:
-    """A nameserver and a broker on the running loop.
+    """A nameserver and a broker on the running event loop, between `start` and `close` or in an `async with` block.
 
     Args:
         data_dir: Directory of the files, created if missing and kept; None: a temporary one, deleted on close.
@@ -43,8 +43,8 @@ class AsyncEmbedded:
         broker_port: Port of the broker; 0 selects a free one.
 
     Attributes:
-        nameserver: "host:port" for clients, after the start.
-        broker: "host:port" of the broker, after the start.
+        nameserver: "host:port" of the nameserver, for clients; empty before the start.
+        broker: "host:port" of the broker; empty before the start.
 
     Raises:
         SettingsError: A setting cannot be used.
@@ -71,7 +71,7 @@ class AsyncEmbedded:
 
     @property
     def data_dir(self) -> Path:
-        """Directory of all files of nameserver and broker; a temporary one is known after the start."""
+        """Directory of all files of nameserver and broker; AssertionError for a temporary one before the start."""
         assert self._data_dir is not None, "the temporary folder is made by start()"
         return self._data_dir
 
@@ -121,9 +121,10 @@ class AsyncEmbedded:
         self._local_sends = LocalSends(broker)
 
     async def put(self, *messages: Message) -> list[SendResult]:
-        """Store messages without a client; the broker checks and answers them like those of a producer.
+        """Store messages in the broker without a client, checked like a producer's; return their results in order.
 
         Raises BrokerRefused if a message is refused; others that were put with it may be stored.
+        AssertionError before the start or after the close.
         """
         assert self._running, "messages are put between start() and close()"
         return await self._local_sends.put(messages)

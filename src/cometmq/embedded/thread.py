@@ -17,7 +17,7 @@ from cometmq.net.loop import run
 
 
 class Embedded:
-    """A nameserver and a broker in a background thread of this process.
+    """A nameserver and a broker in a background thread, between `start` and `close` or in a `with` block.
 
     Args:
         data_dir: Directory of the files, created if missing and kept; None: a temporary one, deleted on close.
@@ -51,7 +51,7 @@ class Embedded:
 
     @property
     def nameserver(self) -> str:
-        """Address for clients, "host:port"; empty before the start."""
+        """Address of the nameserver, for clients, "host:port"; empty before the start."""
         return self._pair.nameserver
 
     @property
@@ -61,11 +61,11 @@ class Embedded:
 
     @property
     def data_dir(self) -> Path:
-        """Directory of all files of nameserver and broker; a temporary one is known after the start."""
+        """Directory of all files of nameserver and broker; AssertionError for a temporary one before the start."""
         return self._pair.data_dir
 
     def start(self) -> None:
-        """Start the nameserver and the broker, once only; clients can send as soon as this returns.
+        """Start the nameserver and the broker; clients can send as soon as this returns. A second call: AssertionError.
 
         Raises:
             SettingsError: A file that a setting names cannot be used.
@@ -83,9 +83,10 @@ class Embedded:
         started.result()
 
     def put(self, *messages: Message) -> list[SendResult]:
-        """Store messages without a client; the broker checks and answers them like those of a producer.
+        """Store messages in the broker without a client, checked like a producer's; return their results in order.
 
         Raises BrokerRefused if a message is refused; others that were put with it may be stored.
+        AssertionError before the start or after the close.
         """
         is_up = self._thread is not None and self._thread.is_alive()
         assert is_up, "messages are put between start() and close()"
@@ -105,7 +106,7 @@ class Embedded:
             started.set_exception(error)
 
     def close(self) -> None:
-        """Stop both and wait until they have ended, with a temporary directory deleted; may be called twice."""
+        """Stop broker and nameserver, wait for their end, and delete a temporary directory; may be called twice."""
         if self._thread is not None and self._thread.is_alive():
             self._ask_end()
             self._thread.join()

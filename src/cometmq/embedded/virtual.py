@@ -30,12 +30,12 @@ T = TypeVar("T")
 
 
 class Virtual:
-    """A nameserver and a broker on a virtual loop in the calling thread.
+    """A nameserver and a broker on an event loop under virtual time in the calling thread; a context manager.
 
     Args:
         data_dir: Directory of the files, created if missing and kept; None: a temporary one, deleted on close.
         settings: Keys and values of a `broker.conf`.
-        seed: Seed of all random numbers.
+        seed: Seed of the random numbers of the loop.
         start_ms: Virtual time at the start, ms since 1970.
 
     Raises:
@@ -59,7 +59,7 @@ class Virtual:
 
     @property
     def nameserver(self) -> str:
-        """Address for clients, "host:port", reachable only within `run`; empty before the start."""
+        """Address of the nameserver, "host:port", for clients that run within `run`; empty before the start."""
         return self._pair.nameserver
 
     @property
@@ -69,7 +69,7 @@ class Virtual:
 
     @property
     def data_dir(self) -> Path:
-        """Directory of all files of nameserver and broker; a temporary one is known after the start."""
+        """Directory of all files of nameserver and broker; AssertionError for a temporary one before the start."""
         return self._pair.data_dir
 
     def now_ms(self) -> int:
@@ -103,14 +103,15 @@ class Virtual:
         return self._runner.run(work)
 
     def put(self, *messages: Message) -> list[SendResult]:
-        """Store messages without a client; the broker checks and answers them like those of a producer.
+        """Store messages in the broker without a client, checked like a producer's; return their results in order.
 
         Raises BrokerRefused if a message is refused; others that were put with it may be stored.
+        AssertionError before the start.
         """
         return self.run(self._pair.put(*messages))
 
     def sleep(self, time: str | float) -> None:
-        """Let virtual time pass: seconds, or a text such as "250ms", "30s", "15m", "1h" or "3d"; otherwise SettingsError."""
+        """Let virtual time pass: seconds, or a text like "250ms", "30s", "15m" or "1h"; other text: SettingsError."""
         try:
             seconds = duration_ms(time) / 1000 if isinstance(time, str) else time
         except ValueError as error:

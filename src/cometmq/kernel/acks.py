@@ -25,7 +25,7 @@ Find = Callable[[str, str, str, str], tuple[int, ...] | None]
 def plain_acks(
     commands: list[RawCommand], find: Find, before: bytes, end: bytes
 ) -> tuple[list[int], bytes, list[RawCommand]]:
-    """Process simple acknowledgements: all texts are ASCII, and the message belongs to a known check point.
+    """Compute marks and answers of simple acknowledgements: in ASCII, of a message that belongs to a known check point.
 
     Args:
         commands: ACK_MESSAGE requests in order of arrival.

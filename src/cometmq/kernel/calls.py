@@ -1,4 +1,4 @@
-"""System calls that Python's `os` does not have."""
+"""The system call `sync_file_range`, which Python's `os` does not have."""
 
 import ctypes
 

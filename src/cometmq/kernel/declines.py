@@ -24,23 +24,23 @@ from cometmq.kernel.turn_reads import OfPeer, TurnReads
 
 
 class LaneTable(Generic[End]):
-    """The open queues (lanes), to which sends need no checks, by topic and queue id; compiled in `_lane_table`."""
+    """The open queues (lanes), whose sends need no checks, by topic and queue id; keeps none without `_lane_table`."""
 
     def keep(self, topic: str, queue_id: int, lane: Lane[End]) -> None:
-        """Let later sends to a queue find its lane, so that they skip the checks."""
+        """Let later sends to a queue find its lane and so skip the checks; does nothing without a compiler."""
 
     def forget(self, topic: str) -> None:
-        """Remove the lanes of a topic, so that its next sends are checked again."""
+        """Remove the lanes of a topic, so that its next sends are checked again; does nothing without a compiler."""
 
     def clear(self) -> None:
-        """Remove all lanes."""
+        """Remove all lanes; does nothing without a compiler."""
 
 
 class KnownSigner:
     """A user whose signature the accepted sends must have, with the permitted topics; compiled in `_signatures`.
 
-    For the signature of a request see `cometmq.codec.signature`. This class accepts only sends as official clients write
-    and sign them: with their fields, `AccessKey` and `Signature`.
+    For the signature of a request see `cometmq.codec.signature`. The twin accepts only sends as official clients write
+    and sign them: with their fields, `AccessKey` and `Signature`. Without it this is only a record.
 
     Attributes:
         topics: Topics that the user may send to; added after each check of the user's rights.
@@ -74,27 +74,27 @@ class SendBatch(Generic[End]):
         return 0
 
     def puts(self) -> list[Put[End]]:
-        """Return the sends as `Put` tuples, the input of the slow path."""
+        """Return a list of the sends as `Put` tuples, the input of the slow path; empty without a compiler."""
         return []
 
     def requests(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Return index of the first send, and number of sends, of each request that starts within a range of sends."""
+        """Return first index and number of sends of each request that starts in a range; empty without a compiler."""
         return []
 
     def pending(self, first: int, last: int) -> list[Pending]:
-        """Return a `Pending` tuple, for the answer, for each request that starts within a range of sends."""
+        """Return a `Pending` tuple for the answer to each request that starts in a range; empty without a compiler."""
         return []
 
     def results(self, first: int, last: int) -> list[PutResult]:
-        """Return queue offset, physical offset and record size (`PutResult`) of each packed send in a range."""
+        """Return a `PutResult` (offsets and size) of each packed send in a range; empty without a compiler."""
         return []
 
     def arrivals(self) -> list[Arrival[End]]:
-        """Return the queue entries of the packed sends as `Arrival` tuples."""
+        """Return a list of the packed sends' queue entries as `Arrival` tuples; empty without a compiler."""
         return []
 
     def end_of(self, last: int) -> int:
-        """Return the physical offset after the first `last` sends. Raises IndexError if they are not packed."""
+        """Return the physical offset after the first `last` sends. Raises IndexError if not packed or not compiled."""
         raise IndexError(last)
 
 
@@ -149,7 +149,7 @@ def take_reads(
 
 
 def answer_reads(batch: SendBatch[End], ends: list[tuple[OfPeer, int]], host: str) -> None:
-    """Answer the packed sends of each connection with one write.
+    """Answer the packed sends of each connection with one write; does nothing without a compiler.
 
     `ends` has the connections as from `take_reads`; `host` is this broker's address in the format of message ids.
     """
@@ -165,7 +165,7 @@ def pack_columns(
     store_host: bytes,
     content: list[Buffer],
 ) -> tuple[int, int]:
-    """Encode sends as records, as many as fit before `end`, and store their places in the batch.
+    """Encode sends as records, as many as fit before `end`, and keep their places in the batch; none if not compiled.
 
     Args:
         batch: The sends.
@@ -188,7 +188,7 @@ def pack_columns(
 
 
 def take_back(batch: SendBatch[End]) -> None:
-    """Undo the queue offsets of records that were packed but could not be written; no record is packed afterwards."""
+    """Undo the queue offsets of packed records that could not be written; does nothing without a compiler."""
 
 
 def show_columns(
@@ -198,13 +198,14 @@ def show_columns(
     full: list[End],
     watched: dict[End, list[int]],
 ) -> None:
-    """Append the queue entries of packed records to the tails of their queues; see `sends.show_entries`."""
+    """Append the queue entries of packed records to their queues' tails (`sends.show_entries`); not if uncompiled."""
 
 
 def answer_columns(batch: SendBatch[End], first: int, last: int, host: str) -> bytes:
-    """Return the frames that answer the requests starting within sends `first` to `last` (exclusive), concatenated.
+    """Return the frames that answer the requests starting within sends `first` to `last` (exclusive), as bytes.
 
-    `host` is this broker's address in the format of message ids. Raises IndexError if the sends are not packed.
+    `host` is this broker's address in the format of message ids. Raises IndexError if the sends are not packed; always
+    empty without a compiler.
     """
     return b""
 
@@ -212,5 +213,6 @@ def answer_columns(batch: SendBatch[End], first: int, last: int, host: str) -> b
 def count_columns(batch: SendBatch[Any], first: int, last: int, time_us: int) -> None:
     """Add packed sends to the tallies of their queues, one addition for each run of sends to the same queue.
 
-    The sends are those from index `first` to before `last`; `time_us` is the duration of each, microseconds.
+    The sends are those from index `first` to before `last`; `time_us` is the duration of each, microseconds. Does
+    nothing without a compiler.
     """

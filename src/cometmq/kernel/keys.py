@@ -25,7 +25,7 @@ KEY_NUMBERS = 3  # Per key in `Keys`.
 
 
 def keys_of(hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> Keys:
-    """Combine Java's hashes of "topic#key" with the physical offset and the store time (ms) of each key's record.
+    """Combine to `Keys`: Java's hashes of "topic#key", with physical offset and store time (ms) of each key's record.
 
     Raises ValueError if the lengths differ.
     """
@@ -37,7 +37,7 @@ def keys_of(hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int])
 
 
 def index_keys(waiting: Sequence[PutBatch[End]]) -> Keys:
-    """Return the index keys of newly stored batches of messages, in the order of the messages."""
+    """Return the index keys (`Keys`) of newly stored batches of messages, in the order of the messages."""
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
     for _, store_ms, results, puts, _, _, _ in waiting:

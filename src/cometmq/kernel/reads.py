@@ -31,9 +31,9 @@ def plain_fields(
         rows: Fields of the header.
 
     Returns:
-        None if a required field is missing or one is not simple: a value that is not a text, a number that is not in JSON's
-            form or has more than 18 digits, a boolean other than true and false. Always None without a compiler: in plain
-            Python it would save only a tenth compared with codec.fields.
+        The values as a tuple. None if a required field is missing or one is not simple: a value that is not a text,
+            a number not in JSON's form or of more than 18 digits, a boolean other than true and false. Always None
+            without a compiler: in plain Python it would save only a tenth compared with codec.fields.
     """
     return None
 

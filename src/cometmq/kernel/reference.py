@@ -1,7 +1,7 @@
 """The loops over frames, records, queue entries and hashes of keys and tags, in plain Python.
 
-They work on bytes and tuples of ints, so that a compiled twin can replace them. Except for `gather`, they return
-positions and copy no payload.
+They work on bytes and tuples of ints, so that a compiled twin can replace them. Those over frames, records and entries
+return positions and copy no payload, except for `gather`.
 
 A frame is `| length 4 | kind 1 | header size 3 | header | body |`; its length is that of everything after the length
 (docs/format/remoting.md).
@@ -128,7 +128,7 @@ def length_error(length: int, limit: int) -> CodecError:
 
 
 class WalkEnd(IntEnum):
-    """The reason why a walk over records stopped."""
+    """The reason why a walk over records stopped: WHOLE (at the end), SHORT, BLANK, EMPTY or UNKNOWN."""
 
     WHOLE = 0  # Exactly at the end of the piece.
     SHORT = 1  # The next record is incomplete.
@@ -167,7 +167,7 @@ def walk_records(
 
 
 def why_no_record(size: int, magic: int) -> WalkEnd:
-    """Classify the bytes at a position where a record was expected."""
+    """Classify the size and magic found where a record was expected: BLANK, EMPTY or UNKNOWN."""
     if magic == MAGIC_BLANK:
         return WalkEnd.BLANK
     return WalkEnd.EMPTY if size == 0 and magic == 0 else WalkEnd.UNKNOWN

@@ -5,7 +5,7 @@ from cometmq.kernel.rows import Outgoing
 
 
 def encode_requests(items: list[Outgoing]) -> bytes:
-    """Concatenate frames, encoding those that are given as sends."""
+    """Concatenate frames to bytes, encoding those that are given as sends."""
     if len(items) == 1 and isinstance(items[0], bytes):
         return items[0]
     frames: list[bytes] = []

@@ -190,7 +190,7 @@ def ids_of(results: list[PutResult], host: str) -> str:
 def answers_of(
     batch: "SendBatch[End]", first: int, last: int, host: str
 ) -> tuple[list[Pending], list[PutResult]]:
-    """Return the answers to the requests that start within a range of sends, in the form for `encode_answers`."""
+    """Return the two lists for `encode_answers` that answer the requests starting within a range of sends."""
     pending: list[Pending] = []
     results: list[PutResult] = []
     for one, (index, count) in zip(

@@ -48,7 +48,7 @@ class Tally:
         self.is_fresh = False
 
     def add(self, count: int, size: int, time_us: int) -> None:
-        """Add `count` messages with `size` bytes in total and a duration of `time_us` microseconds each."""
+        """Add `count` messages of `size` bytes in total and `time_us` microseconds each, also to the parent tallies."""
         self._add(count, size, count * time_us, ())
 
     def looked_at(self) -> None:
@@ -87,7 +87,7 @@ def _add_run(tally: "Tally | None", sizes: list[int], time_us: int) -> None:
 def count_puts(
     puts: Sequence[tuple[Any, ...]], results: Sequence[tuple[int, int, int]], time_us: int
 ) -> None:
-    """Add stored messages to the tallies of their queues; `time_us` is the duration of each, microseconds."""
+    """Add stored messages to the tallies, if any, of their queues; `time_us` is the duration of each, microseconds."""
     queue: Any = None
     sizes: list[int] = []
     for put, (_, _, size) in zip(puts, results, strict=True):

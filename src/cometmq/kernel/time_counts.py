@@ -25,7 +25,7 @@ class TimeCounts:
         return self._counts[:]
 
     def add(self, time_us: int, count: int = 1) -> None:
-        """Count `count` events with a duration of `time_us` each."""
+        """Count `count` events with a duration of `time_us` microseconds each."""
         self._counts[bisect_left(self._bounds, time_us)] += count
         self.count += count
         self.total_us += time_us * count

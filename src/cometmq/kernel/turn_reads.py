@@ -17,7 +17,7 @@ OfPeer = TypeVar("OfPeer", bound="PeerEnd")
 
 
 class PeerState(IntEnum):
-    """A connection's states; `net.peer` has the table of its transitions (docs/design/0037-a-turn-is-a-batch.md)."""
+    """A connection's state: QUIET, QUEUED, HELD, PAUSED, CLOSING or CLOSED (docs/design/0037-a-turn-is-a-batch.md)."""
 
     QUIET = 0  # Nothing of it waits.
     QUEUED = 1  # Its bytes or requests wait for their share of a read batch.
@@ -28,7 +28,7 @@ class PeerState(IntEnum):
 
 
 class TurnReads(Generic[OfPeer]):
-    """The connections with unhandled bytes, and the number of bytes.
+    """The connections with unhandled bytes, and the number of bytes; abstract base class of the read batch.
 
     Attributes:
         fresh: Connections that had no unhandled bytes before.
@@ -47,19 +47,19 @@ class TurnReads(Generic[OfPeer]):
         self.is_due = False
 
     def begin_soon(self) -> None:
-        """Schedule the read batch to start when all reads of this iteration have arrived."""
+        """Schedule the read batch for when all reads of this iteration have arrived; a subclass implements this."""
         raise NotImplementedError
 
     def answer_ahead(self, data: bytes, peer: OfPeer) -> bool:
-        """Answer a read before the batch if waiting for others gains nothing; return False, having done nothing, otherwise."""
+        """Answer a read before the batch, or return False, having done nothing; a subclass implements this."""
         raise NotImplementedError
 
     def take_alone(self) -> None:
-        """Handle the last read immediately: recent batches had only one."""
+        """Handle the last read immediately, as recent batches had only one; a subclass implements this."""
         raise NotImplementedError
 
     def work_off(self) -> None:
-        """Process queued bytes until their number is below the limit."""
+        """Process queued bytes until their number is within the limit; a subclass implements this."""
         raise NotImplementedError
 
 
@@ -89,7 +89,7 @@ class PeerEnd:
         self.direct_fd = -1
 
     def data_received(self, data: bytes) -> None:
-        """Queue received bytes for this iteration's read batch, or answer them now if the batch gains nothing."""
+        """Queue received bytes for this iteration's read batch, or handle them now if recent batches gained nothing."""
         self.has_read = True
         turn = self.turn
         is_quiet = self.state == PeerState.QUIET
@@ -113,7 +113,7 @@ class PeerEnd:
             turn.work_off()
 
     def read_more(self, data: bytes) -> None:
-        """Keep received bytes behind others that wait."""
+        """Keep received bytes behind others that wait; a subclass implements this."""
         raise NotImplementedError
 
     def write_at_once(self, data: bytes | memoryview) -> None:
@@ -129,5 +129,5 @@ class PeerEnd:
         self.write_otherwise(data[sent:])
 
     def write_otherwise(self, data: bytes | memoryview) -> None:
-        """Send or keep bytes in any state of the connection."""
+        """Send or keep bytes in any state of the connection; a subclass implements this."""
         raise NotImplementedError

@@ -126,7 +126,7 @@ def show_records(
 
 
 def raw_keys(chunk: Buffer, position: int, offset: int) -> tuple[Keys, int]:
-    """Return the index keys of consecutive records of a piece of the log, and the position after them.
+    """Return the index keys (`Keys`) of consecutive records of a piece of the log, and the position after them.
 
     Stops at a record with a topic that is not plain ASCII, or that `parts_of` does not yield. `check_records` has checked
     the piece and has the same arguments: bodies and properties are not checked again.

@@ -19,7 +19,7 @@ _SHARE = 2  # Entries larger than the limit divided by this are not kept.
 
 
 class BoundedCache(dict[Key, Made]):
-    """A dict that creates missing values and evicts the oldest beyond a limit in bytes; lookups cost as in a dict.
+    """A dict that makes missing values and evicts the first inserted beyond a limit in bytes; as fast as a dict.
 
     A value larger than half of the limit is returned but not kept.
 
@@ -36,7 +36,7 @@ class BoundedCache(dict[Key, Made]):
         size_of: Callable[[Key, Made], int],
         size_max: int,
     ) -> None:
-        """Set how to make values (`make`), their size in bytes (`size_of`, constant per entry) and the limit."""
+        """Set how to make values (`make`), their size in bytes (`size_of`, constant per entry) and the limit, bytes."""
         super().__init__()
         self._make = make
         self._size_of = size_of
@@ -44,7 +44,7 @@ class BoundedCache(dict[Key, Made]):
         self.size = 0
 
     def __missing__(self, key: Key) -> Made:
-        """Make the value of a key and store it, unless it is too large; an exception of `make` is raised."""
+        """Make, store and return a missing value, or only return it if it is too large. Raises what `make` raises."""
         made = self._make(key)
         size = self._size_of(key, made)
         if size > self._size_max // _SHARE:
@@ -60,7 +60,7 @@ class BoundedCache(dict[Key, Made]):
 def keep_short(
     count: int, *, length_max: int = SHORT, length_of: Callable[[Any], int] = len
 ) -> Callable[[Function], Function]:
-    """Cache a function's last results for short first arguments; compute others on every call. Safe for several threads.
+    """Return a thread-safe decorator that caches a function's last results, only for short first arguments.
 
     Args:
         count: Number of results to keep.

@@ -1,4 +1,4 @@
-"""Time as an argument: code that needs the time gets a `Clock` (for the system clock see net.clock)."""
+"""The interface of clocks, which code gets as an argument, and the length of sleeps (system clock: net.clock)."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ WALL_LOOK_SECONDS = 1.0
 
 
 class Clock(Protocol):
-    """A source of time; tests pass one that they advance themselves.
+    """The interface of a source of wall time and monotonic time; tests pass one that they advance themselves.
 
     Attributes:
         is_steady: Whether the wall clock is never set, so that a sleep until a wall time ends exactly then.
@@ -16,7 +16,7 @@ class Clock(Protocol):
     is_steady: bool
 
     def now_ms(self) -> int:
-        """Return the wall time in ms since 1970, as stored in records and routes; it may jump."""
+        """Return the wall time in ms since 1970, as stored in records; it may jump."""
         ...
 
     def monotonic(self) -> float:
@@ -25,6 +25,6 @@ class Clock(Protocol):
 
 
 def seconds_until(clock: Clock, wall_ms: int) -> float:
-    """Return the seconds to sleep until a wall time; at most one second if the clock may be set meanwhile."""
+    """Return the seconds to sleep until a wall time, 0.0 if it has passed; at most 1.0 if the clock may be set."""
     seconds = max(wall_ms - clock.now_ms(), 0) / 1000
     return seconds if clock.is_steady else min(seconds, WALL_LOOK_SECONDS)

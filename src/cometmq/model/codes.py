@@ -1,4 +1,4 @@
-"""Numbers of the protocol: request codes, response codes, languages, and our announced version.
+"""Numbers of the protocol with their names: request codes, response codes, languages, and the announced version.
 
 Source: RequestCode, ResponseCode, LanguageCode and MQVersion of RocketMQ 5.3.3.
 """
@@ -19,7 +19,7 @@ VERSION_QUEUE_MAPPING = 413
 
 
 class RequestCode(IntEnum):
-    """The codes of requests in RocketMQ's protocol, and a few that only CometMQ has."""
+    """Codes of requests in RocketMQ's protocol, not all of which are answered here, and a few that only CometMQ has."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -213,7 +213,7 @@ _REQUEST_NAMES = {code.value: code.name for code in RequestCode}
 
 
 def version_name(ordinal: int) -> str:
-    """Return the name of a RocketMQ version by its ordinal in MQVersion, such as V5_3_3; UNKNOWN before 4.6."""
+    """Return the name of a RocketMQ version by its ordinal, such as V5_3_3 or V5_3_3_SNAPSHOT; UNKNOWN before 4.6."""
     # Each version x.y.z has two ordinals: its snapshot and its release.
     number = 533 - (VERSION - ordinal) // 2
     if not 460 <= number <= 999:
@@ -223,17 +223,17 @@ def version_name(ordinal: int) -> str:
 
 
 def response_name(code: int) -> str:
-    """Return the name of a response code, or `UNKNOWN`."""
+    """Return the name of a response code such as TOPIC_NOT_EXIST, or UNKNOWN."""
     return _RESPONSE_NAMES.get(code, "UNKNOWN")
 
 
 def request_name(code: int) -> str:
-    """Return the name of a request code, or the number if it has no name."""
+    """Return the name of a request code such as PULL_MESSAGE, or the number as text if it has no name."""
     return _REQUEST_NAMES.get(code, str(code))
 
 
 class Language(IntEnum):
-    """The language of a client: the name in JSON headers, the number in binary ones."""
+    """The language of a client, from JAVA (0) to NODE_JS (13): the name in JSON headers, the number in binary ones."""
 
     JAVA = 0
     CPP = 1

@@ -31,7 +31,7 @@ class Credentials:
 
 
 def read_credentials(text: str, key: str) -> Credentials:
-    """Parse the credentials in a setting, `{"accessKey":"...","secretKey":"..."}`, or raise SettingsError.
+    """Parse credentials from a setting's JSON, `{"accessKey":"...","secretKey":"..."}`, or raise SettingsError.
 
     Errors contain the setting's `key`, but never its text.
     """

@@ -23,7 +23,7 @@ class DataVersion:
         return DataVersion(now_ms, self.counter + 1, self.state_version)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the version as RocketMQ's JSON values, with keys in its order."""
+        """Return the version as a dict of JSON values, with RocketMQ's keys in its order."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version,
@@ -32,7 +32,7 @@ class DataVersion:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "DataVersion":
-        """Decode a version from JSON values, without stateVersion in 4.9; raise TypeError, ValueError or AttributeError."""
+        """Decode a version from a dict; missing values are 0. Raises TypeError, ValueError or AttributeError."""
         return cls(
             int(value.get("timestamp", 0)),
             int(value.get("counter", 0)),

@@ -1,6 +1,6 @@
 """The exceptions of CometMQ for failures of peers, disks and users, with advice in their messages.
 
-Bugs are `assert`s and not part of this tree. Only `net.answer` turns errors into answers to a peer.
+Bugs are `assert`s and not part of this tree. `net.answer` turns errors into answers to a peer.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from cometmq.model.text import cut, printable
 
 
 class CometError(Exception):
-    """Base class of all exceptions that CometMQ raises on purpose."""
+    """Base class of the exceptions for failures that CometMQ expects, which are not bugs."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self.args, self.__dict__)
@@ -25,7 +25,7 @@ def _restored(
 
 
 class RequestError(CometError):
-    """A refused request; servers answer with this code and remark, and clients raise it before a request is sent.
+    """A refused request: a server answers with this code and remark; a client raises it instead of sending the request.
 
     Attributes:
         code: Response code of the protocol (`ResponseCode`, or a raw number from a peer).
@@ -45,7 +45,7 @@ class CodecError(CometError):
 
 
 class FrameTooLarge(CodecError):
-    """A frame longer than allowed; the following frames of its connection cannot be found."""
+    """A frame longer than allowed, or another protocol such as TLS; the connection's next frames cannot be found."""
 
 
 class BombError(CodecError):
@@ -69,7 +69,7 @@ class CopyingStopped(LinkError):
 
 
 class StoreError(CometError):
-    """A refusal by the store; `code` is the response code for senders."""
+    """A refusal by the store; `code` is the response code for senders, by default SERVICE_NOT_AVAILABLE."""
 
     code = ResponseCode.SERVICE_NOT_AVAILABLE
 
@@ -79,13 +79,13 @@ class StoreFull(StoreError):
 
 
 class StoreBusy(StoreError):
-    """A refusal that passes: messages wait too long, or the log is truncated or its files are in use; try again."""
+    """A refusal that passes, for example as messages wait too long or the log is being truncated; try again."""
 
     code = ResponseCode.SYSTEM_BUSY
 
 
 class StoreReadOnly(StoreError):
-    """The store was opened read-only, or is damaged and must be repaired."""
+    """The store was opened read-only, is that of a slave, or is damaged and must be repaired."""
 
 
 class StoreClosed(StoreError):
@@ -101,7 +101,7 @@ class StoreLocked(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Store files do not match each other or the settings; the message names file and setting."""
+    """Store files do not match each other, the settings or a position to read from; the message says which."""
 
 
 class RecordIllegal(StoreError):
@@ -111,15 +111,15 @@ class RecordIllegal(StoreError):
 
 
 class SettingsError(CometError):
-    """A setting or argument that cannot be used; the message names it and what is allowed."""
+    """A setting, argument or configuration file that cannot be used; the message says what is wrong."""
 
 
 class NetError(CometError):
-    """A peer cannot be reached, or the connection was lost."""
+    """A failure of the network: a peer cannot be reached, a connection was lost, or listening failed."""
 
 
 class ConnectError(NetError):
-    """Connecting to an address failed."""
+    """Connecting to an address failed, or an accepted connection lacks the required TLS."""
 
 
 class ConnectionLost(NetError):
@@ -131,11 +131,11 @@ class RequestTimeout(NetError):
 
 
 class ClientError(CometError):
-    """Base class of errors that the client reports to its user."""
+    """Base class of the client library's own errors; it also raises others, for example NetError."""
 
 
 class ListenerError(ClientError):
-    """A listener violates its contract, so that consumption stops; raised by `wait()` of the consumer."""
+    """A message listener violates its contract, so that consumption stops; raised by `wait()` of the consumer."""
 
 
 class ClientClosed(ClientError):
@@ -147,15 +147,15 @@ class MessageError(ClientError):
 
 
 class TopicNotFound(ClientError):
-    """The first nameserver that answered has no route of the topic; the others are not queried."""
+    """The first nameserver that answered has no route of the topic (others are not queried), or no broker has it."""
 
 
 class GroupNotFound(ClientError):
-    """No broker knows the consumer group: it was never created and has no members."""
+    """No broker knows the consumer group (never created, without members), or has its settings or dead letters."""
 
 
 class BrokerNotFound(ClientError):
-    """No nameserver lists the broker with an address, or any broker at all."""
+    """No nameserver lists the broker with an address or any broker at all, or no suitable broker has the topic."""
 
 
 class BrokerRefused(ClientError):

@@ -22,5 +22,5 @@ class ExitStatus(IntEnum):
 
 
 def status_of(error: BaseException) -> ExitStatus:
-    """Return the exit status of a command that ended with an error."""
+    """Return the exit status of a command that ended with an error: WRONG_USE for a SettingsError, otherwise FAILED."""
     return ExitStatus.WRONG_USE if isinstance(error, SettingsError) else ExitStatus.FAILED

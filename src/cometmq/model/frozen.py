@@ -17,7 +17,7 @@ __all__ = ["dataclass"]
 
 
 def _dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type], type]:
-    """Make a class a frozen dataclass with slots; called with the same arguments as the standard decorator."""
+    """Return a decorator that makes a class a frozen dataclass with slots; `frozen` and `slots` must be True."""
     assert (frozen, slots) == (True, True), "others are made by dataclasses.dataclass"
     return partial(_made, kw_only=kw_only)
 
@@ -52,7 +52,7 @@ def _first_init(kind: Any) -> Callable[..., None]:
 
 
 def _compiled_init(kind: Any) -> Callable[..., None]:
-    """Compile the `__init__` of a class, which sets each field through its slot."""
+    """Compile and return the `__init__` of a class, which sets each field through its slot."""
     scope: dict[str, Any] = {"_NOT_GIVEN": _NOT_GIVEN}
     heads: tuple[list[str], list[str]] = ["self"], ["*"]
     lines = []

@@ -15,7 +15,7 @@ from typing import Any
 def later(
     package: str, modules: Mapping[str, str], ready: Callable[[Any], Any] = lambda found: found
 ) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package that imports each name on first use and passes it through `ready`."""
+    """Return a `__getattr__` for a package that imports a name on first use, passes it through `ready` and keeps it."""
 
     def find(name: str) -> Any:
         if name not in modules:

@@ -1,4 +1,4 @@
-"""Messages for users: `Message` is sent, `StoredMessage` is received."""
+"""Messages for users: `Message` is sent, `StoredMessage` is received; with checks of user properties."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -162,13 +162,13 @@ class Message:
 
     @property
     def key_words(self) -> tuple[str, ...]:
-        """Return the keys as separate texts."""
+        """Return the keys of the message as a tuple of texts; empty without any."""
         if isinstance(self.keys, str):
             return (self.keys,) if self.keys else ()
         return tuple(self.keys)
 
     def stored_properties(self) -> dict[str, str]:
-        """Return the user's properties with those that stand for tag, keys, delay and `wait_store_ok` (always set)."""
+        """Return a dict of the user's properties, those of tag, keys and delay if set, and always `wait_store_ok`."""
         stored = dict(self.properties)
         if self.tag:
             stored[keys_of.TAGS] = self.tag
@@ -208,7 +208,7 @@ def _check_properties(properties: object) -> None:
 
 
 def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
-    """Return the property that makes a broker of 5.x delay a message (timer messages)."""
+    """Return name and value of the property with which a 5.x broker delays a message; raise MessageError if invalid."""
     if isinstance(deliver, datetime):
         return keys_of.TIMER_DELIVER_MS, str(int(deliver.timestamp() * 1000))
     if not isinstance(deliver, timedelta):
@@ -222,7 +222,7 @@ def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
 
 
 def check_property(name: object, value: object) -> None:
-    """Raise MessageError if a user property cannot be stored or is reserved for the system."""
+    """Raise MessageError if a user property is no text, empty, reserved for the system, or has a separator in it."""
     if not isinstance(name, str) or not isinstance(value, str):
         raise MessageError(f"property {as_given(name)}: its name and value must be text")
     if not name or not value:
@@ -239,7 +239,7 @@ def check_property(name: object, value: object) -> None:
 
 
 class _FromRecord:
-    """Reserves a slot for a record that is decoded lazily (`client.consumer.pull.pulled_message`)."""
+    """Base class with a slot for a record that is decoded lazily (`client.consumer.pull.pulled_message`)."""
 
     __slots__ = ("_record",)
 
@@ -298,12 +298,12 @@ class StoredMessage(_FromRecord):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys that the producer set, by which the message can be found; empty without any."""
+        """Tuple of the keys that the producer set, by which the message can be found; empty without any."""
         return keys_of.split_keys(self.properties.get(keys_of.KEYS, ""))
 
     @property
     def user_properties(self) -> dict[str, str]:
-        """Properties that the producer's user set, without those of RocketMQ itself."""
+        """New dict of the properties that the producer's user set, without those of RocketMQ itself."""
         return {k: v for k, v in self.properties.items() if k not in keys_of.RESERVED}
 
     @property

@@ -87,7 +87,7 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def retry_topic(group: str) -> str:
-    """Return the topic that holds the messages of `group` until their next try."""
+    """Return the name of the topic that holds the messages of `group` until their next try, "%RETRY%group"."""
     return RETRY_PREFIX + group
 
 
@@ -106,7 +106,7 @@ def pop_origin_topic(topic: str, group: str) -> str:
 
 
 def dead_letter_topic(group: str) -> str:
-    """Return the topic for messages that `group` failed to consume."""
+    """Return the name of the topic for messages that `group` failed to consume, "%DLQ%group"."""
     return DLQ_PREFIX + group
 
 
@@ -175,7 +175,7 @@ def length_fault(topic: str) -> str | None:
 
 
 def topic_fault(topic: str, *, is_any_length: bool = False) -> str | None:
-    """Return why a topic name is illegal, or None if it is legal."""
+    """Return why a topic name is illegal, or None if it is legal; with `is_any_length` it may have any length."""
     if not topic or topic.isspace():
         return "The specified topic is blank. Name a topic."
     limit = (
@@ -209,7 +209,7 @@ def check_topic(
     code: int = ResponseCode.INVALID_PARAMETER,
     is_any_length: bool = False,
 ) -> None:
-    """Raise RequestError with the given response code if a topic name is illegal."""
+    """Raise RequestError with the given response code if a topic name is illegal (see `topic_fault`)."""
     fault = topic_fault(topic, is_any_length=is_any_length)
     if fault is not None:
         raise RequestError(code, fault)
@@ -224,7 +224,7 @@ def check_sendable(topic: str) -> None:
 
 
 def check_group_of_clients(group: str) -> None:
-    """Raise RequestError (NO_PERMISSION) if only the broker may change a group's offsets."""
+    """Raise RequestError (NO_PERMISSION) if only the broker may change a group's offsets (CID_RMQ_SYS_...)."""
     if is_group_of_brokers(group):
         raise RequestError(
             ResponseCode.NO_PERMISSION,

@@ -23,7 +23,7 @@ class Namespace:
         self._front = f"{name}{_SEPARATOR}" if name else ""
 
     def wrap(self, resource: str) -> str:
-        """Return a topic or group with the prefix, as brokers know it.
+        """Return a topic or group with the prefix (behind %RETRY% or %DLQ%), as brokers know it.
 
         System names and reply topics get no prefix, and names that have it no second one.
         """
@@ -39,7 +39,7 @@ class Namespace:
         return resource if name.startswith(self._front) else f"{prefix}{self._front}{name}"
 
     def unwrap(self, resource: str) -> str:
-        """Return a topic or group without the prefix, as users know it."""
+        """Return a topic or group without the prefix, as users know it; unchanged if it does not have this prefix."""
         if not self._front:
             return resource
         prefix, name = _split(resource)

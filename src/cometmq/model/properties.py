@@ -72,5 +72,5 @@ RESERVED = frozenset(
 
 
 def split_keys(stored: str) -> tuple[str, ...]:
-    """Return the keys in a stored KEYS property, which are separated by U+0020 only, as in the index and in Java."""
+    """Return a tuple of the keys in a stored KEYS property, separated by U+0020 only, as in the index and in Java."""
     return tuple(key for key in stored.split(KEY_SEPARATOR) if key)

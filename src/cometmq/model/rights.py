@@ -10,7 +10,7 @@ from cometmq.model.names import RETRY_PREFIX, is_written_by_brokers
 
 
 class Right(Enum):
-    """The right that a request needs if no access control is configured."""
+    """The right that a request needs besides its accesses: ANYBODY, READER, WRITER, BROKER or ADMINISTRATOR."""
 
     ANYBODY = "anybody"  # Even without access to any resource, as a producer's heartbeat.
     READER = "reader"
@@ -20,7 +20,7 @@ class Right(Enum):
 
 
 class Resource(Enum):
-    """The kind of resource that a request touches."""
+    """The kind of resource that a request touches: TOPIC, GROUP or CLUSTER."""
 
     TOPIC = "Topic"
     GROUP = "Group"
@@ -28,7 +28,7 @@ class Resource(Enum):
 
 
 class Action(Enum):
-    """The action of a request on a resource."""
+    """The action of a request on a resource: PUB, SUB, GET, LIST, CREATE, UPDATE or DELETE."""
 
     PUB = "Pub"
     SUB = "Sub"
@@ -72,7 +72,7 @@ def needs_its_name(access: Access) -> bool:
 def topic_access(
     name: str, actions: frozenset[Action], *, shows_messages: bool = False
 ) -> Access:
-    """Return the access to a topic; a retry topic counts as its group, whose members may write to it."""
+    """Return the `Access` to a topic; a retry topic counts as its group, with SUB instead of PUB."""
     if name.startswith(RETRY_PREFIX):
         group_name = name.removeprefix(RETRY_PREFIX)
         of_group = {Action.SUB if action is Action.PUB else action for action in actions}
@@ -104,7 +104,7 @@ class Asker(Protocol):
 
 
 class _Same(NamedTuple):
-    """A sender whose rights never change."""
+    """A sender who may always do everything, or nothing."""
 
     name: str
     is_super: bool

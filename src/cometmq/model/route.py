@@ -63,7 +63,7 @@ class TopicRoute:
         return next((broker for broker in self.brokers if broker.broker_name == name), None)
 
     def queue_count(self) -> int:
-        """Return the number of queues that `read_queues` or `write_queues` may list, whichever is larger."""
+        """Return the largest number of queues that `read_queues` or `write_queues` may list, if all are permitted."""
         configured = _configured(self.order_config or "")
         return max(
             sum(max(data.read_queues, 0) for data in self.queues),
@@ -72,7 +72,7 @@ class TopicRoute:
         )
 
     def read_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that a consumer may read, sorted."""
+        """Return the queues that a consumer may read as a sorted list; not those on brokers without read permission."""
         return sorted(
             MessageQueue(topic, data.broker_name, queue_id)
             for data in self.queues
@@ -81,7 +81,7 @@ class TopicRoute:
         )
 
     def write_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that a producer may send to, sorted: writable ones whose broker has a master.
+        """Return the queues that a producer may send to as a sorted list: writable ones whose broker has a master.
 
         A topic with an order configuration always has the queues listed there, so that a key keeps its queue while a
         broker is away (MQClientInstance.topicRouteData2TopicPublishInfo).
@@ -104,7 +104,7 @@ def _configured_queues(topic: str, config: str) -> Iterator[MessageQueue]:
 
 
 def _configured(config: str) -> Iterator[tuple[str, int]]:
-    """Yield broker name and number of queues from "broker-a:4;broker-b:4", skipping malformed parts."""
+    """Yield broker name and number of queues from "broker-a:4;broker-b:4", skipping malformed parts; at most 65,536."""
     for part in config.split(";"):
         name, _, count = part.strip().rpartition(":")
         if name and count.isdecimal():

@@ -45,7 +45,7 @@ def setting(
     is_secret: bool = False,
     is_host: bool = False,
 ) -> Any:
-    """Define a field of a settings class.
+    """Return the dataclass field that defines a setting in a settings class.
 
     Args:
         default: Value if no layer has one.
@@ -121,7 +121,7 @@ class Layer:
 
 
 def setting_keys(kind: type) -> tuple[SettingKey, ...]:
-    """Return the keys of a settings class in the order of its fields."""
+    """Return a `SettingKey` for each field of a settings class, in the order of the fields."""
     hints = get_type_hints(kind)
     keys = []
     for field in dataclasses.fields(kind):
@@ -144,7 +144,7 @@ def setting_keys(kind: type) -> tuple[SettingKey, ...]:
 def read_settings(
     kind: type[Settings], layers: Iterable[Layer], *, also_known: Iterable[str] = ()
 ) -> tuple[Settings, list[str]]:
-    """Combine layers into settings; also return warnings about the layers.
+    """Combine layers into a settings object; return it with a list of warnings about the layers.
 
     Args:
         kind: The settings class.
@@ -152,7 +152,7 @@ def read_settings(
         also_known: Additional keys that are accepted without effect and without warning.
 
     Raises:
-        SettingsError: A value cannot be used; the message names key, value, source and allowed values.
+        SettingsError: A value cannot be used; the message names key, value (unless secret), source and allowed values.
     """
     by_name = _by_name(kind)
     known = set(also_known)
@@ -190,14 +190,14 @@ def flag_name(key: str) -> str:
 
 
 def environment_layer(kind: type, environment: Mapping[str, str]) -> Layer:
-    """Return the settings in COMETMQ_* variables; unknown variables are ignored."""
+    """Return the settings in COMETMQ_* variables as a `Layer`; unknown variables are ignored."""
     names = {key.name: key.environment_name for key in setting_keys(kind)}
     values = {name: environment[env] for name, env in names.items() if env in environment}
     return Layer("environment", values)
 
 
 def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
-    """Parse flags such as `--listen-port 0`; raise SettingsError if a flag is unknown, a secret, or lacks its value."""
+    """Parse flags such as `--listen-port 0` to a `Layer`; raise SettingsError if unknown, secret or without value."""
     names = {key.flag_name: key.name for key in setting_keys(kind)}
     secrets = secret_names(kind)
     values: dict[str, str] = {}
@@ -222,7 +222,7 @@ def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
 
 
 def settings_table(settings: Any) -> dict[str, str]:
-    """Return all current values as texts by key, sorted, without those that are None; secrets are `HIDDEN`."""
+    """Return a dict of all current values but None as texts by key, sorted; non-empty secrets are `HIDDEN`."""
     table = {}
     for key in setting_keys(type(settings)):
         value = getattr(settings, key.attribute)
@@ -232,7 +232,7 @@ def settings_table(settings: Any) -> dict[str, str]:
 
 
 def set_keys(settings: Any) -> list[str]:
-    """Return the keys whose value differs from the default, sorted."""
+    """Return a sorted list of the keys whose current value differs from the default."""
     keys = setting_keys(type(settings))
     return sorted(key.name for key in keys if getattr(settings, key.attribute) != key.default)
 
@@ -256,7 +256,7 @@ class SettingsInForce(Generic[Settings]):
         check: Callable[[Settings], object] | None = None,
         keep: Callable[[Mapping[str, str]], object] | None = None,
     ) -> None:
-        """Use `check` to reject combinations of valid values by SettingsError."""
+        """Copy `settings`; `check` gets the changed settings before each change and may raise SettingsError."""
         self.current: Settings = dataclasses.replace(settings)  # type: ignore[type-var]
         self._check = check
         self.keep: Callable[[Mapping[str, str]], object] = keep or (lambda _values: None)
@@ -264,12 +264,12 @@ class SettingsInForce(Generic[Settings]):
         self.on_change: list[Callable[[], object]] = []
 
     def refused(self, values: Mapping[str, str]) -> list[str]:
-        """Return those keys that are unknown or may not be changed over the wire."""
+        """Return the keys of a change that are unknown or may not be changed over the wire; values are not checked."""
         by_name = _by_name(type(self.current))
         return [name for name in values if name not in by_name or not by_name[name].is_remote]
 
     def read(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Return the values of changes by attribute without applying them; raise SettingsError for a wrong value.
+        """Parse a change (texts by key) to values by attribute, not applying it; raise SettingsError for a wrong value.
 
         Every key must be known, otherwise KeyError is raised.
         """
@@ -301,7 +301,7 @@ class SettingsInForce(Generic[Settings]):
 
 
 def secret_names(kind: type) -> frozenset[str]:
-    """Return the keys and aliases of a settings class whose values are hidden."""
+    """Return the keys, with their aliases, of the settings of a class whose values are hidden."""
     return frozenset(
         name for key in setting_keys(kind) if key.is_secret for name in (key.name, *key.aliases)
     )

@@ -12,7 +12,7 @@ from cometmq.model.queue import MessageQueue
 def allocate_averagely(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
 ) -> list[MessageQueue]:
-    """Return the contiguous block of queues assigned to `own_id`; the default of all clients.
+    """Return the contiguous block of the sorted queues that is assigned to `own_id`; the default of all clients.
 
     The shares of all members are disjoint, cover all queues, and differ by at most one queue.
 
@@ -33,7 +33,10 @@ def allocate_averagely(
 def allocate_in_circle(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
 ) -> list[MessageQueue]:
-    """Return every n-th queue for the member `own_id`, where n is the number of members; none for an unknown member."""
+    """Return every n-th queue from the place of `own_id` on, n being the number of members; none for an unknown member.
+
+    Queues and members are sorted first.
+    """
     members = sorted(client_ids)
     if own_id not in members:
         return []
@@ -45,7 +48,7 @@ def allocate_for_pop(
 ) -> list[MessageQueue]:
     """Return the queues that a member pops: its share and those of the following members (allocate4Pop).
 
-    If there are more members than queues, each member gets one queue, which several members share.
+    If there are more members than queues, each member gets one queue, which several may share; but see `neighbours`.
 
     Args:
         queues: Queues of one topic, in any order.

@@ -1,4 +1,4 @@
-"""A subscription to a topic: a tag expression or an SQL92 expression.
+"""A subscription to a topic by a tag expression or an SQL92 expression, and the parser of tag expressions.
 
 The broker matches by the tag hash in a queue entry, which two tags may share; the client matches again by the text of
 the tag. Follows FilterAPI.buildSubscriptionData of RocketMQ 5.3.3.
@@ -38,7 +38,7 @@ class Subscription:
 
     @property
     def is_all(self) -> bool:
-        """Whether every message matches."""
+        """Whether every message matches; False for SQL92."""
         return self.kind == TAG and not self.tags
 
     def matches_tag(self, tag: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Text for log lines and error messages: foreign text on one line and of limited length, and plurals."""
+"""Text for log lines and error messages: foreign text on one line and cut, quotes, plurals, and texts of errors."""
 
 from enum import Enum
 
@@ -13,7 +13,7 @@ def printable(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Shorten a text of more than `most` characters: replace its middle with its length."""
+    """Return a text; if it has more than `most` characters, with its length in place of its middle."""
     if len(text) <= most:
         return text
     tail = most // 4
@@ -26,7 +26,7 @@ def label_value(text: str) -> str:
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """Return `one` if the count is 1, otherwise `many`, which defaults to `one` with an s."""
+    """Return the word `one` if the count is 1, otherwise `many`, by default `one` with an s; without the number."""
     return one if count == 1 else many or f"{one}s"
 
 
@@ -38,7 +38,8 @@ def in_quotes(text: str, most: int = 200) -> str:
 def as_given(value: object, most: int = 200) -> str:
     """Return an argument of a caller for an error message.
 
-    A text is in quotes. Functions, classes, members of enumerations, and objects without a Python form appear by name.
+    A text is in quotes. Functions, classes, members of enumerations, and objects without a Python form appear by name,
+    others as their `repr`.
     """
     if isinstance(value, str):
         return in_quotes(value, most)

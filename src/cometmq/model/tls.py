@@ -24,7 +24,7 @@ class TlsSettings:
     check_server: bool = True
 
     def __post_init__(self) -> None:
-        """Raise SettingsError for a key without certificate, or a value that is empty or no string."""
+        """Raise SettingsError for a key file without certificate file, or an empty or non-string name or password."""
         for name in ("ca_file", "cert_file", "key_file", "key_password"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value):

@@ -39,6 +39,7 @@ class TopicConfig:
     def shared_queues(self) -> int:
         """Number of queues that are both written and read, or of all queues if that is 0.
 
-        Brokers store their own messages only in these. Other queues exist while an operator changes their number.
+        Brokers store their own messages, and those sent without a queue, only in these. Other queues exist while an
+        operator changes their number.
         """
         return min(self.read_queues, self.write_queues) or self.queue_count

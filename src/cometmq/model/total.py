@@ -16,11 +16,11 @@ class Total:
     unknown: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the number; "at least N" or "unknown" if a part is unknown."""
+        """Return the number; if a part is unknown, "at least N", or "unknown" if the counted part is 0."""
         return format(self, "")
 
     def __format__(self, spec: str) -> str:
-        """Format the number like an int, with the words of `__str__`."""
+        """Format the number like an int, with the words of `__str__` if a part is unknown."""
         number = format(self.known, spec)
         if not self.unknown:
             return number

@@ -1,4 +1,4 @@
-"""Settings of RocketMQ that ask for unsupported features: refused, or warned about, by name.
+"""Checks for settings of RocketMQ that ask for unsupported features: refused, or warned about, by name.
 
 A setting is refused if the program would provide less than the file promises: open instead of protected, alone instead
 of replicated, or with data in another location. All others cause a warning. A value that asks for nothing is ignored.

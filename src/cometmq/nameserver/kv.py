@@ -25,7 +25,7 @@ _Change = Callable[[Tables], Tables]
 
 
 class KvConfig:
-    """The tables of all namespaces."""
+    """The key-value configuration of a nameserver: a table of keys and values for each namespace."""
 
     def __init__(self, file: ConfigFile | None, world: World) -> None:
         """Load the tables from `file`; without it they last as long as the process. `world` runs the writes.
@@ -40,7 +40,7 @@ class KvConfig:
         self._writing = SharedSteps(world, self._write)
 
     def value(self, namespace: str, key: str) -> str | None:
-        """Return a value, or None."""
+        """Return the value of a key in a namespace, or None if there is none."""
         return self._tables.get(namespace, {}).get(key)
 
     def table(self, namespace: str) -> Mapping[str, str] | None:
@@ -48,7 +48,7 @@ class KvConfig:
         return self._tables.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> Steps[None]:
-        """Set a value. Raises RequestError (SYSTEM_ERROR) and keeps the old value if writing fails."""
+        """Set a value and save it. Raises RequestError (SYSTEM_ERROR) and keeps the old value if writing fails."""
         return self._keep(
             lambda tables: {
                 **tables,
@@ -70,7 +70,7 @@ class KvConfig:
         yield from self._writing.result()
 
     def _write(self) -> Steps[None]:
-        """Write all changes to the disk, or none."""
+        """Apply all waiting changes and write them to the file, if there is one; if that fails, apply none."""
         changes, self._changes = self._changes, []
         tables = self._tables
         for change in changes:
@@ -87,6 +87,6 @@ class KvConfig:
 
 
 def _save(file: ConfigFile, text: str) -> None:
-    """Write the file; its folder may not exist before the first change."""
+    """Write the text to the file, and create its folder if needed."""
     Path(file.path).parent.mkdir(parents=True, exist_ok=True)
     file.save(text)

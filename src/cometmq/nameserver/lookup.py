@@ -44,7 +44,7 @@ def find_route(
 
 
 def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
-    """Put the slave with the smallest id into the master's place if the topic is not writable (pickupTopicRouteData)."""
+    """Put the slave with the smallest id into a lost master's place, if allowed and the topic is not writable."""
     if (
         MASTER_ID in broker.addresses
         or not broker.is_acting_master_enabled
@@ -57,7 +57,7 @@ def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
 
 
 def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
-    """Return a route without brokers of other zones (ZoneRouteRPCHook of RocketMQ); groups without a master stay."""
+    """Return a route without brokers of other zones or none (as ZoneRouteRPCHook); groups without a master stay."""
     near = [
         broker
         for broker in route.brokers
@@ -73,7 +73,7 @@ def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
 
 
 def cluster_info(table: RouteTable) -> ClusterInfo:
-    """Return all clusters and brokers."""
+    """Return all clusters with their broker groups, and the addresses of the groups."""
     return ClusterInfo(
         brokers=dict(table.groups),
         broker_names={
@@ -83,13 +83,13 @@ def cluster_info(table: RouteTable) -> ClusterInfo:
 
 
 def member_group(table: RouteTable, cluster: str, broker_name: str) -> BrokerData:
-    """Return the living members of a broker group; an unknown group has no addresses."""
+    """Return the living members of the broker group of that name; an unknown group has no addresses."""
     group = table.groups.get(broker_name)
     return BrokerData(cluster, broker_name, dict(group.addresses) if group else {})
 
 
 def topics_of_cluster(table: RouteTable, cluster: str) -> TopicList:
-    """Return the topics of a cluster's brokers."""
+    """Return the names of the topics of a cluster's brokers; none if the cluster is unknown."""
     names = table.clusters.get(cluster, set())
     return TopicList(
         tuple(topic for topic, queues in table.topics.items() if names & set(queues))
@@ -97,7 +97,7 @@ def topics_of_cluster(table: RouteTable, cluster: str) -> TopicList:
 
 
 def topics_with_flag(table: RouteTable, *, wanted: int, unwanted: int = 0) -> TopicList:
-    """Return the topics whose sysFlag has all bits of `wanted` and none of `unwanted`."""
+    """Return the topics whose sysFlag on their first broker has all bits of `wanted` and none of `unwanted`."""
     topics = []
     for topic in table.topic_names():
         queues = table.queues_of(topic)
@@ -109,7 +109,7 @@ def topics_with_flag(table: RouteTable, *, wanted: int, unwanted: int = 0) -> To
 
 
 def system_topics(table: RouteTable) -> TopicList:
-    """Return the topics named after clusters and brokers, and the address of a broker that knows further ones."""
+    """Return the names of clusters and broker groups, which are system topics, and the address of a broker, if any."""
     names = dict.fromkeys(table.clusters)
     names.update(dict.fromkeys(table.groups))
     first = next(iter(table.groups.values()), None)

@@ -15,7 +15,7 @@ _OVERFLOW = 'otel_metric_overflow="true"'
 
 
 def metrics_text(routes: RouteTable, connections: int) -> str:
-    """Return the metrics page for a route table and a number of open connections."""
+    """Return the text of the Prometheus page for a route table and a number of open connections."""
     now = routes.clock.monotonic()
     brokers = Counter(key.cluster for key in routes.live)
     groups = {cluster: len(names) for cluster, names in routes.clusters.items()}

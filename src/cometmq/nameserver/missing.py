@@ -1,8 +1,8 @@
-"""Memory of brokers that have left and not returned, and of their queues.
+"""Memory of broker groups whose last member has left and not returned, and of their queues.
 
 RocketMQ's nameserver forgets a broker when its connection closes, so that a reader of all queues of a topic silently
-reads less. Here brokers are remembered by name for some time, in memory and with a limit in bytes. Routes never contain
-them; clients query them with GET_MISSING_BROKERS.
+reads less. Here broker groups are remembered by name for some time, in memory and with a limit in bytes. Routes never
+contain them; clients query them with GET_MISSING_BROKERS.
 """
 
 import logging
@@ -22,7 +22,7 @@ _TOPIC_BYTES = 64  # Approximate bytes of an entry besides the topic's name.
 
 
 class _Remembered(NamedTuple):
-    """A broker, until when it is remembered (monotonic seconds), and its approximate bytes."""
+    """A broker group that left, until when it is remembered (monotonic seconds), and its approximate bytes."""
 
     broker: MissingBroker
     until: float
@@ -31,13 +31,13 @@ class _Remembered(NamedTuple):
 
 @dataclass(slots=True)
 class MissingBrokers:
-    """Remembers brokers that left, for `reserved_seconds` (0: none), or for less if they unregistered."""
+    """Remembers broker groups that left, for `reserved_seconds` (0: not at all), or up to 1 h if they unregistered."""
 
     reserved_seconds: float = RESERVED_SECONDS
     _brokers: dict[str, _Remembered] = field(default_factory=dict)
 
     def note(self, broker: MissingBroker, *, now: float, is_orderly: bool) -> None:
-        """Remember a broker that left with its queues at the monotonic time `now`, in seconds.
+        """Remember a broker group that left with its queues at the monotonic time `now`, in seconds.
 
         If it unregistered (`is_orderly`), it is remembered for ORDERLY_SECONDS at most. A broker without queues, or
         with more than BYTES_MAX, is not remembered; beyond BYTES_MAX in total, those that left first are forgotten.
@@ -65,11 +65,11 @@ class MissingBrokers:
         self._brokers[broker.name] = _Remembered(broker, now + seconds, size)
 
     def back(self, broker_name: str) -> None:
-        """Forget a broker that has returned."""
+        """Forget a missing broker group, because it has returned."""
         self._brokers.pop(broker_name, None)
 
     def forget_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forget a deleted topic, in one cluster or in all."""
+        """Forget the queues of a deleted topic on missing brokers, in one cluster or in all."""
         for name, each in list(self._brokers.items()):
             queues = each.broker.queues
             if topic in queues and cluster in (None, each.broker.cluster):

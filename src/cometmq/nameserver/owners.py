@@ -50,7 +50,8 @@ def check_register(
     """Check that a broker may register.
 
     Raises:
-        OwnerLives: Its name and id belong to a living broker on another or the same host.
+        OwnerLives: Its name and id belong to a living broker on another host, unless it is a member of the group with a
+            later epoch; or on the same host, if it has lost them to that broker or was refused them lately.
         RequestError: NO_PERMISSION: Its address belongs to a living broker of another host.
     """
     _check_address(table, header.broker_addr, ip, RequestCode.REGISTER_BROKER)

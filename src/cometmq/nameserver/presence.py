@@ -25,7 +25,7 @@ class Presence:
         self._asked: dict[str, asyncio.Task[bool]] = {}
 
     def answers(self, address: str) -> Steps[bool]:
-        """Return whether the broker at "host:port" answers in ANSWER_SECONDS; True if ASKED_MAX checks are running."""
+        """Return whether the broker at "host:port" answers in ANSWER_SECONDS; True if ASKED_MAX others are checked."""
         asked = self._asked.get(address)
         if asked is None:
             if len(self._asked) >= ASKED_MAX:
@@ -55,7 +55,7 @@ async def _answers(address: str) -> bool:
 
 
 class _Question(asyncio.Protocol):
-    """A connection that sends one request and waits for the first byte or the end."""
+    """A connection that sends one request and waits for the first byte or its end."""
 
     def __init__(self, reaction: asyncio.Future[None]) -> None:
         self.reaction = reaction

@@ -61,7 +61,7 @@ RULES = (
 
 
 def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
-    """Create the request table of a nameserver; without a gate there is no access control."""
+    """Create the request table of a nameserver; without a gate, operators' requests are for this machine only."""
     return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 

@@ -34,7 +34,7 @@ class Rivals:
         ] = {}  # Monotonic seconds, and ms since 1970.
 
     def note(self, header: RegisterBroker, address: str, clock: Clock) -> None:
-        """Record that the broker at `address` has lost, or was refused, the name and id in a registration."""
+        """Record that the broker at `address` lost, or was refused, the header's name and id; ignore long names."""
         place = _Place(header.cluster_name, header.broker_name, header.broker_id, address)
         if len(place.cluster) + len(place.broker_name) + len(address) > NAMES_SIZE_MAX:
             return

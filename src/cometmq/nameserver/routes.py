@@ -35,7 +35,7 @@ _STEP_TOPICS = 500
 
 
 class BrokerConnection(Protocol):
-    """A broker's connection as the route table sees it; `ip` is the address of the peer."""
+    """A broker's connection as the route table sees it; `ip` is the IP address of the peer."""
 
     ip: str
 
@@ -45,7 +45,7 @@ class BrokerConnection(Protocol):
 
 
 class BrokerKey(NamedTuple):
-    """The identity of a broker process."""
+    """The identity of a broker process: its cluster, and its address as "host:port"."""
 
     cluster: str
     address: str
@@ -100,8 +100,8 @@ class RouteTable:
         topics: Queues by topic and broker name. Invariant: no topic is without queues.
         live: Living brokers.
         mappings: TopicQueueMappingInfo by topic and broker name (static topics, 5.x).
-        hosts: IPs from which members of a group registered, by its name, until the group is gone.
-        missing: Brokers that have left and not returned.
+        hosts: IPs (HOSTS_MAX at most) from which members of a group registered, by its name, until the group is gone.
+        missing: Broker groups that have left and not returned.
         rivals: Brokers whose name and id another living broker has.
         leaving: Groups that have left, by name, which `topics` may still contain; see `queues_of`.
         on_come: Called when the earliest time at which a broker may time out may have become earlier.
@@ -133,7 +133,7 @@ class RouteTable:
         zone_name: str | None = None,
         deletes_missing_topics: bool = False,
     ) -> RegisterBrokerResponse:
-        """Register a broker; with its topics if it is the master, or the slave that would act as one.
+        """Register a broker; with its topics if it is the master or, without one, the slave (5.0) with the smallest id.
 
         If another living broker of a later master epoch has its name and id, the broker is not registered, and its
         earlier registration is removed.
@@ -142,12 +142,12 @@ class RouteTable:
             header: Identity of the broker.
             registration: Topics of the broker.
             connection: Connection whose end removes the broker.
-            queues: Result of `queues_told` for the two, if already computed.
+            queues: Result of `queues_told` for `header` and `registration`, if already computed.
             zone_name: Zone of the broker, or None.
             deletes_missing_topics: Whether to remove topics that it had and no longer names.
 
         Returns:
-            For a slave that was registered, the master and its HA address if known.
+            For a slave that was registered, the master and its HA address if known; otherwise an empty response.
 
         Raises:
             RequestError: SYSTEM_ERROR: An unknown broker named a single topic. Such a message follows a change of that
@@ -209,7 +209,7 @@ class RouteTable:
     def _displace(
         self, header: RegisterBroker, owner: str, connection: BrokerConnection
     ) -> None:
-        """Take a name and id from a broker, and close its connection to inform it unless the new broker uses it, too."""
+        """Take a name and id from a broker, and close its connection to inform it unless other brokers use it, too."""
         self.rivals.note(header, owner, self.clock)
         live = self.live.pop(BrokerKey(header.cluster_name, owner), None)
         if live is None:
@@ -237,7 +237,7 @@ class RouteTable:
         addresses: Mapping[int, str],
         registration: RegisterBrokerBody,
     ) -> bool:
-        """Return whether another living broker of a later master epoch has this id."""
+        """Return whether another living broker of a later master epoch has the header's broker name and id."""
         owner = addresses.get(header.broker_id)
         if owner is None or owner == header.broker_addr:
             return False
@@ -310,7 +310,7 @@ class RouteTable:
         return RegisterBrokerResponse(ha_server_addr=live.ha_address, master_addr=master)
 
     def touch(self, cluster: str, address: str) -> None:
-        """Record a sign of life of a broker."""
+        """Record a sign of life of a broker, if it is registered."""
         live = self.live.get(BrokerKey(cluster, address))
         if live is not None:
             live.last_heard = self.clock.monotonic()
@@ -339,7 +339,7 @@ class RouteTable:
         return [key for key, live in self.live.items() if live.connection is connection]
 
     def drop(self, key: BrokerKey) -> None:
-        """Remove a lost broker, whatever its name and id are."""
+        """Remove a broker that was lost without unregistering, from the group that has its address."""
         for name, group in list(self.groups.items()):
             if group.cluster == key.cluster and key.address in group.addresses.values():
                 self.unregister(key, name, is_orderly=False)
@@ -347,7 +347,7 @@ class RouteTable:
         self.live.pop(key, None)
 
     def unregister(self, key: BrokerKey, broker_name: str, *, is_orderly: bool = True) -> None:
-        """Remove a broker, which unregistered if `is_orderly`; its group goes with its last address.
+        """Remove a broker, which unregistered if `is_orderly`; its group is removed with its last address.
 
         A group without a master whose slave would act as one loses the write permission of its topics.
         """
@@ -377,12 +377,12 @@ class RouteTable:
             self.on_leave()
 
     def sweep(self) -> Iterator[None]:
-        """Remove the queues of brokers that have left, in short steps, and remember these brokers as missing."""
+        """Remove the queues of broker groups that have left, yielding between short steps; note these as missing."""
         while self.leaving:
             yield from self._forget_in_steps(next(iter(self.leaving)))
 
     def forget(self, broker_name: str) -> None:
-        """Remove the queues of a broker that has left, all at once, and remember it as missing."""
+        """Remove the queues of a broker group that has left, all at once, and remember it as missing."""
         for _ in self._forget_in_steps(broker_name):
             pass
 
@@ -414,7 +414,7 @@ class RouteTable:
         return {name: data for name, data in queues.items() if name not in self.leaving}
 
     def topic_names(self) -> Sequence[str]:
-        """Return the topics of all brokers that have not left."""
+        """Return the names of the topics of all brokers that have not left."""
         if not self.leaving:
             return tuple(self.topics)
         return [
@@ -424,7 +424,7 @@ class RouteTable:
         ]
 
     def missing_brokers(self) -> list[MissingBroker]:
-        """Return the brokers that have left and not returned, as long as they are remembered (`MissingBrokers`)."""
+        """Return the broker groups that have left and not returned, while they are remembered (`MissingBrokers`)."""
         return self.missing.known(self.clock.monotonic())
 
     def _drop_queues(self, topic: str, broker_name: str) -> None:
@@ -453,7 +453,7 @@ class RouteTable:
         return len(topics)
 
     def register_topic(self, topic: str, queues: tuple[QueueData, ...]) -> None:
-        """Add a topic unless one of its brokers is unknown, as in RocketMQ."""
+        """Add or change the queues of a topic; if one of its brokers is unknown, only log a warning, as in RocketMQ."""
         unknown = [data.broker_name for data in queues if data.broker_name not in self.groups]
         if unknown:
             _log.warning(
@@ -467,7 +467,7 @@ class RouteTable:
             )
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Remove a topic, in one cluster or in all."""
+        """Remove a topic, if there is one, in one cluster or in all, also from the missing brokers."""
         self.missing.forget_topic(topic, cluster)
         if topic not in self.topics:
             return
@@ -476,14 +476,14 @@ class RouteTable:
             self._drop_queues(topic, name)
 
     def topics_of(self, broker_name: str) -> list[str]:
-        """Return the topics that have queues on a broker."""
+        """Return the names of the topics that have queues on a broker group."""
         return [topic for topic, queues in self.topics.items() if broker_name in queues]
 
 
 def queues_told(
     header: RegisterBroker, registration: RegisterBrokerBody
 ) -> dict[str, QueueData]:
-    """Return the queues that a registration names, by topic; those of an acting master are not writable.
+    """Return the queues that a registration names, by topic; those of a slave with enableActingMaster are read-only.
 
     Callable in any thread.
     """
@@ -502,6 +502,6 @@ def queues_told(
 
 
 def _is_prime_slave(header: RegisterBroker, addresses: Mapping[int, str]) -> bool:
-    """Return whether a broker is the slave that would act as master; brokers before 5.0 have no such role."""
+    """Return whether a broker is a slave from 5.0 with the smallest id in a group without a master."""
     is_least = MASTER_ID < header.broker_id == min(addresses)
     return header.enable_acting_master is not None and is_least

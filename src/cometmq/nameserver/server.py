@@ -115,14 +115,14 @@ class NameServer:
         return self.port
 
     async def close(self) -> None:
-        """Stop listening and close all connections."""
+        """Stop the background tasks and listening, and close all connections."""
         await self._tasks.close()
         await self._http.close()
         if self._server is not None:
             await self._server.close()
 
     async def _serve_pages(self, settings: NameServerSettings) -> None:
-        """Serve /metrics and /healthz if configured; log a warning and continue if the port is in use."""
+        """Serve /metrics and /healthz if configured; log a warning and continue if the port cannot be used."""
         if settings.metrics_port is None:
             return
         try:
@@ -157,7 +157,7 @@ class NameServer:
         return Dispatcher(request_table(answers, gate), world=world)
 
     def _make_guard(self) -> AccessGuard:
-        """Create the access gate, and follow changes in the files of accounts."""
+        """Create and return the access guard, and follow changes in the files of accounts."""
         settings = self._settings.current
         guard = access_guard(settings, self._clock, folder=None, cluster=settings.cluster_name)
         if guard.users is not None and (others := guard.users.other_clusters()):

@@ -52,13 +52,13 @@ class NameServerSettings(AccessKeys):
         scan_interval_ms: Minimum time between checks for silent brokers, ms.
         is_order_message_enabled: Whether routes contain the order configuration of their topic.
         is_order_config_returned: Whether answers to registrations contain the order configurations.
-        is_all_topic_list_enabled: Whether 206 is answered.
-        is_topic_list_enabled: Whether 224 and the lists of unit topics are answered.
-        is_acting_master_supported: Whether a slave takes the place of its lost master in routes.
+        is_all_topic_list_enabled: Whether GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206 is answered.
+        is_topic_list_enabled: Whether GET_TOPICS_BY_CLUSTER 224 and the lists of unit topics are answered.
+        is_acting_master_supported: Whether a slave takes the place of its lost master in routes of read-only topics.
         deletes_missing_topics: Whether a registration removes the topics of the broker that it does not name.
         waits_for_brokers: Whether routes are refused for the first `wait_seconds` after the start.
         wait_seconds: Seconds in which all brokers will have registered.
-        missing_hours: Hours for which a broker that left without unregistering is remembered (CometMQ only), or 0.
+        missing_hours: Hours for which a broker that left without unregistering is remembered (CometMQ only); 0: none.
         cluster_name: Cluster that Auth 2.0 policies for `Cluster:NAME` must name (clusterName of AuthConfig).
         metrics_host: Host on which /metrics and /healthz are served (CometMQ only).
         metrics_port: Port of these; None: not served; 0 selects a free one, which the log names.
@@ -99,7 +99,7 @@ class NameServerSettings(AccessKeys):
 
     @property
     def listen_host(self) -> str:
-        """Host to listen on."""
+        """Host to listen on: `bind_address`, or loopback if there is none."""
         return self.bind_address or LOOPBACK
 
 

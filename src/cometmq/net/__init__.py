@@ -1,1 +1,1 @@
-"""The only asyncio sockets of the project: servers, outgoing channels, and the request dispatcher."""
+"""Network connections: servers, outgoing channels, TLS, event loops, and the dispatcher of requests."""

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
-    """An answer without its opaque, which the request supplies.
+    """An answer to a remoting request, without its opaque, which the request supplies.
 
     Attributes:
         code: `ResponseCode`; SUCCESS by default.
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -> bytes:
-    """Return the length prefix and the JSON header of an answer's frame."""
+    """Return length prefix and JSON header of an answer's frame as bytes; raise CodecError if it would be too large."""
     code, remark, fields, _ = answer
     header = encode_answer_header(code, command[2], remark, fields)
     return with_prefix(header, JSON, body_size)

@@ -57,7 +57,7 @@ RequestHandler = Callable[[Command, "Channel"], Answer | None]
 
 
 class Channel(asyncio.Protocol):
-    """A connection to a nameserver or broker.
+    """An outgoing connection to a nameserver or broker, which many callers share.
 
     Attributes:
         address: "host:port" as requested by the caller.
@@ -108,7 +108,7 @@ class Channel(asyncio.Protocol):
         self._writer = SocketWriter(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Deliver answers to their waiters and requests to the handler."""
+        """Deliver answers to waiters and requests to the handler: one batch now, more in later loop iterations."""
         self._heard += len(data)
         self._unread.append(data)
         if not self._is_giving:
@@ -179,7 +179,7 @@ class Channel(asyncio.Protocol):
         self._looking = self._loop.call_later(_LOOK_SECONDS, self._look, looks, heard, sent)
 
     def _look(self, looks: int, heard: int, sent: int) -> None:
-        """Close the connection if the peer is stuck within a frame or does not read our data."""
+        """Close the connection if the peer, for 10 s or less, is stuck within a frame or does not read our data."""
         self._looking = None
         transport = self._transport
         is_reading = self._can_write.is_set()
@@ -243,7 +243,7 @@ class Channel(asyncio.Protocol):
         self._can_write.set()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Fail all waiting requests with ConnectionLost and notify `on_close`."""
+        """Deliver arrived answers, fail all other waiting requests with ConnectionLost and notify `on_close`."""
         self.is_closed = True
         if self._writer is not None:
             self._writer.lost()
@@ -314,7 +314,7 @@ class Channel(asyncio.Protocol):
 
     @property
     def takes_pipelined(self) -> bool:
-        """Whether `send_pipelined` may be called; not on a signing channel, where each request is signed by itself."""
+        """Whether `send_pipelined` may be called; not on a closed channel or a signing one, which signs each."""
         return self._signer is None and not self.is_closed
 
     def send_pipelined(
@@ -384,7 +384,7 @@ class Channel(asyncio.Protocol):
         return ConnectionLost(f"the connection to {self.address} is closed")
 
     def answer(self, command: Command, answer: Answer) -> None:
-        """Answer a request of the peer, unless it is a oneway request or the channel is closed."""
+        """Answer a request of the peer, if need be with an error; not if it is one-way or the channel is closed."""
         if command.flag & ONEWAY or self.is_closed:
             return
         body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)

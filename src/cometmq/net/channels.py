@@ -46,7 +46,7 @@ class _Losses:
 
 
 class Channels:
-    """The channels of one program, at most one per address."""
+    """The channels (outgoing connections) of one program, at most one per address."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Channels:
         self._losses: dict[str, _Losses] = {}
 
     def open_addresses(self) -> list[str]:
-        """Return the addresses with an open channel."""
+        """Return a list of the addresses ("host:port") with an open channel."""
         return list(self._open)
 
     def peek(self, address: str) -> Channel | None:

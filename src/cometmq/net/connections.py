@@ -32,7 +32,7 @@ OWN_MACHINE = "this machine"
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits on the connections of a door.
+    """The limits on the accepted connections of a listening port (`Door`).
 
     Attributes:
         count_max: Largest number of connections; the limit of descriptors may lower it.
@@ -53,7 +53,7 @@ class Bounds:
 
 
 class ServedProtocol(asyncio.Protocol):
-    """A protocol that serves a connection of a door.
+    """Base class of protocols that serve an accepted connection of a listening port (`Door`).
 
     Attributes:
         has_read: Whether bytes were received since the door last checked. The protocol sets it, the door clears it.
@@ -64,11 +64,11 @@ class ServedProtocol(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the protocol works for its peer, so that only a newcomer of a less crowded address may replace it."""
+        """Whether only a newcomer of a less crowded address may replace it, as it works; False unless overridden."""
         return False
 
     def abort(self) -> None:
-        """Close the connection immediately."""
+        """Close the connection immediately; a subclass implements this."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class ServedProtocol(asyncio.Protocol):
 
 
 class OpenConnection:
-    """A connection of a door.
+    """An accepted connection of a listening port (`Door`).
 
     Attributes:
         accepted: The connection as accepted.
@@ -137,10 +137,10 @@ def network_of(ip: str, *, is_own: bool) -> str:
 
 
 class Connections:
-    """The open connections of a door."""
+    """The open accepted connections of a listening port (`Door`), with their limits."""
 
     def __init__(self, bounds: Bounds, clock: Clock) -> None:
-        """`limit_to_descriptors` may lower the largest number; `clock` measures silence."""
+        """Start without connections; `limit_to_descriptors` may lower the largest number, `clock` measures silence."""
         self._bounds = bounds
         self._count_max = bounds.count_max
         self._number_max = 1 << 30
@@ -158,7 +158,7 @@ class Connections:
         return iter(list(self._open.values()))
 
     def limit_to_descriptors(self) -> None:
-        """Lower the maximum so that enough file descriptors remain for the store."""
+        """Lower the maximum, if needed, so that enough file descriptors remain for the store; log that."""
         self._number_max = descriptors.for_connections()
         if self._number_max < self._count_max:
             _log.warning(
@@ -218,7 +218,7 @@ class Connections:
         return [(each, limit) for each, limit in limits if now - each.silent_since >= limit]
 
     def _make_room(self, newcomer: OpenConnection) -> bool:
-        """Close the connection that is silent longest, if the newcomer may replace it; return whether it was closed."""
+        """Close the longest silent connection of the busiest address if the newcomer may replace it; return whether."""
         connection = self._longest_silent()
         if connection is None:
             return False

@@ -74,7 +74,7 @@ class Dispatcher:
         Args:
             table: The requests with their handlers.
             world: Timers and threads for handlers that wait; None: those of the running loop.
-            on_answered: Called for each request of a single handler; batch handlers count their requests themselves.
+            on_answered: Called for each request that a single handler answers; batch handlers count theirs themselves.
         """
         self._on_answered = on_answered
         self._world = world
@@ -130,7 +130,7 @@ class Dispatcher:
             _end_batch(batch)
 
     def handle_taken(self) -> None:
-        """Process the requests that the intake accepted; their connections sent them before the others."""
+        """Process the requests that the fast path accepted, if any; their connections sent them before the others."""
         intake = self.intake
         if intake is not None and intake.count:
             if not intake.handle():
@@ -141,7 +141,7 @@ class Dispatcher:
                 _log.exception(_TELLING_FAILED)
 
     def handle_one(self, commands: list[RawCommand], peer: "Peer") -> bool:
-        """Handle the only request of a batch; return False, having done nothing, if it has no batch handler."""
+        """Handle the only command of a batch; return False, having done nothing, if it is not for a batch handler."""
         batch = self._batches.get(commands[0][0])
         if batch is None or commands[0][1] & RESPONSE:
             return False
@@ -158,7 +158,7 @@ class Dispatcher:
         gathered: dict[BatchHandler, list[Read]],
         is_over: Callable[[], bool],
     ) -> bool:
-        """Run single handlers; add requests for batch handlers to `gathered`, and return whether there are any."""
+        """Run single handlers, deliver answers, and add other requests to `gathered`; return whether any were added."""
         batches = self._batches
         of_peer: dict[BatchHandler, list[RawCommand]] = {}
         latest: BatchHandler | None = None
@@ -187,7 +187,8 @@ class Dispatcher:
     def run(self, handler: Handler, command: Command, peer: "Peer") -> None:
         """Run a handler and answer its request, now or when its steps have ended; errors become answers.
 
-        A request runs to its end even if its connection is closed; only its answer is dropped.
+        Nothing is answered if the handler returns None. A request runs to its end even if its connection is closed;
+        only its answer is dropped.
         """
         began = perf_counter_ns()
         try:
@@ -249,7 +250,7 @@ class Dispatcher:
         run.begin(wait)
 
     async def close(self) -> None:
-        """Stop the requests that wait; work of theirs in threads runs to its end."""
+        """Stop the requests that wait for something, without answers; work of theirs in threads runs to its end."""
         waiting, self._waiting = self._waiting, set()
         stopped = [asyncio.get_running_loop().create_future() for _ in waiting]
         for run, end in zip(waiting, stopped, strict=True):

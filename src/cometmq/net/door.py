@@ -49,7 +49,7 @@ class AddressCheck(Protocol):
 
 
 class Door:
-    """Listening addresses and the connections to them.
+    """A server's listening addresses and the connections to them, each served by a protocol.
 
     Attributes:
         clock: Clock for timeouts.
@@ -95,7 +95,7 @@ class Door:
 
     @property
     def peers(self) -> frozenset[ServedProtocol]:
-        """The protocols of the open connections."""
+        """Frozen set of the protocols of the open connections."""
         return frozenset(each.protocol for each in self._connections)
 
     # --- listen and close
@@ -123,7 +123,7 @@ class Door:
         return bound.port
 
     def serve(self) -> None:
-        """Accept connections at every reserved address."""
+        """Accept connections at every reserved address from now on."""
         if self._bound and not self._listening:
             self._connections.limit_to_descriptors()
             if self._tls is not None:
@@ -186,7 +186,7 @@ class Door:
         self.refuse(connection.address, why)
 
     def refuse(self, who: str, why: str) -> None:
-        """Count a refused connection; the first is logged at once, later ones once a minute with their number."""
+        """Count a connection that the caller refused; log it, or later the number of others, at most once a minute."""
         self.refused += 1
         now = self.clock.monotonic()
         if now - self._refusal_logged_at < LINE_SECONDS:
@@ -198,7 +198,7 @@ class Door:
         _log.warning("the %s refused %s: %s%s", self._name, who, why, others)
 
     def _let_in(self, connection: OpenConnection) -> None:
-        """Give an admitted connection to a protocol if there is room; it counts at once."""
+        """Give an admitted connection to a protocol and count it, or refuse it if there is no room."""
         refusal = self._connections.refusal(connection)
         if refusal is not None:
             self._turn_away(connection, refusal)

@@ -92,7 +92,7 @@ class HeldBytes:
                 self._drop(peer, f"no frame header was complete after {seconds:.0f} s")
 
     def close_stuck(self) -> None:
-        """Close connections whose bytes have hardly grown since the last check 10 s ago."""
+        """Every 10 s, close connections that are being read and whose bytes have hardly grown since the last check."""
         now = self._clock.monotonic()
         if now < self._next_look:
             return

@@ -38,7 +38,7 @@ class HostNames:
         self._lookups: dict[str, _Lookup] = {}
 
     async def ips_of(self, name: str) -> frozenset[str]:
-        """Return the IPs of a host as `plain_ip` does; empty if it is unknown, slow, or too many lookups are running.
+        """Return the set of a host's IPs as `plain_ip` texts; empty if it is unknown or slow, or many names are cached.
 
         A slow lookup continues, as its thread cannot be cancelled; later calls for the name wait for it as well.
         """
@@ -71,7 +71,7 @@ async def _on_loop(name: str) -> list[Any]:
 
 
 def _in_thread(name: str) -> "asyncio.Future[list[Any]]":
-    """Resolve a name in a daemon thread, not in the loop's pool.
+    """Return a future for a name's addresses, resolved in a daemon thread, not in the loop's pool.
 
     A silent resolver blocks a thread for 10 s or more. Few such names would block the pool (four threads in uvloop) for
     other lookups, and closing the loop would wait for them.

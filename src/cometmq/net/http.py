@@ -54,12 +54,12 @@ Page = Callable[[], Awaitable[HttpAnswer]]
 
 
 def words(text: str, status: HTTPStatus = HTTPStatus.OK) -> HttpAnswer:
-    """Return a page of plain text."""
+    """Return an `HttpAnswer` of plain text, with a line end appended."""
     return HttpAnswer((f"{text}\n".encode(),), status)
 
 
 class HttpServer(Door):
-    """An HTTP server on one address.
+    """An HTTP server of monitoring pages (GET and HEAD only) on one address.
 
     Attributes:
         port: Port that it listens on; 0 before `start`.
@@ -91,7 +91,7 @@ class HttpServer(Door):
 
 
 class HttpPeer(ServedProtocol):
-    """A connection that reads one request's head, writes the answer and closes."""
+    """A client's connection to an `HttpServer`: reads one request's head, writes the answer and closes."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -106,18 +106,18 @@ class HttpPeer(ServedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the request's head is complete."""
+        """Whether the request's head is complete or was found invalid."""
         return self._is_asked
 
     # --- callbacks of asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the time limit for the request."""
+        """Start the time limit for the HTTP request."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop has its own class.
         self._abort_after(self._server.head_seconds_max)
 
     def data_received(self, data: bytes) -> None:
-        """Parse a part of the request's head; ignore everything after it."""
+        """Parse a part of the request's head and, when it is complete, begin to answer; ignore everything after it."""
         self.has_read = True
         if self._is_asked:
             return
@@ -139,11 +139,11 @@ class HttpPeer(ServedProtocol):
         self._server.tasks.spawn(self._answer(asked), "answer")
 
     def eof_received(self) -> bool:
-        """Keep a half-closed connection open for the answer if the request is complete."""
+        """Return True, which keeps a half-closed connection open for the answer, if the request is complete."""
         return self._is_asked
 
     def pause_writing(self) -> None:
-        """Pause writing, because the client reads too slowly."""
+        """Pause writing the answer, because the client reads too slowly."""
         self._may_write.clear()
 
     def resume_writing(self) -> None:
@@ -151,7 +151,7 @@ class HttpPeer(ServedProtocol):
         self._may_write.set()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Clean up after the connection is closed."""
+        """Cancel the timer and remove the connection from the server, because it is closed."""
         if self._timer is not None:
             self._timer.cancel()
         self._may_write.set()

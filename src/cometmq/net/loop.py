@@ -41,13 +41,13 @@ def loop_clock() -> Clock:
 
 
 def loop_network() -> Network:
-    """Return the network of the running loop."""
+    """Return the network of the running loop: real TCP unless the loop is virtual."""
     loop = _virtual_loop()
     return TcpNetwork() if loop is None else loop.network
 
 
 def loop_chance() -> random.Random:
-    """Return a random generator for load spreading and ids; not for secrets."""
+    """Return a new random generator for load spreading and ids, not for secrets; a virtual loop provides its seed."""
     loop = _virtual_loop()
     seed = secrets.randbits(64) if loop is None else loop.chance.getrandbits(64)
     return random.Random(seed)  # noqa: S311
@@ -65,7 +65,7 @@ def beat_later(seconds: float, callback: Callable[[], None]) -> Callable[[], obj
 
 
 def not_quiet() -> None:
-    """Keep a virtual loop from skipping time, because the program polls and its timers are not idle work."""
+    """Keep a virtual loop from skipping time for a while, because the program polls; do nothing on other loops."""
     loop = _virtual_loop()
     if loop is not None:
         loop.not_quiet()

@@ -29,7 +29,7 @@ def _refuse(number: int, address: tuple[str, int]) -> OSError:
 
 
 class MemoryNetwork:
-    """A `Network` whose programs all run on one loop."""
+    """A `Network` in memory, without sockets, whose programs all run on one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -37,7 +37,7 @@ class MemoryNetwork:
         self._next_port = _FIRST_FREE_PORT
 
     def bind(self, host: str, port: int) -> Bound:
-        """Reserve an address (see `Network`)."""
+        """Reserve an address, without a socket (port 0: a free port); raise OSError if it is in use."""
         port = port or self._free_port()
         others = self._bound.setdefault(port, [])
         if any(_is_one_of(host, other.host) for other in others):
@@ -254,7 +254,7 @@ class MemoryTransport(asyncio.Transport):
     # --- writing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Write bytes; those beyond the peer's socket buffer wait here."""
+        """Write bytes; those beyond the peer's socket buffer wait here. A closing transport or lost peer drops them."""
         if not data or self._is_closing or self._writes.is_broken:
             return
         self._writes.write(bytes(data))

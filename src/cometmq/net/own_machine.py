@@ -1,10 +1,10 @@
-"""Whether a peer runs on this machine, as brokers and nameservers require for administration."""
+"""Checks whether a peer runs on this machine, as servers without access control require for administration."""
 
 from ipaddress import IPv6Address, ip_address
 
 
 def plain_ip(text: str) -> str:
-    """Return an IP address without a scope, and an IPv4 address mapped into IPv6 as IPv4.
+    """Return the text of an IP address without a scope (%eth0), and an IPv4 address mapped into IPv6 as IPv4.
 
     A socket that listens on `::` reports a peer at 127.0.0.1 as `::ffff:127.0.0.1`.
     """

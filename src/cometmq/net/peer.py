@@ -149,14 +149,14 @@ class Peer(PeerEnd, ServedProtocol):
     # --- reading
 
     def read_more(self, data: bytes) -> None:
-        """Keep received bytes while earlier ones wait; reading stops until all are handled."""
+        """Keep received bytes while earlier ones wait, and stop reading until all are handled; nothing if closing."""
         if self.state < CLOSING:
             self.unread += data
             self._on(MORE_CAME)
             self._turn.arrived(len(data))
 
     def next_requests(self, count: int) -> list[RawCommand] | None:
-        """Return the next requests, at most `count`; the read batch calls `end_share` after handling them.
+        """Return the next decoded requests, at most `count`; the read batch calls `end_share` after handling them.
 
         The fast path may accept some first. If it accepted all, the result is None and there is no share to end.
         """
@@ -177,7 +177,7 @@ class Peer(PeerEnd, ServedProtocol):
         return commands
 
     def end_share(self) -> bool:
-        """Resume reading if all requests are handled; return True if some are left for another share."""
+        """Resume reading if all requests are handled, or close a faulty connection; return True if some are left."""
         if self._backlog or self.unread or self._joined:
             self._on(SOME_LEFT)
             return self.state <= HELD
@@ -249,7 +249,7 @@ class Peer(PeerEnd, ServedProtocol):
 
     @property
     def is_header_whole(self) -> bool:
-        """Whether the header of the incomplete frame has arrived."""
+        """Whether the header of the incomplete frame has arrived; True if no frame is incomplete."""
         return self._wire.is_header_whole
 
     def _judge(self, kind: int, header: bytes) -> str | None:
@@ -298,7 +298,7 @@ class Peer(PeerEnd, ServedProtocol):
         self._on(ANSWERS_PILE_UP)
 
     def resume_writing(self) -> None:
-        """Handle waiting requests and resume reading, because the peer has read its answers."""
+        """Queue waiting requests for a read batch, or resume reading, because the peer has read its answers."""
         self._note_unread()
         self._on(ANSWERS_LEFT)
         if self.end_share():
@@ -323,7 +323,7 @@ class Peer(PeerEnd, ServedProtocol):
     # --- interface for handlers
 
     def gather(self) -> None:
-        """Collect written bytes until `flush`."""
+        """Collect written bytes until `flush`, or until they exceed 1 MiB."""
         self._is_gathering, self.direct_fd = True, -1
 
     def write(self, data: bytes | memoryview) -> None:
@@ -391,7 +391,7 @@ class Peer(PeerEnd, ServedProtocol):
             self._note_unread()
 
     def answer(self, command: Command | RawCommand, answer: Answer) -> None:
-        """Answer a request, now or later; if the answer cannot be encoded, send an error instead."""
+        """Answer a request, now or later, unless it is one-way; send an error if the answer cannot be encoded."""
         if command[1] & ONEWAY:
             return
         body = answer[3]
@@ -416,7 +416,7 @@ class Peer(PeerEnd, ServedProtocol):
     def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
     ) -> Steps[Command]:
-        """Send a request to the peer and return its answer.
+        """Return steps that send a request to the peer, wait for its answer and return it.
 
         Raises:
             RequestTimeout: No answer within `timeout_ms`.
@@ -440,7 +440,7 @@ class Peer(PeerEnd, ServedProtocol):
         return answer
 
     def take_answer(self, command: RawCommand) -> None:
-        """Deliver the peer's answer to one of our requests."""
+        """Deliver the peer's answer to one of our requests; ignore it if none waits for it."""
         done = self._wire.take(command[2])
         if done is not None:
             done(Command(*command), None)

@@ -66,10 +66,10 @@ class WithAsker(NamedTuple):
 
 @runtime_checkable
 class BatchHandler(Protocol):
-    """Handles all commands with its codes in a read batch."""
+    """Handles together the commands of a read batch with its codes; not those that a fast path or a gate took out."""
 
     def handle(self, reads: "list[Read]") -> None:
-        """Handle all requests and write the answers to their peers."""
+        """Handle all given requests; write their answers to the peers now or, for example after replication, later."""
         ...
 
     def written(self) -> None:
@@ -78,11 +78,11 @@ class BatchHandler(Protocol):
 
 
 class Intake(Protocol):
-    """A fast path: accepts simple requests of a batch handler as bytes, before they are decoded.
+    """A fast path: accepts simple requests (sends, pulls, acknowledgements) as bytes, before they are decoded.
 
     Attributes:
         judged: Codes that a gate may check (`ByteGate`); behind a gate only these are accepted.
-        count: Number of accepted requests that are not processed yet.
+        count: Number of requests accepted since the last `handle`.
         codes: Codes that it accepts. Without a `ByteGate` it is used only if no gate checks any of them.
     """
 
@@ -134,7 +134,7 @@ class Intake(Protocol):
         ...
 
     def show(self, taker: "FrameHandler") -> None:
-        """Offer requests that this intake does not accept to `taker`."""
+        """Offer requests that this fast path does not accept to `taker` from now on."""
         ...
 
 
@@ -160,7 +160,7 @@ class FrameHandler(Protocol):
 
 
 def refuse_all(commands: list[RawCommand], peer: "Peer", error: BaseException) -> None:
-    """Answer all commands with the error."""
+    """Answer all commands of a connection with the same error."""
     answer = answer_to_error(error, commands[0][0])
     for command in commands:
         peer.answer(command, answer)
@@ -189,7 +189,7 @@ class RequestRule:
     is_asked_again: bool = False
 
     def accesses(self, fields: Mapping[str, str], body: bytes) -> list[Access]:
-        """Return the accesses of a request; if there are none, only a rule for everybody lets it pass.
+        """Return a list of the accesses (resources and actions) that the finders find in a request.
 
         Raises:
             CodecError: The body cannot be decoded.
@@ -238,7 +238,7 @@ class ByteGate(Protocol):
 
 
 class OwnMachineGate:
-    """The gate without access control: limits administrative requests to this machine, and others that a test allows.
+    """The gate without access control: an administrative request must come from this machine, or a test must allow it.
 
     All other requests are allowed from everywhere.
     """
@@ -253,11 +253,11 @@ class OwnMachineGate:
         self._may = may
 
     def is_asked(self, rule: RequestRule) -> bool:
-        """Return whether the rule is administrative."""
+        """Return whether the rule is administrative; other requests need no check."""
         return rule.right is Right.ADMINISTRATOR
 
     def check(self, rule: RequestRule, _request: Command | RawCommand, peer: "Peer") -> Asker:
-        """Refuse administrative requests from other machines, unless `may` allows them."""
+        """Return EVERYBODY; raise RequestError for administration from another machine, unless `may` allows it."""
         if (
             rule.right is Right.ADMINISTRATOR
             and not peer.is_on_own_machine
@@ -280,7 +280,7 @@ class RequestTable:
     def __init__(
         self, rules: Iterable[RequestRule], answers: Iterable[Answers], gate: Gate
     ) -> None:
-        """Join rules and answers by code; each rule needs exactly one answer, and each answer a rule."""
+        """Join rules and handlers by code; assert that each rule has exactly one handler, and each handler a rule."""
         self.rules = {int(rule.code): rule for rule in rules}
         self.handlers: dict[int, Handler] = {}
         self.batches: dict[int, BatchHandler] = {}
@@ -423,7 +423,7 @@ class _GatedIntake:
 def may_of(
     asker: Asker, *actions: Action, shows_messages: bool = False
 ) -> Callable[[str], bool]:
-    """Return a test whether an asker may do one of the actions to a topic, for handlers that find records."""
+    """Return a function from a topic to whether an asker may do one of the actions, for handlers that find records."""
     if asker is EVERYBODY:
         return any_topic
     wanted = frozenset(actions)
@@ -433,7 +433,7 @@ def may_of(
 
 
 def any_topic(_name: str) -> bool:
-    """Allow any topic; used by `may_of` for `EVERYBODY`."""
+    """Return True for any topic; used by `may_of` for `EVERYBODY`."""
     return True
 
 
@@ -471,19 +471,19 @@ def group(field: str, *actions: Action) -> Finder:
 
 
 def cluster(*actions: Action) -> Finder:
-    """Return a finder for the whole cluster."""
+    """Return a finder that always finds the whole cluster."""
     access = Access(Resource.CLUSTER, ANY_NAME, frozenset(actions))
     return Finder(said("cluster", "", actions), lambda _fields, _body: (access,))
 
 
 def all_topics(*actions: Action) -> Finder:
-    """Return a finder for all topics."""
+    """Return a finder that always finds an access to all topics."""
     access = Access(Resource.TOPIC, ANY_NAME, frozenset(actions))
     return Finder(said("every topic", "", actions), lambda _fields, _body: (access,))
 
 
 def named_or_cluster(named: Finder, *actions: Action) -> Finder:
-    """Return a finder for what a field names, or for the whole cluster if the field is missing."""
+    """Return a finder for what `named` finds, or for the whole cluster if that is nothing (a missing field)."""
     whole = cluster(*actions)
 
     def find(fields: Mapping[str, str], body: bytes) -> Iterable[Access]:
@@ -493,6 +493,6 @@ def named_or_cluster(named: Finder, *actions: Action) -> Finder:
 
 
 def said(kind: str, where: str, actions: Iterable[Action]) -> str:
-    """Return the description of a finder."""
+    """Return the text that describes a finder in the documentation, "topic `topic`: Pub or Sub"."""
     may = " or ".join(action.value for action in actions)
     return f"{kind} {where}: {may}" if where else f"{kind}: {may}"

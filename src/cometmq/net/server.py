@@ -20,7 +20,7 @@ _DEFAULT_BOUNDS = Bounds()
 
 
 class Server(Door):
-    """Listening addresses and the peers that connect to them.
+    """A server of remoting requests: listening addresses and the peers that connect to them.
 
     Attributes:
         dispatcher: Calls the request handlers.

@@ -84,7 +84,7 @@ class SocketWriter:
         self._transport.abort()
 
     def lost(self) -> None:
-        """Stop writing, as the descriptor may soon belong to another socket."""
+        """Stop writing to the socket directly, as the descriptor may soon belong to another socket."""
         self.fd = -1
 
 

@@ -31,7 +31,7 @@ class TcpNetwork:
     """The machine's network; implements `Network` with TCP sockets."""
 
     def bind(self, host: str, port: int) -> Bound:
-        """Bind a socket (see `Network`)."""
+        """Bind a TCP socket without listening yet; raise OSError if that fails (see `Network`)."""
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]

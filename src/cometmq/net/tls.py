@@ -1,4 +1,4 @@
-"""TLS of a server port: detection by the first byte, and the server's certificate.
+"""TLS of a server port (detection by the first byte, the server's certificate) and of outgoing connections.
 
 A TLS handshake begins with 0x16, a frame with the highest byte of its length, which is 0 or 1. The server peeks at that
 byte (MSG_PEEK) before it creates a transport: `ssl` of Python for TLS, otherwise a cleartext transport. A certificate
@@ -30,7 +30,7 @@ LOOK_SECONDS = 2.0
 
 
 class TlsMode(Enum):
-    """The kinds of connections that a port accepts, in RocketMQ's words."""
+    """The kinds of connections that a port accepts: disabled (cleartext), permissive (both) or enforcing (only TLS)."""
 
     disabled = "plain only"
     permissive = "both"
@@ -45,7 +45,7 @@ _WRONG_DATES = {
 
 
 class ClientCheck(Enum):
-    """Whether clients must show certificates, in RocketMQ's words."""
+    """Whether clients must show certificates: none (not asked for), optional or require."""
 
     none = ssl.CERT_NONE
     optional = ssl.CERT_OPTIONAL
@@ -71,7 +71,7 @@ class ServerFiles:
     check: ClientCheck = ClientCheck.none
 
     def context(self) -> ssl.SSLContext:
-        """Create the TLS context for accepted connections; raise SettingsError if a file cannot be used."""
+        """Create the TLS context for accepted connections; raise SettingsError if a file is unusable or expired."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # All offered ciphers are strong. The client knows which is fast on its processor (mostly AES-128).
@@ -89,7 +89,7 @@ class ServerFiles:
         return context
 
     def looks(self) -> list[tuple[int, int, int] | None]:
-        """Return inode, size and mtime of each file, to detect changes."""
+        """Return a list of inode, size and mtime of each file, None if there is none, to detect changes."""
         found: list[tuple[int, int, int] | None] = []
         for path in (self.cert_file, self.key_file, self.trust_file):
             try:
@@ -211,7 +211,7 @@ class ServerTls:
             )
 
     async def context_for(self, connection: socket.socket) -> ssl.SSLContext | None:
-        """Return the TLS context for an accepted connection, or None for cleartext and if the peer has left.
+        """Wait for the first byte; return the TLS context for a connection, or None for cleartext or if the peer left.
 
         Raises:
             ConnectError: The peer sends cleartext although TLS is required.

@@ -62,7 +62,7 @@ class TlsKeys:
         )
 
     def server_tls(self) -> ServerTls | None:
-        """Return the TLS settings of the port, or None for cleartext only.
+        """Read the certificate and return the TLS state of the port (`ServerTls`), or None for cleartext only.
 
         Raises:
             SettingsError: The settings contradict each other, or a file cannot be used.
@@ -104,7 +104,7 @@ class TlsKeys:
 
 
 def tls_layers(layers: Iterable[Layer]) -> list[Layer]:
-    """Return the settings of the file that `tls.config.file` names, if any; those of `layers` take precedence.
+    """Return a list of one layer, read from the file that `tls.config.file` names in `layers`; empty if none is named.
 
     Raises:
         SettingsError: The file cannot be read.

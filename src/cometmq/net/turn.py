@@ -67,7 +67,7 @@ class Turn(TurnReads["Peer"]):
         self._count, self._pace = SHARE_MIN, PACE_MIN
 
     def join(self, peer: "Peer") -> None:
-        """Queue a peer with requests left over."""
+        """Queue a peer with requests left over for the next read batch."""
         self.lone_reads = 0
         self._late.append(peer)
         if not self.is_due:
@@ -79,7 +79,7 @@ class Turn(TurnReads["Peer"]):
         asyncio.get_running_loop().call_soon(self._begin)
 
     def arrived(self, size: int) -> None:
-        """Count further bytes of a connection that is already in the batch."""
+        """Count further bytes of a connection that is already in the batch; handle requests now if too many wait."""
         self.size += size
         if self.size > WAITING_BYTES_MAX:
             self.work_off()
@@ -90,7 +90,7 @@ class Turn(TurnReads["Peer"]):
             self._step(self.fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
     def answer_ahead(self, data: bytes, peer: "Peer") -> bool:
-        """Answer a read before the batch if the fast path can; return False if nothing was done."""
+        """Answer a read before the batch if the fast path can and `ahead_size` is left; return False if it did not."""
         intake = self._dispatcher.intake
         if intake is None or self.ahead_size <= 0:
             return False
@@ -99,7 +99,7 @@ class Turn(TurnReads["Peer"]):
         return size > 0
 
     def flush_soon(self, peer: "Peer") -> None:
-        """Collect what a peer writes from now on, and send it with one write at the start of the next iteration."""
+        """Schedule a flush of a peer, which collects what it writes, for the start of the next loop iteration."""
         if not self._to_flush:
             asyncio.get_running_loop().call_soon(self._flush)
         self._to_flush.append(peer)
@@ -110,7 +110,7 @@ class Turn(TurnReads["Peer"]):
             peer.flush()
 
     def take_alone(self) -> None:
-        """Handle the last read now, as recent batches had only one; if time runs out, the rest waits for a batch."""
+        """Handle the last read now, as recent batches had one each; if large or slow, the rest waits for a batch."""
         self.lone_reads -= 1
         if self.size > SMALL_TURN:
             self.lone_reads = 0
@@ -146,11 +146,11 @@ class Turn(TurnReads["Peer"]):
         return self._is_cut or self._clock.monotonic() >= self._ends
 
     def kept(self, size: int) -> None:
-        """Add bytes that wait for another share."""
+        """Count bytes that wait for another share of a read batch."""
         self.size += size
 
     def gone(self, size: int) -> None:
-        """Subtract bytes that no longer wait."""
+        """Subtract bytes that no longer wait for a read batch."""
         self.size -= size
         assert self.size >= 0
 
@@ -186,7 +186,7 @@ class Turn(TurnReads["Peer"]):
                 return
 
     def _step(self, waiting: "deque[Peer]", ends: float) -> float:
-        """Handle as many requests together as fit before `ends`; return the time when they were done."""
+        """Handle as many requests together as fit before `ends`, or SHARE_MIN; return the monotonic time afterwards."""
         began = self._clock.monotonic()
         # At most twice as many as last time, because the time per request is an estimate. Exceed the limit slightly at
         # the end to keep requests together that came together, as their senders wait for all of them.

@@ -74,7 +74,7 @@ class VirtualClock:
         return self._seconds
 
     def turn(self, seconds: float) -> None:
-        """Advance the clock."""
+        """Advance wall clock, monotonic clock and loop time by some seconds."""
         self._seconds += seconds
 
     def leap(self, seconds: float) -> None:
@@ -141,7 +141,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         callback(*args)
 
     def beat_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after `seconds` of the monotonic clock; return a function that cancels it."""
+        """Call back after `seconds` of the monotonic clock (long: by an ordinary timer); return a cancel function."""
         if seconds > BEAT_SECONDS_MAX:
             return self.call_later(seconds, callback).cancel
         beat = Beat(self.clock.monotonic() + max(seconds, 0.0), callback)
@@ -185,7 +185,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         func: Callable[..., Any],
         *args: Any,
     ) -> "asyncio.Future[Any]":
-        """Call a function later on this thread, whatever the executor."""
+        """Call a function later on this thread, whatever the executor; return a future for its result."""
         called: asyncio.Future[Any] = self.create_future()
 
         def call() -> None:
@@ -215,7 +215,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         ssl: object = None,
         local_addr: tuple[str, int] | None = None,
     ) -> tuple[asyncio.Transport, Any]:
-        """Connect to a program on this loop; TLS is not supported."""
+        """Connect to a program on this loop, without TLS; return (transport, protocol)."""
         assert ssl is None, "connections in memory have no TLS"
         if local_addr is None:
             return await self.network.connect(protocol_factory, host, port)

@@ -39,11 +39,11 @@ class Call:
         self._future = future
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Set the future's result."""
+        """Set the future's result, unless the future was cancelled."""
         if not self._future.done():
             self._future.set_result(_named(Command, answer))
 
     def failed(self, error: BaseException, _opaque: int, /) -> None:
-        """Set the future's exception."""
+        """Set the future's exception, unless the future was cancelled."""
         if not self._future.done():
             self._future.set_exception(error)

@@ -2,7 +2,8 @@
 
 `cometmq store` uses this code on one core, the Spark jobs on all cores (docs/design/0052). Nothing here depends on
 Spark, and code that only inspects a store needs neither numpy nor pyarrow. `repair` and the installation of rebuilt
-files change a store, under its lock; `archive` only records its progress in it (archived.json).
+files change a store, under its lock; `archive` only records its progress in it (archived.json). The package itself has
+`read`, which returns a store's messages as Arrow batches; everything else is in its modules.
 """
 
 from __future__ import annotations

@@ -94,19 +94,19 @@ def plan_archive(
     *,
     split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
-    """Return the splits (ranges of the log) to archive: everything that the place does not hold.
+    """Return the splits (ranges of the log) to archive: the wanted range without what the place already holds.
 
     Every split has a fixed end, where the next run continues.
 
     Args:
         folder: The store.
         wanted: A range of the log; if it has no start, the oldest log file is the first.
-        rules: The archive; None for everything that is in no archive recorded in a local store.
+        rules: The archive; None for everything that is in no archive recorded in the store, if that is local.
         split_bytes: Size of a split in bytes.
 
     Raises:
         SettingsError: The place is an archive of another log or kind.
-        StoreDamaged: There is no log, or no record can be read.
+        StoreDamaged: There is no log, no record of it can be read, or the archive's manifest is damaged.
     """
     files = used_files(folder)
     check_has_records(folder, files)
@@ -129,7 +129,10 @@ def plan_archive(
 def _held_ranges(
     folder: StoreFolder, files: Sequence[ListedFile], present: int, rules: ArchiveRules
 ) -> list[tuple[int, int]]:
-    """Return the ranges whose files all exist in the place; raises SettingsError if it is of another log or kind."""
+    """Return the archived (start, end) ranges of the log whose files all exist in the place; empty without a manifest.
+
+    Raises SettingsError if the place is of another kind or, if it holds any range, of another log.
+    """
     known = read_manifest(rules.place)
     if known is None:
         return []
@@ -217,7 +220,7 @@ class LogReader:
         self._end = end
 
     def __call__(self, offset: int, size: int) -> bytes | None:
-        """Read bytes at a physical offset; None if the log does not have them."""
+        """Read bytes at a physical offset; None if no single file of the log has all of them."""
         for file in self._files:
             if file.start <= offset and offset + size <= min(file.start + file.size, self._end):
                 with self._folder.opened(file.path) as read_at:
@@ -226,7 +229,7 @@ class LogReader:
 
 
 def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> LogProof | None:
-    """Return the proof of a log that ends at a physical offset: the hash of the last bytes before it.
+    """Return the proof of a log that ends at a physical offset: hash of the last bytes (up to 4,096) before it.
 
     Blocks of zeros before it, which may fill the end of a log file, are skipped; None if there is nothing else.
     """
@@ -269,7 +272,7 @@ def archive_task(
     *,
     on_finding: OnFinding = warn,
 ) -> list[ArchivedFile]:
-    """Write the Parquet files of some splits, and a description of each split; return the Parquet files.
+    """Write the Parquet files of some splits, and a JSON file about each split; return what Parquet files were written.
 
     Repeatable, also concurrently with other tasks. Calls `on_finding` for damaged bytes and records.
 
@@ -295,7 +298,7 @@ def archive_task(
 
 
 def _note_split(split: Split, rules: ArchiveRules, files: Sequence[ArchivedFile]) -> None:
-    """Record the number of messages and the files of a split, so that a missing file is noticed."""
+    """Record the number of messages and the files of a split in a JSON file, so that a missing file is noticed."""
     target = StoreFolder(rules.place)
     target.files.create_dir(target.path(SPLITS), recursive=True)
     name = file_name(split.lo, split.hi).replace(".parquet", ".json")
@@ -330,7 +333,7 @@ class ArchiveManifest:
     topics: tuple[str, ...] = ()
 
     def begins_at(self, none: int = 0) -> int:
-        """Return the physical offset from which on the archive should hold the log; `none` if it holds nothing."""
+        """Return the physical offset from which on the archive should hold the log; `none` if that is not recorded."""
         return (
             min([lo for lo, _ in self.ranges[:1]] or [none])
             if self.begin is None
@@ -343,7 +346,7 @@ class ArchiveManifest:
 
 
 def read_manifest(place: str) -> ArchiveManifest | None:
-    """Read an archive's manifest (`archive.json`); None if there is none.
+    """Read and return an archive's manifest (`archive.json`); None if there is none.
 
     Raises:
         SettingsError: A later version wrote it.
@@ -419,7 +422,7 @@ def finish_archive(
 def resumed(
     folder: StoreFolder, noted: Sequence[Sequence[int]], planned: Sequence[Split]
 ) -> list[Split]:
-    """Return the splits of a killed run, noted as (first physical offset, end); none unless all are still planned."""
+    """Return the splits of a killed run, noted as (first physical offset, end); empty unless all are still planned."""
     left = joined([(split.lo, split.hi) for split in planned])
     found: list[Split] = []
     for lo, hi in noted:
@@ -431,7 +434,7 @@ def resumed(
 
 
 def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
-    """Return damage after the log's end and ranges that were deleted unarchived; raises OSError if a read fails."""
+    """Return findings: damage after the log's end, and ranges deleted unarchived. Raises OSError if a read fails."""
     behind = damage_behind(folder)
     found = [] if behind is None else [behind.finding()]
     known = read_manifest(rules.place)
@@ -459,7 +462,7 @@ def kept_queues(source: StoreFolder) -> KnownQueues | None:
 
 
 def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
-    """Record the queues, so that a restored store has no messages of deleted topics; unchanged if files are damaged."""
+    """Save a store's queues in its archive, to recognize messages of deleted topics; not if queue files are damaged."""
     known = known_queues_in(folder)
     if known is not None:
         content = {**known.to_json(), "v": KEPT_VERSION}
@@ -469,7 +472,7 @@ def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
 def parquet_files(
     source: StoreFolder, topics: Sequence[str] = ()
 ) -> list[tuple[int, int, str]]:
-    """Return (first physical offset, end, path) of an archive's files, for the given topics or, if empty, for all."""
+    """Return (first physical offset, end, path) of an archive's Parquet files, sorted; no `topics` means all."""
     found = []
     for topic in source.entries(source.root):
         name = topic.base_name.removeprefix("topic=")
@@ -484,7 +487,7 @@ def parquet_files(
 
 
 def _keep_config(folder: StoreFolder, target: StoreFolder) -> None:
-    """Save the JSON files of `config` (topics, groups, offsets), because a log is of little use without its topics."""
+    """Copy the JSON files of the store's `config` to the archive, because a log is of little use without its topics."""
     for each in folder.entries(folder.path(_CONFIG)):
         if each.is_file and each.base_name.endswith(".json"):
             content = folder.read(f"{_CONFIG}/{each.base_name}")

@@ -46,7 +46,7 @@ _ALL_DIFFERENT = frozenset(
 
 @dataclass(frozen=True)
 class ArchivedFile:
-    """A written Parquet file: path relative to the archive, topic ("" for damaged bytes), messages, size in bytes."""
+    """A written Parquet file: path relative to the archive, topic ("" for damaged bytes), rows, size in bytes."""
 
     path: str
     topic: str
@@ -67,7 +67,7 @@ class ArchiveFiles:
         self._writers: dict[Group, pq.ParquetWriter] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchivedFile]:
-        """Write the batches to a file per topic and day, and yield the files; raises OSError if a write fails."""
+        """Write the batches to a file per topic and day; yield what was written. Raises OSError if a write fails."""
         try:
             for batch in batches:
                 for group, part in _groups(batch):
@@ -127,7 +127,7 @@ def file_name(lo: int, hi: int) -> str:
 
 
 def _dictionaries(schema: pa.Schema) -> list[str]:
-    """Return the columns for which a dictionary is useful, because values repeat."""
+    """Return the names of the Parquet columns for which a dictionary is useful, because values repeat."""
     paths = [
         "properties.key_value.key" if name == "properties" else name for name in schema.names
     ]
@@ -135,7 +135,7 @@ def _dictionaries(schema: pa.Schema) -> list[str]:
 
 
 def _bounded(schema: pa.Schema) -> list[str]:
-    """Return the columns for which minimum and maximum are useful; those of large binary values are not."""
+    """Return the names of the columns for which minimum and maximum are useful; not body, raw record and properties."""
     return [name for name in schema.names if name not in {"body", "rawRecord", "properties"}]
 
 
@@ -146,7 +146,7 @@ def _unfinished(path: str) -> str:
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
-    """Yield the runs of rows of one topic and day, without the topic, which is in the path."""
+    """Yield ((topic, day), rows) for each run of rows of one topic and day; the rows have no topic column."""
     rest = batch.drop_columns(["topic"])
     if batch.column("topic").null_count:  # Damage is in a batch of its own.
         yield ("", 0), rest
@@ -162,7 +162,7 @@ def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
 
 
 def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> Kept | None:
-    """Read a small JSON file of an archive, converted by `parse`; None if there is none.
+    """Read a small JSON file of an archive and return the result of `parse`; None if there is no file.
 
     Raises:
         SettingsError: A later version wrote it.

@@ -36,7 +36,7 @@ class MessageFile(NamedTuple):
 
 
 def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
-    """Yield an archive's Parquet files by topic, day and name (`topics` empty: all), without those of damaged bytes."""
+    """Yield an archive's Parquet files in order of topic, day and name (no `topics`: all), but not of damaged bytes."""
     source = StoreFolder(place)
     for folder in source.entries(source.root):
         topic = unquote(folder.base_name.removeprefix(_TOPIC))
@@ -53,7 +53,7 @@ def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFil
 def file_batches(
     place: str, file: MessageFile, schema: pa.Schema, *, is_raw: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of an archive's file with the columns of `schema`, from the raw records if `is_raw`.
+    """Yield the messages of an archive's file in batches with the columns of `schema`, from raw records if `is_raw`.
 
     Raises:
         StoreDamaged: The file is not part of an archive, or contains an invalid record.

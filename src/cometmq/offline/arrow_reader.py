@@ -33,7 +33,7 @@ def read_store(
     mode: str = "PERMISSIVE",
     with_deleted: bool = False,
 ) -> pa.RecordBatchReader:
-    """Read the messages of a store as Arrow batches; `cometmq.offline.read` describes the arguments."""
+    """Return a lazy Arrow reader of a store's messages; `cometmq.offline.read` describes arguments and errors."""
     for name, given in (("topics", topics), ("columns", columns)):
         if isinstance(given, str):
             raise SettingsError(

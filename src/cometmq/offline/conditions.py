@@ -31,11 +31,11 @@ class Conditions:
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
 
     def allows(self, column: str, value: Any) -> bool:
-        """Return whether a row of the query may have this value in a column."""
+        """Return whether the `choices` allow a row of the query this value in a column; `bounds` are not considered."""
         return column not in self.choices or value in self.choices[column]
 
     def span(self, column: str) -> Bounds:
-        """Return the smallest and the largest number that a column may have."""
+        """Return the smallest and largest number that a column may have; by default, the limits of 64-bit integers."""
         low, high = self.bounds.get(column, (LEAST, MOST))
         numbers = [number_of(value) for value in self.choices.get(column, ())]
         known = [number for number in numbers if number is not None]
@@ -44,7 +44,7 @@ class Conditions:
         return low, high
 
     def with_choice(self, column: str, values: Iterable[Any]) -> Self:
-        """Return conditions that also restrict a column to some values."""
+        """Return conditions that also restrict a column to some values; None among them is ignored."""
         given = frozenset(value for value in values if value is not None)
         allowed = given & self.choices[column] if column in self.choices else given
         return replace(self, choices={**self.choices, column: allowed})
@@ -62,7 +62,7 @@ ANY_ROW = Conditions()  # For a query without conditions.
 
 
 def number_of(value: Any) -> int | None:
-    """Return a bound as a number: an integer, or a time in ms, rounded down; None for other values."""
+    """Return a bound as a number: an integer, or a time (with time zone) in ms, rounded down; None for other values."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return (value - _EPOCH) // timedelta(milliseconds=1)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

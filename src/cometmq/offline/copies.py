@@ -40,7 +40,7 @@ class MessageCopy(Protocol):
         """Return the size of a part in bytes, or in messages if the bytes are unknown."""
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield a part's messages with the compared columns; calls `on_finding` for bytes that are not messages."""
+        """Yield Arrow batches of a part's messages with the compared columns; calls `on_finding` for other bytes."""
 
     def damage_behind(self) -> Finding | None:
         """Return the damage after the last message; None if the copy ends cleanly."""
@@ -80,13 +80,13 @@ class StoreCopy:
         return log_size(part)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a range of the log."""
+        """Yield the messages of a range of the log as Arrow batches; calls `on_finding` for damage."""
         rules = RowRules(topics=self.topics, is_crc_checked=False)
         schema = stored_schema(self.columns)
         return message_batches(self._folder, part, schema, rules, on_finding=on_finding)
 
     def damage_behind(self) -> Finding | None:
-        """Return the bytes after the end of the log; None if there are none, or a broker is writing."""
+        """Return the damage after the last record; None without any, or if a broker is writing or was killed."""
         behind = damage_behind(self._folder)
         return behind.finding() if behind is not None else None
 
@@ -103,7 +103,7 @@ class StoreCopy:
         return set()
 
     def is_live(self) -> bool:
-        """Return whether a broker has the store open."""
+        """Return whether a broker has the store open, or was killed."""
         return is_open(self._folder)
 
 
@@ -116,7 +116,7 @@ class ArchiveCopy:
     columns: tuple[str, ...] = COMPARED
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the Parquet files of the archive by path."""
+        """Return the Parquet files of the archive, except those of damaged bytes, by path."""
         return {each.path: each for each in message_files(self.name, self.topics)}
 
     def size_of(self, part: Any) -> int:
@@ -124,7 +124,7 @@ class ArchiveCopy:
         return int(part.size)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a Parquet file, from the raw records if it has them."""
+        """Yield the messages of a Parquet file as Arrow batches, decoded from the raw records if it has them."""
         manifest = read_manifest(self.name)
         is_raw = manifest is not None and manifest.is_raw
         return file_batches(self.name, part, stored_schema(self.columns), is_raw=is_raw)

@@ -205,7 +205,7 @@ class CopyReading:
         return [counts, *([side, *each] for each in digests), *damages]
 
     def messages(self, part: Part, blocks: AbstractSet[Block]) -> list[Row]:
-        """Return the messages of a part that are in the given blocks, as rows with the copy's number first."""
+        """Return the field hashes of a part's messages in the given blocks, as rows with the copy's number first."""
         seen = messages_of(self.read(part, CompareCounts()), blocks, is_exact=self.is_exact)
         return [[part[0], *each[:4], list(each.fields)] for each in seen]
 

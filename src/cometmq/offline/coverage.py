@@ -29,7 +29,7 @@ class Coverage:
     """The messages that a copy should hold; picklable.
 
     Attributes:
-        firsts: First offset held of each queue; a queue that is not listed is held completely.
+        firsts: First queue offset held of each queue; a queue that is not listed is held completely.
         physical: Ranges of physical offsets; None for all.
         ranges: Ranges of queue offsets; None for all.
         known: Its queues, which identify messages of deleted topics of the same name; None if they are unknown.
@@ -51,7 +51,7 @@ class Coverage:
         return replace(self, firsts=firsts, ranges=ranges)
 
     def holds(self, batch: pa.RecordBatch) -> Flags:
-        """Return a mask of the messages of a batch that this copy should hold, too."""
+        """Return a mask of the messages of another copy's batch that this copy should hold."""
         keep = np.ones(batch.num_rows, np.bool_)
         if self.physical is not None:
             keep &= _within(np.asarray(batch.column("commitLogOffset")), self.physical)
@@ -68,7 +68,7 @@ class Coverage:
         return keep
 
     def is_alive(self, batch: pa.RecordBatch) -> Flags:
-        """Return a mask of the messages that are not of deleted topics, by physical offsets in this copy's log."""
+        """Return a mask of the messages that are not of deleted topics, by physical offset; all if `known` is None."""
         keep = np.ones(batch.num_rows, np.bool_)
         if self.known is None:
             return keep
@@ -88,7 +88,7 @@ def _within(places: Longs, ranges: Sequence[Range]) -> Flags:
 
 
 def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.int64]]]:
-    """Yield (queue, numbers of its rows) for each queue of a batch."""
+    """Yield ((topic, broker, queue id), its row numbers) for each queue of a batch."""
     topics = batch.column("topic").dictionary_encode()
     brokers = batch.column("brokerName").fill_null("").dictionary_encode()
     kinds, which = np.unique(

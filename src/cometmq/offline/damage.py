@@ -23,7 +23,7 @@ class Damage(NamedTuple):
     why: str
 
     def finding(self) -> Finding:
-        """Return the damage as a finding of the log."""
+        """Return the damage as a `Finding` of the part "log"."""
         where = f"{self.path} at byte {self.at} (physical offset {self.start})"
         return Finding("log", where, self.why)
 

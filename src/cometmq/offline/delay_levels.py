@@ -38,7 +38,7 @@ def find_delay_levels(
 def _delay_of(disk: Disk, files: QueueFiles, log: CommitLog, queue: ConsumeQueue) -> int | None:
     """Return the delay in ms, from the first entry of a level's queue whose record exists; None if there is none.
 
-    Only the first 64 entries of its two oldest files are read.
+    Only the first 64 entries of each of its two oldest files are read.
     """
     names = disk.list_names(files.queue_directory(queue.topic, queue.queue_id))
     starts = [int(name) // QUEUE_ENTRY.size for name in names if name.isdigit()]

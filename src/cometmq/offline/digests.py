@@ -85,7 +85,7 @@ class MessageDifference(NamedTuple):
 
 
 def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Drop the rows of a batch that are in no queue: damage, half messages and rolled-back ones."""
+    """Return a batch without the rows that are in no queue: damage, half messages and rolled-back ones."""
     if batch.column("topic").null_count:
         batch = batch.filter(batch.column("topic").is_valid())
     kinds = np.asarray(batch.column("sysFlag")) & TRANSACTION_MASK
@@ -96,7 +96,7 @@ def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
 def digests_of(
     batches: Iterable[pa.RecordBatch], *, is_exact: bool = False
 ) -> list[BlockDigest]:
-    """Return the block digests of messages with the columns `COMPARED`, or `COMPARED_EXACTLY`."""
+    """Return the block digests, sorted, of messages with the columns `COMPARED` (or `COMPARED_EXACTLY`)."""
     sums: dict[Block, tuple[int, int]] = {}
     for batch in batches:
         hashes = _hashes(batch, is_exact=is_exact)
@@ -165,7 +165,7 @@ def _added_fields(batch: pa.RecordBatch) -> Iterator[Hashes]:
 
 
 def _body_hashes(column: pa.Array) -> Hashes:
-    """Return CRC and length of each body; for one that cannot be decompressed, a number that no body has."""
+    """Return CRC and length of each value in one number; for null, an undecodable body, one that no value has."""
     octets, _, ends = contents(column)
     hashes = crcs(octets, ends).astype(np.uint64)
     hashes |= np.diff(ends).astype(np.uint64) << np.uint64(32)
@@ -214,7 +214,7 @@ def _added(digests: Iterable[BlockDigest]) -> Mapping[Block, tuple[int, int]]:
 def differences(
     one: Iterable[MessageHashes], other: Iterable[MessageHashes]
 ) -> list[MessageDifference]:
-    """Return the differences between the messages of some blocks; `one` is called A."""
+    """Return the differences between two copies' messages of some blocks, sorted; `one` is called A, `other` B."""
     left, right = _by_place(one), _by_place(other)
     found = []
     for place in sorted(left.keys() | right.keys()):

@@ -58,7 +58,7 @@ class Findings:
         self.add_all([finding], int(finding.is_error), int(not finding.is_error))
 
     def told(self) -> list[Finding]:
-        """Return the first 1,000 findings, and one that states the number of further ones."""
+        """Return the first 1,000 findings and, if there are more, one that states the number of further ones."""
         more = self.errors + self.notes - len(self.kept)
         rest = [Finding("log", "and", f"{more:,} more")] if more else []
         return [*self.kept, *rest]

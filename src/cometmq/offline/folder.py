@@ -47,7 +47,7 @@ class OpenFile:
         return int(self._file.size())
 
     def will_need(self, place: int, size: int) -> None:
-        """Start reading ahead a range of a local file up to its first hole; nothing if it begins in a hole."""
+        """Start reading ahead a range up to its first hole; nothing if it begins in a hole or the file is remote."""
         found = self.written(place) if self._fd >= 0 else None
         if found is not None and found[0] == place:
             size = min(size, found[1] - place)
@@ -120,7 +120,7 @@ class StoreFolder:
         return f"{self.root}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Return whether a file or folder with this name exists."""
+        """Return whether a file or folder with this name exists in the directory."""
         found = self.files.get_file_info(self.path(name))
         return bool(found.type != fs.FileType.NotFound)
 
@@ -132,7 +132,7 @@ class StoreFolder:
             return bytes(stream.read())
 
     def entries(self, path: str) -> list[fs.FileInfo]:
-        """Return the files and folders in a folder by name; empty if it does not exist."""
+        """Return the files and folders in a folder, sorted by name; empty if it does not exist."""
         wanted = fs.FileSelector(path, allow_not_found=True)
         try:
             return sorted(self.files.get_file_info(wanted), key=lambda each: each.base_name)
@@ -140,7 +140,7 @@ class StoreFolder:
             return []
 
     def numbered(self, path: str, digits: int) -> list[fs.FileInfo]:
-        """Return the files of a folder whose names are numbers with this many digits, by name."""
+        """Return the files of a folder whose names are numbers with this many digits, sorted by name."""
         return [
             each
             for each in self.entries(path)

@@ -21,7 +21,7 @@ class FolderDisk(RealDisk):
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
     ) -> int:
-        """Open a file for reading, even if writing is requested; raises OSError (EROFS) if it is to be created."""
+        """Open a file for reading only; return a negative descriptor. Raises OSError (EROFS) if `create` is set."""
         if create:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         number = -next(self._numbers)
@@ -50,7 +50,7 @@ class FolderDisk(RealDisk):
         """Do nothing: pyarrow's file systems have no read-ahead."""
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """Return the range from an offset to the file's end, because holes are unknown."""
+        """Return one range, from an offset to the file's end, because holes are unknown; empty at the end."""
         size = self.size(fd)
         return [(offset, size)] if offset < size else []
 

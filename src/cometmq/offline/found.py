@@ -75,7 +75,7 @@ def find_store(
         settings: The broker's settings, for values that the files do not show. None if they are unknown: delay levels
             are then derived from the delay topic's queues.
         disk: File system; None for the one of this machine.
-        log_paths: Directories of the log if the settings do not name them; empty means in the root.
+        log_paths: Directories of the log if `settings` is None; empty means in the root.
 
     Raises:
         StoreDamaged: There is no store, a log file is missing, files differ in size, or a part is in an unsupported

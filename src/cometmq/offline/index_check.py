@@ -73,7 +73,10 @@ class IndexCheck:
         self._first_missing = 0
 
     def take(self, wanted: bytearray, end: int) -> None:
-        """Compare the index, if any, with the keys that records up to `end` require (in order, packed as `KEY`)."""
+        """Compare the index, if any, with `wanted`: keys that the next records, up to physical offset `end`, require.
+
+        They are in log order, packed as `KEY`.
+        """
         if not self._store.index_paths:
             return
         stored = self._stored_before(min(end, self._high))
@@ -177,7 +180,7 @@ def _first_offset(store: FoundStore) -> int:
 
 
 def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
-    """Yield the keys of a file from an offset on, without checking its chains."""
+    """Yield pieces of an index file's keys for records from physical offset `floor` on, without checking its chains."""
     with opened(disk, path, write=False) as fd:
         header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
         shape = find_shape(disk, fd, header) if header.index_count > 1 else None
@@ -200,7 +203,7 @@ def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
 
 
 def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> Iterator[bytes]:
-    """Yield the keys of an index file, packed as `KEY`, and report its faults; raises OSError if the disk fails.
+    """Yield pieces of an index file's keys, packed as `KEY`, and report its faults; raises OSError if the disk fails.
 
     If the store was not closed cleanly, faults of slots and header are no errors, because a start repairs them.
     """

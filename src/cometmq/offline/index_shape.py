@@ -101,7 +101,7 @@ def _fits(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
 
 
 def read_slots(disk: Disk, fd: int, shape: IndexShape) -> "memoryview[int]":
-    """Return all slots of an index file, each the number of its newest entry."""
+    """Return all slots of an index file, each the number of its newest entry (0 if it has none)."""
     values = array("i", disk.pread(fd, shape.slots * INDEX_SLOT_SIZE, INDEX_HEADER_SIZE))
     if sys.byteorder == "little":
         values.byteswap()

@@ -88,7 +88,7 @@ class KnownQueues:
         return replace(self, firsts=firsts)
 
     def to_json(self) -> dict[str, object]:
-        """Return the queues in JSON form, as an archive stores them."""
+        """Return the queues as a dict for JSON, as an archive stores them."""
         queues: dict[str, dict[str, list[int]]] = {}
         for (topic, queue_id), first in self.firsts.items():
             queues.setdefault(topic, {})[str(queue_id)] = list(first)
@@ -101,7 +101,7 @@ class KnownQueues:
 
     @classmethod
     def of_json(cls, found: Any) -> "KnownQueues":
-        """Restore the queues from their JSON form; raises KeyError, TypeError or ValueError if it is invalid."""
+        """Create the queues from the dict of `to_json`; raises KeyError, TypeError or ValueError if it is invalid."""
         firsts = {
             QueueId(topic, int(number)): FirstEntry(*first)
             for topic, numbers in found["queues"].items()
@@ -260,7 +260,7 @@ class _Life(Generic[R]):
 
 
 def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator[QueueLives[R]]:
-    """Separate the entries of queues from entries of deleted topics of the same name, queue by queue.
+    """Yield the runs of each queue, separated from runs of deleted topics of the same name.
 
     Args:
         runs: Runs of entries of the whole log, in any order.

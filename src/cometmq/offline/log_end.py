@@ -65,7 +65,10 @@ def _is_written(folder: StoreFolder, file: ListedFile, offset: int) -> bool:
 
 
 def log_end(folder: StoreFolder, files: Sequence[ListedFile], known: int) -> int:
-    """Return the physical offset of the end of the last record; `known` is an offset at or before it, maybe 0."""
+    """Return the physical offset of the end of the last record; `known` is an offset at or before it, maybe 0.
+
+    Only the last file is walked, from `known` or its start on; if no record is found there, that offset is returned.
+    """
     file = files[-1]
     begin = max(file.start, min(known, file.end - 1))
     end = begin
@@ -79,7 +82,7 @@ def log_end(folder: StoreFolder, files: Sequence[ListedFile], known: int) -> int
 def check_has_records(folder: StoreFolder, files: Sequence[ListedFile]) -> None:
     """Refuse a log that has bytes but no record, which would otherwise be treated as empty; raises StoreDamaged.
 
-    While a broker is writing, every log is accepted, because the first record may still be incomplete.
+    While a broker is writing, or after it was killed, every log is accepted: its first record may be incomplete.
     """
     if is_open(folder) or any(_begins_with_record(folder, file) for file in files):
         return
@@ -122,7 +125,7 @@ def durable_end(folder: StoreFolder, start: int) -> int:
     For a cleanly closed log, this is its end.
 
     Raises:
-        StoreDamaged: No record can be read.
+        StoreDamaged: There is no log, or no record can be read.
     """
     files = used_files(folder)
     if not is_open(folder):
@@ -135,7 +138,7 @@ def durable_end(folder: StoreFolder, start: int) -> int:
 
 
 def flushed_offset(folder: StoreFolder) -> int | None:
-    """Return the flushed end of the log (physical offset) by CometMQ's checkpoint; None if Java wrote the last one."""
+    """Return the flushed physical offset of the log by CometMQ's checkpoint; None without it, or if Java wrote last."""
     progress = decode_progress(folder.read(PROGRESS_FILE) or b"")
     if progress is None or progress.log_ms != _times(folder).log_timestamp:
         return None

@@ -95,7 +95,7 @@ class PieceScan(Generic[Piece]):
             yield Finding("log", f"offset {self.end}", what, is_error=self._is_clean)
 
     def _is_begun(self, part: range) -> bool:
-        """Go to the range's first record; return False if it has none."""
+        """Go to the range's first record, or stay if it begins with a file; return False if it has none."""
         file = self._chain.find(part.start)
         self.end = part.start
         if file is not None and part.start == file.start:
@@ -115,7 +115,7 @@ class PieceScan(Generic[Piece]):
         )
 
     def _pass_over(self, file: LogFile) -> bool:
-        """Continue at the next valid record; return False if the log ends."""
+        """Record the bytes before the next valid record as damage and continue there; return False if the log ends."""
         following = self._next_valid(self.end)
         if following is None:
             self.tail = self._tail_size(file)
@@ -156,7 +156,7 @@ class PieceScan(Generic[Piece]):
 
 
 class LogScan(PieceScan[list[Record]]):
-    """A walk over a log that yields the valid records of one piece after the other."""
+    """A walk over a log that yields lists of valid records, one for each piece of the log that has any."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class LogScan(PieceScan[list[Record]]):
 
 
 def _is_blank(file: LogFile, offset: int) -> bool:
-    """Return whether the end mark of a file is here, or too few bytes for one are left."""
+    """Return whether the end mark of a log file is at a physical offset, or too few bytes for one are left."""
     left = file.end - offset
     return left < BLANK_TAIL_SIZE or file.read(offset, BLANK_TAIL_SIZE) == blank_tail(left)
 

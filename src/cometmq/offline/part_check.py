@@ -82,12 +82,12 @@ class PartVerdict(NamedTuple):
 
 
 def whole(store: FoundStore) -> range:
-    """Return the physical offsets of the whole log as one part."""
+    """Return the range of physical offsets of the whole log, as one part."""
     return range(store.log.chain.start, store.log.chain.end)
 
 
 def parts_of(store: FoundStore, part_bytes: int) -> list[range]:
-    """Divide the log into parts of at most `part_bytes`, none of which crosses the end of a file."""
+    """Return the log divided into ranges (parts) of at most `part_bytes`, none of which crosses the end of a file."""
     return [
         range(start, min(start + part_bytes, file.end))
         for file in store.log.chain.files
@@ -102,7 +102,7 @@ def check_part(
     has_queues: bool = True,
     on_progress: OnProgress | None = None,
 ) -> PartVerdict:
-    """Check the records of a part of the log, and the entries of queues and index that they require.
+    """Check the records of a part of the log, and the entries of queues and index that they require; return the result.
 
     Args:
         store: The store.

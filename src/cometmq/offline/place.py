@@ -71,5 +71,5 @@ def open_place(place: str) -> tuple[fs.FileSystem, str]:
 
 
 def read_path(place: str) -> str:
-    """Return a place in the form for Spark's readers, to which a path with brackets, `*` or `?` is a pattern."""
+    """Return a place in the form for Spark's readers, with pattern characters such as brackets, `*` and `?` escaped."""
     return _PATTERN.sub(r"\\\1", hadoop_place(place))

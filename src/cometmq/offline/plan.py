@@ -38,6 +38,8 @@ def plan_tasks(
 ) -> list[Task]:
     """Return the tasks of a read, in log order. If a broker is writing, this fixes the end.
 
+    For wanted times, only whole files are left out; the reader must check the records' times.
+
     Raises:
         StoreDamaged: There is no log.
         SettingsError: The log ends before the range begins.

@@ -29,7 +29,7 @@ _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 def narrowed(
     folder: StoreFolder, tasks: Sequence[Task], conditions: Conditions, *, split_bytes: int
 ) -> list[Task]:
-    """Return the tasks of a read without pieces of the log outside the query's physical offsets and store times."""
+    """Return a read's tasks without most pieces of the log outside the query's physical offsets and store times."""
     low, high = conditions.span("commitLogOffset")
     first_ms, last_ms = conditions.span("storeTimestamp")
     if (low, high, first_ms, last_ms) == (LEAST, MOST, LEAST, MOST):
@@ -41,7 +41,7 @@ def narrowed(
 
 
 def wanted_rows(window: RecordWindow, conditions: Conditions) -> Flags:
-    """Return a mask of the records that may be rows of the query, before anything of them is decoded."""
+    """Return a mask of the records that may be rows of the query, before decoding; always includes inner batches."""
     keep = np.ones(len(window), np.bool_)
     columns: dict[str, Callable[[], Longs]] = {
         "queueId": lambda: window.int32(QUEUE_ID_AT),

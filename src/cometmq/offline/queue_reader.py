@@ -32,7 +32,7 @@ class FileEntries(NamedTuple):
 
 
 def queue_files(folder: StoreFolder, topic: str | None = None) -> Iterator[QueueFile]:
-    """Yield the files of all consume queues, or of one topic's, by topic, queue id and offset."""
+    """Yield the files of all consume queues, or of one topic's, in order of topic, queue id and offset."""
     topics = folder.entries(folder.path(QUEUES))
     for each in topics:
         if each.type == fs.FileType.Directory and topic in (None, each.base_name):
@@ -47,7 +47,7 @@ def queue_files(folder: StoreFolder, topic: str | None = None) -> Iterator[Queue
 
 
 def read_queue_file(folder: StoreFolder, file: QueueFile) -> FileEntries:
-    """Return the entries of a consume-queue file up to its first unused one."""
+    """Return the entries of a consume-queue file up to its first unused one, without filler (see `FileEntries`)."""
     with folder.opened(file.path) as read_at:
         start, hole = read_at.written(0) or (0, 0)
         # A hole is unused like an entry of zeros, and makes up most of a queue's last file.

@@ -74,7 +74,7 @@ class QueueRuns:
         self.batches = 0
 
     def take(self, window: RecordWindow) -> None:
-        """Add the queue entries of a window's records."""
+        """Add the queue entries of a window's records; half, rolled-back and inner-batch records have none."""
         kinds = window.sys_flag & _KINDS
         queued = (kinds == 0) | (kinds == flags.TRANSACTION_COMMIT)
         self.batches += int(np.count_nonzero(window.sys_flag & flags.INNER_BATCH))
@@ -100,7 +100,7 @@ class QueueRuns:
         self._parts.append(part if plain.all() else _kept(part, plain))
 
     def runs(self) -> Iterator[EntryRun]:
-        """Yield all entries in runs, by topic and queue, in log order."""
+        """Yield all entries as runs, grouped by topic and queue, in log order within a queue."""
         if not self._parts:
             return
         topic, queue, offset, at, size, code = (

@@ -82,7 +82,9 @@ class WrittenRun:
 
 
 def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSettings:
-    """Return a local store's file sizes and, unless its log is damaged, its delay levels.
+    """Return the settings (or RocketMQ's defaults) with a local store's actual file sizes.
+
+    Without `settings`, delay levels are also found in the files, unless the store is damaged.
 
     Raises:
         StoreDamaged: There is no store.
@@ -114,7 +116,7 @@ def target_of(
 
 
 def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues | None:
-    """Derive the queues from the log, for a store without usable queue files; damaged bytes are ignored.
+    """Return the queues as the log shows them, for a store without usable queue files; damaged bytes are ignored.
 
     None if two records claim the same place of a queue.
 
@@ -147,7 +149,7 @@ def _overlook(_damage: Finding) -> None:
 
 
 def begin(target: RebuildTarget) -> None:
-    """Create the directory for new files, deleting the results of an aborted rebuild."""
+    """Create the directory for new queue files, deleting the results of an aborted rebuild."""
     shutil.rmtree(f"{target.root}/{QUEUES}", ignore_errors=True)
     Path(target.root, QUEUES).mkdir(parents=True)
 
@@ -167,7 +169,7 @@ def rebuild_task(
 def packed_runs(
     folder: StoreFolder, task: Task, target: RebuildTarget, *, on_finding: OnFinding = warn
 ) -> Iterator[EntryRun]:
-    """Yield the queue entries of a part of the log, by queue; calls `on_finding` for bytes that are not records."""
+    """Yield runs of queue entries of a part of the log, by queue; calls `on_finding` for bytes that are not records."""
     packer = QueueRuns(target.delay_levels_ms, target.topics)
     for split in task:
         for found in scan(folder, split):
@@ -200,7 +202,7 @@ def written_run(run: EntryRun) -> WrittenRun:
 def finish(
     target: RebuildTarget, written: Iterable[WrittenRun], known: KnownQueues | None = None
 ) -> int:
-    """Remove entries of deleted topics, fill gaps, and sync the files; return the number of entries but for filler.
+    """Remove entries of deleted topics, fill gaps, and sync the files; return the number of entries without filler.
 
     Args:
         target: Destination of the files.

@@ -69,7 +69,7 @@ def keys_task(folder: StoreFolder, task: Task, out: str) -> int:
 
 
 def window_keys(window: RecordWindow) -> Keys:
-    """Return the index keys of records in the index's order: the unique key, then each word of KEYS.
+    """Return the index keys (hash, offset, ms) of records in the index's order: the unique key, then each word of KEYS.
 
     Rolled-back records have none (`kernel.keys` defines which keys are indexed).
     """

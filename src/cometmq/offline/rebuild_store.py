@@ -31,8 +31,8 @@ class RebuildResult(NamedTuple):
     """The result of a rebuild.
 
     Attributes:
-        counts: Numbers of queue entries, keys and queues.
-        findings: Bytes of the log that are not records and, for a check, files that differ from the log.
+        counts: Numbers of "queue entries", "keys" (if an index was built) and "queues" (if installed).
+        findings: Bytes of the log that are not records and, for a check, queue files that are missing or differ.
     """
 
     counts: dict[str, int]
@@ -121,7 +121,7 @@ class StoreRebuild:
         """Complete the rebuild from the rows of all tasks: fill gaps, build the index, install or compare the files.
 
         Raises:
-            StoreLocked: A broker has the directory open.
+            StoreLocked: A broker has the directory open; only when installing.
             StoreDamaged: Two records have the same queue offset, and their topic was not deleted between them.
             OSError: A file could not be read or written.
         """

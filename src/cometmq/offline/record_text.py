@@ -21,7 +21,7 @@ _HEAD_FIELDS = (
 
 
 def record_json(record: Record) -> dict[str, object]:
-    """Return a record as a JSON object; bytes that are not UTF-8 are hexadecimal in a field of their own.
+    """Return a record as a dict for JSON; a body that is not UTF-8 is hexadecimal in `bodyHex` instead of `body`.
 
     A compressed body is decompressed if possible.
     """

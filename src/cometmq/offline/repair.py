@@ -125,7 +125,7 @@ def repair(
 
 
 def _mend(root: str, settings: StoreSettings, plan: RepairPlan, disk: Disk) -> None:
-    """Carry out the plan, except for what the next start does."""
+    """Carry out the plan of a repair, except for rebuilding queues and index, which the next opening does."""
     unfinished.note(disk, root, settings)
     AbortMarker(disk, root).set()
     checkpoints = CheckpointFiles(disk, root)
@@ -173,7 +173,7 @@ def _wrap_ranges(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _wrapping(file: LogFile, start: int, end: int, store_ms: int) -> bytes:
-    """Return a rolled-back record whose body has the damaged bytes, except where its own fields replace them."""
+    """Return an encoded rolled-back record whose body has the damaged bytes, except those its own fields replace."""
     size = end - start
     topic = DAMAGED_TOPIC
     body_size = size - record_size(body=0, topic=len(topic), properties=0)

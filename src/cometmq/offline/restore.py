@@ -94,7 +94,7 @@ class RestoredFile:
 
 
 def growing(to: str) -> str:
-    """Return the directory in which a restored store is built, next to its final place."""
+    """Return the path of the directory in which a restored store is built, next to its final place."""
     return f"{Path(to).absolute()}.restoring"
 
 
@@ -160,7 +160,7 @@ def begin_restore(parts: Sequence[LogPart]) -> None:
 
 
 def restore_task(part: LogPart) -> RestoredFile:
-    """Write one log file from the records of the archive. Repeatable, also concurrently with other tasks.
+    """Write one log file from the archive's records; return its description. Repeatable, also concurrently with others.
 
     Raises:
         StoreDamaged: Two records of the archive overlap.

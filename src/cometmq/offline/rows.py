@@ -54,7 +54,10 @@ _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 
 
 class Mode(StrEnum):
-    """The handling of damaged records when reading a log, with the names of Spark's own sources."""
+    """The handling of damage when reading a log, named as in Spark: PERMISSIVE, DROPMALFORMED or FAILFAST.
+
+    These mark damaged records, leave them out, or raise an error.
+    """
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -73,8 +76,8 @@ class RowRules:
         broker_name: Value of the column `brokerName`, which a log does not contain.
         topics: Only these topics; empty for all.
         queues: Only queues with these ids; empty for all.
-        is_grouped: Whether to sort the rows of a batch by topic and day of storing, then in log order.
-        range: Only records of these times.
+        is_grouped: Whether to group the rows of a batch by day of storing and topic, each group in log order.
+        range: Only records of its times; its offsets are not used.
         conditions: Only records that may meet them; Spark checks the rows again.
         known: Only messages of these queues, not of deleted topics; None for all.
     """
@@ -102,7 +105,7 @@ def message_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the messages of a part of the log (task) as Arrow batches with the columns of `schema`, in log order.
 
-    Calls `on_finding` for each damage.
+    With `is_grouped`, the rows of a batch are grouped. Calls `on_finding` for damage, unless the mode is FAILFAST.
 
     Raises:
         StoreDamaged: There is damage, and the mode is FAILFAST.
@@ -136,7 +139,7 @@ class _Rows:
         self._names = frozenset(schema.names)
 
     def of_damage(self, damage: Damage) -> Iterator[pa.RecordBatch]:
-        """Yield a row for damaged bytes if the mode is PERMISSIVE and all topics and queues are read."""
+        """Report damage, or raise it (FAILFAST); yield a row if PERMISSIVE and all topics and queues are read."""
         if self._rules.mode is Mode.FAILFAST:
             raise _failure(str(damage))
         self._on_finding(damage.finding())
@@ -152,7 +155,7 @@ class _Rows:
         yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def of_records(self, found: SoundRecords) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a piece of the log in batches."""
+        """Yield the rows of a piece of the log in Arrow batches."""
         window = found.window
         for first in range(0, len(window), WINDOW_ROWS):
             part = window
@@ -249,7 +252,7 @@ class _Rows:
             first += count
 
     def _bodies(self, window: RecordWindow) -> tuple[pa.Array | None, list[int], int]:
-        """Return the bodies, the rows whose body cannot be decompressed, and the number of rows for a batch."""
+        """Return the bodies (None: no such column), the rows with broken ones, and the number of rows for a batch."""
         if "body" not in self._names:
             return None, [], len(window)
         bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
@@ -278,7 +281,7 @@ class _Rows:
         return replace_rows(bodies, rows, pa.array(plain, BINARY)), broken, count
 
     def _judge(self, window: RecordWindow, sound: Flags, found: SoundRecords, why: str) -> None:
-        """Report the records that are not sound: raise StoreDamaged if the mode is FAILFAST, otherwise warn."""
+        """Report the records that are not sound: raise StoreDamaged if the mode is FAILFAST, else call `on_finding`."""
         for row in np.flatnonzero(~sound).tolist():
             broken = Finding("log", _place(found, window, row), why)
             if self._rules.mode is Mode.FAILFAST:
@@ -309,7 +312,7 @@ def _dead(window: RecordWindow, known: KnownQueues) -> Flags:
 
 
 def _grouped(window: RecordWindow, valid: Flags) -> tuple[RecordWindow, Flags]:
-    """Sort records by topic and day of storing, which costs less than dividing their columns."""
+    """Group records, and their mask, by day of storing and topic, which costs less than dividing their columns."""
     topics = take_text(pa.py_buffer(window.buffer), window.topic).dictionary_encode()
     days = window.stored_ms() // DAY_MS
     groups = indices_of(topics) + (days - days.min()) * len(topics.dictionary)

@@ -29,7 +29,7 @@ RECORD_SIZE_MAX = (64 << 20) + (64 << 10)
 
 @dataclass(frozen=True)
 class SoundRecords:
-    """Valid records of a log file.
+    """Valid records of a log file; the CRCs of their bodies were not checked.
 
     Attributes:
         base: Physical offset of the first byte of the window's buffer.
@@ -42,7 +42,7 @@ class SoundRecords:
 
 
 def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
-    """Yield the records of a split (range of the log) in log order, and the damage between them.
+    """Yield the records of a split (range of the log) as windows in log order, and the damage between them.
 
     Raises:
         StoreDamaged: The next split begins inside a record of this one.
@@ -173,7 +173,7 @@ class SplitWalk:
         return Damage(start, end, self._file.path, start - self._file.start, why)
 
     def _next_record(self, position: int, limit: int | None = None) -> int | None:
-        """Return the first offset from `position` on, before the stop and `limit`, that proves to be a record."""
+        """Return the first offset from `position` on, before stop and `limit`, that proves to be a record, or None."""
         file, stop = self._file, self._split.stop
         limit = min(each for each in (limit, stop, file.start + file.size) if each is not None)
         while (written := self._written_at(position)) is not None and written[0] < limit:
@@ -209,7 +209,7 @@ class SplitWalk:
         return end
 
     def _written_at(self, position: int) -> tuple[int, int] | None:
-        """Return the first range from an offset on that is not a hole; None if there is none."""
+        """Return the first range (start, end) from an offset on that is not a hole; None if there is none."""
         start = self._file.start
         found = self._read_at.written(position - start)
         return None if found is None else (found[0] + start, found[1] + start)

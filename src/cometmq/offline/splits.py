@@ -67,7 +67,7 @@ def between(splits: Sequence[Split], start: int | None, end: int | None) -> list
 
 
 def joined(splits: Sequence[Split], task_bytes: int) -> list[tuple[Split, ...]]:
-    """Group adjacent splits into tasks of at most `task_bytes`, because each task costs 30 ms."""
+    """Group successive splits into tasks of at most `task_bytes`, or one larger split; each task costs 30 ms."""
     tasks: list[list[Split]] = []
     room = 0
     for split in splits:

@@ -21,14 +21,14 @@ SIZES_FILE = "_archive/sizes.json"
 
 
 def keep_sizes(target: StoreFolder, settings: StoreSettings) -> None:
-    """Save the file sizes and delay levels of the archived store; raises OSError if a write fails."""
+    """Save a store's file sizes and delay levels in its archive (`sizes.json`); raises OSError if a write fails."""
     kept: dict[str, object] = {**sizes_of(settings), "v": KEPT_VERSION}
     kept["delayLevelsMs"] = list(settings.delay_levels_ms)
     write_whole(target, SIZES_FILE, json.dumps(kept).encode())
 
 
 def kept_sizes(source: StoreFolder) -> StoreSettings:
-    """Return the sizes and delay levels saved with an archive, or RocketMQ's defaults if none were.
+    """Return settings with the sizes and delay levels saved with an archive, or RocketMQ's defaults if none were.
 
     Raises:
         SettingsError: A later version wrote them.
@@ -53,7 +53,7 @@ def kept_sizes(source: StoreFolder) -> StoreSettings:
 def chosen_sizes(
     kept: StoreSettings, *, queue_file_size: int, index_slots: int, index_entries: int
 ) -> StoreSettings:
-    """Return the sizes for a restored store: the chosen ones or, where they are 0, the archived ones (`kept`).
+    """Return the settings for a restored store, with the chosen sizes or, where they are 0, the archived ones (`kept`).
 
     Args:
         kept: Settings of the archived store.

@@ -24,7 +24,7 @@ class QueueSummary(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """Number of messages in the queue."""
+        """Number of entries in the queue (next - first), including filler."""
         return self.next - self.first
 
 
@@ -67,7 +67,7 @@ class Summary(NamedTuple):
 
 
 def summarize(store: FoundStore) -> Summary:
-    """Return a summary of a store; only the newest log file with records is walked.
+    """Return a summary of a store; the log is walked only from the newest file on that begins with a valid record.
 
     Raises:
         StoreDamaged: A queue file has a wrong size.
@@ -108,7 +108,7 @@ def summarize(store: FoundStore) -> Summary:
 
 
 def _log_end(store: FoundStore) -> tuple[int, Record | None, int]:
-    """Return the end of the log, its newest record, and the number of walked bytes that are not records."""
+    """Return the log's end (its start without records), its newest record, and the walked bytes that are no record."""
     chain = store.log.chain
     begun = (
         file.start for file in reversed(chain.files) if record_at(file, file.start) is not None

@@ -47,7 +47,7 @@ class TopicManifest:
 
 
 def read_topic_manifest(place: str) -> TopicManifest | None:
-    """Read the manifest of an archive of topics (`topics.json`); None if there is none.
+    """Read and return the manifest of an archive of topics (`topics.json`); None if there is none.
 
     Raises:
         SettingsError: A later version wrote it.

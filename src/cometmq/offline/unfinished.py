@@ -17,7 +17,7 @@ NAME = "repair.cometmq"
 
 
 def note(disk: Disk, root: str, settings: StoreSettings) -> None:
-    """Record the start of a repair, with file sizes and delay levels; raises OSError if the write fails."""
+    """Write `repair.cometmq`, with file sizes and delay levels, as a repair starts; raises OSError if that fails."""
     known = {
         "queueFileSize": settings.queue_file_size,
         "indexSlots": settings.index.slots,
@@ -28,7 +28,7 @@ def note(disk: Disk, root: str, settings: StoreSettings) -> None:
 
 
 def known(disk: Disk, root: str, settings: StoreSettings) -> StoreSettings | None:
-    """Return `settings` with the sizes and delay levels recorded by an aborted repair; None if there is no record."""
+    """Return `settings` with the sizes and delay levels recorded by an aborted repair; None without a valid record."""
     with suppress(FileNotFoundError, CodecError, KeyError, TypeError, AttributeError):
         found: dict[str, Any] = loads(read_file(disk, f"{root}/{NAME}"))
         index = replace(
@@ -44,6 +44,6 @@ def known(disk: Disk, root: str, settings: StoreSettings) -> StoreSettings | Non
 
 
 def forget(disk: Disk, root: str) -> None:
-    """Delete the record of a repair at its end; raises OSError if that fails."""
+    """Delete `repair.cometmq` when a repair ends; raises OSError if that fails."""
     disk.unlink(f"{root}/{NAME}")
     disk.sync_directory(root)

@@ -51,7 +51,7 @@ class StoreVerdict:
 
 
 def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> StoreVerdict:
-    """Check log, queues and index of a store on one core; calls `on_progress` with the number of checked log bytes.
+    """Check log, queues and index of a store on one core; return the verdict. Calls `on_progress` with checked bytes.
 
     Raises:
         OSError: The disk failed.

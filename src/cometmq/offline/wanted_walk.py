@@ -43,7 +43,10 @@ class WantedWalk:
         self._is_whole_checked = is_whole_checked
 
     def take(self, chunk: bytes, offset: int) -> tuple[WantedPiece, int, int, WalkEnd]:
-        """Process the valid records at the start of a piece of the log (see `log_scan.Walk`)."""
+        """Process the valid records at the start of a piece of the log.
+
+        Returns their index keys, their number, their end position in the piece, and why the walk ended there.
+        """
         keys = bytearray()
         position = count = 0
         while True:

@@ -33,7 +33,7 @@ def raise_limit() -> int:
 
 
 def limit() -> int:
-    """Return the current limit of descriptors for this process."""
+    """Return the current soft limit of descriptors for this process; 2**30 if there is none."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 1 << 30 if soft == resource.RLIM_INFINITY else soft
 
@@ -47,6 +47,6 @@ def in_use() -> int | None:
 
 
 def for_connections() -> int:
-    """Return the number of descriptors that connections may use; at least half of all."""
+    """Return the number of descriptors that connections may use: all but 400, at least half."""
     most = limit()
     return most - min(RESERVED, most // 2)

@@ -1,4 +1,4 @@
-"""Settings that make the C library keep freed memory, because a broker allocates megabytes with every read.
+"""Functions that make the C library keep freed memory, because a broker allocates megabytes with every read.
 
 By default glibc returns each large block to the system and gets it again page by page: a batch of 1 MiB costs 256 page
 faults, 7 % of the processor time of such sends. With memory kept, 1 KiB messages in batches cost a fifth less, and a

@@ -23,13 +23,13 @@ FILES_MAX = 10
 
 
 class JsonLineFormatter(OneLineFormatter):
-    """Formats a record as JSON: time, level, logger, message, and the traceback of an error."""
+    """Formats a log record as JSON: time, level, logger, message, and the traceback of an error."""
 
     def __init__(self) -> None:
         super().__init__("%(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line in ASCII."""
+        """Return a record as one line of JSON in ASCII."""
         message, _, trace = super().format(record).partition("\n")
         moment = time.gmtime(record.created)
         line = {
@@ -44,7 +44,7 @@ class JsonLineFormatter(OneLineFormatter):
 
 
 class RotatedFile(TextIOBase):
-    """A text file that is rotated when full; old files are numbered and the oldest is deleted."""
+    """A log file that is rotated when full; old files are numbered and the oldest is deleted."""
 
     def __init__(
         self, path: Path, *, size_max: int = FILE_SIZE_MAX, files_max: int = FILES_MAX
@@ -63,7 +63,7 @@ class RotatedFile(TextIOBase):
         self._size = os.fstat(descriptor).st_size
 
     def write(self, text: str) -> int:
-        """Write a line, to a new file if this one is full."""
+        """Write a line, to a new file if this one would become too large; return the number of characters."""
         size = len(text.encode(errors="backslashreplace"))
         if self._size and self._size + size > self._size_max:
             self._rotate()

@@ -65,10 +65,10 @@ def set_up_log(
 
 
 class OneLineFormatter(logging.Formatter):
-    """Formats a message as one line, and limits the length of tracebacks."""
+    """Formats a log message as one line, followed by an indented traceback of limited length if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the text of a record without modifying the record for other handlers."""
+        """Return the text of a log record, with its traceback on further lines; the record is not modified."""
         values = {**record.__dict__, "msg": _message(record), "args": None}
         if values["exc_info"]:
             # Discard the cached text of another formatter, which is not indented.
@@ -124,7 +124,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write or count a record; logging holds the lock."""
+        """Write a log record, or only count it if LINES_MAX of its kind were written in this window."""
         now = self._clock()
         kind = _kind(record)
         count = self._counts.get(kind)

@@ -64,7 +64,7 @@ class Copies:
             self._confirmed[member] = self._acked[member]
 
     def gone(self, member: str) -> None:
-        """Remove a member that is no longer connected."""
+        """Remove a member that is no longer connected from the count of copies."""
         self._acked.pop(member, None)
         self._confirmed.pop(member, None)
 

@@ -3,7 +3,7 @@
 A slave costs its master's producers as much as it receives per second. A slave that lacks much therefore gets a fixed
 number of bytes per second or, if that is more, the log's mean growth over a minute plus a quarter of that number. A
 short burst of sends is then not slowed down by it, and under permanent load the slave still catches up by that
-quarter each second. While nobody sends, it gets as much as it can receive.
+quarter each second. While the log grows by less than 1 MiB per second, it gets as much as it can receive.
 """
 
 from math import ceil, exp
@@ -33,7 +33,7 @@ class FarSlaveRate:
     def look(self, end: int, now: float) -> None:
         """Measure the log's growth from the offset up to which slaves may have it, and the monotonic time in seconds.
 
-        To be called several times a second while slaves are connected.
+        To be called several times a second while slaves are connected; ignored within 0.1 s after a measurement.
         """
         if self._at is not None:
             seconds = now - self._at

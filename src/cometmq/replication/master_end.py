@@ -31,7 +31,7 @@ SECOND_WORD_SECONDS = 1.0
 
 
 class MasterStep(Enum):
-    """State of a connection on the master."""
+    """State of a slave's connection on the master: SILENT, SPOKE_ONCE (sent an offset), ASKED (for proof), COPYING."""
 
     SILENT = auto()
     SPOKE_ONCE = auto()
@@ -40,7 +40,7 @@ class MasterStep(Enum):
 
 
 class Span(NamedTuple):
-    """Bytes of the log to send now."""
+    """A range of the log to send now: physical offset and size in bytes."""
 
     offset: int
     size: int
@@ -73,7 +73,7 @@ class MasterEnd:
 
     @property
     def is_copying(self) -> bool:
-        """Whether the slave gets frames of the log."""
+        """Whether the handshake has ended, so that the slave gets frames: of the log, or only heartbeats."""
         return self._step is MasterStep.COPYING
 
     @property
@@ -86,7 +86,7 @@ class MasterEnd:
         return self.broker_id is None or self.acked > self._start or not self._start
 
     def received(self, content: bytes, log: LogBounds, now: float) -> None:
-        """Process bytes from the slave; raise LinkError, to close the connection, if they are none that a slave sends."""
+        """Process bytes from the slave; raise LinkError, to end the connection, if they are wrong or it is refused."""
         self._read_at = now
         content = self._held + content
         self._held = b""
@@ -112,14 +112,14 @@ class MasterEnd:
             raise LinkError(f"it sent nothing for {silent:.0f} s")
 
     def outgoing(self, now: float) -> bytes:
-        """Return the bytes to write before anything else, and forget them; empty if there are none."""
+        """Return the bytes of the handshake to write before anything else, and forget them; empty if there are none."""
         outgoing, self._outgoing = self._outgoing, b""
         if outgoing:
             self._wrote_at = now
         return outgoing
 
     def wanted(self, log: LogBounds) -> Span | None:
-        """Return the range of the log to send next; None if all of it was sent, or the slave gets none."""
+        """Return the range of the log to send next; None if all of it was sent, or the slave gets none (yet)."""
         size = min(log.sendable - self.sent, self._terms.frame_size)
         if self._step is not MasterStep.COPYING or size <= 0 or self.acked < 0:
             return None
@@ -160,7 +160,7 @@ class MasterEnd:
         return content[REPORT.size :]
 
     def _may_be_ours(self, content: bytes, start: int) -> bool:
-        """Return whether the first bytes may come from a slave of ours that is ahead, and is to be told so."""
+        """Return whether the first bytes may come from a CometMQ slave, which finds out itself that it is ahead."""
         return start >= 0 and content[REPORT.size :] in (b"", content[: REPORT.size])
 
     def _second_word(self, content: bytes, log: LogBounds) -> bytes:
@@ -232,7 +232,7 @@ class MasterEnd:
             self.acked = self._start
 
     def _reports(self, content: bytes) -> bytes:
-        """Process acknowledgements, of which only the last one counts."""
+        """Process acknowledgements, of which only the last one counts; return the bytes of an incomplete one."""
         whole = len(content) // REPORT.size * REPORT.size
         if whole:
             (acked,) = REPORT.unpack_from(content, whole - REPORT.size)

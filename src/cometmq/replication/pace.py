@@ -27,7 +27,7 @@ class Pace:
         self.size_max = ceil(per_second * _KEPT_SECONDS / 2)
 
     def change(self, per_second: int) -> None:
-        """Change the limit; the used share of the current second stays the same."""
+        """Change the limit (bytes per second); the used share of the current second stays the same."""
         self._used *= per_second / self.per_second
         self.per_second = per_second
         self.size_max = ceil(per_second * _KEPT_SECONDS / 2)
@@ -44,7 +44,7 @@ class Pace:
         return max((needed - earned) / self.per_second, _WAIT_SECONDS_MIN)
 
     def sent(self, size: int, now: float) -> None:
-        """Count bytes that are sent now."""
+        """Count `size` bytes as sent now (monotonic seconds)."""
         self._earned(now)
         self._used += size
 

@@ -38,7 +38,7 @@ JOINT_SIZE = (4 << 20) + (64 << 10)
 
 
 def joint_start(oldest: int, end: int, file_size: int) -> int:
-    """Return the offset from which a slave requests the log; in its last file, which a master has whole or not at all.
+    """Return the offset from which a slave requests the log: about 4 MiB before its end, but not before its last file.
 
     Args:
         oldest: Physical offset of the first byte of the slave's log.
@@ -52,7 +52,7 @@ def joint_start(oldest: int, end: int, file_size: int) -> int:
 
 
 class SlaveStep(Enum):
-    """State of a connection on the slave."""
+    """State of a connection on the slave: ASKING (its offset was sent), PROVING (its proof was sent), COPYING."""
 
     ASKING = auto()
     PROVING = auto()
@@ -118,12 +118,12 @@ class SlaveEnd:
 
     @property
     def is_copying(self) -> bool:
-        """Whether log bytes are being received."""
+        """Whether the handshake has ended, so that the master sends frames: of the log, or only heartbeats."""
         return self._step is SlaveStep.COPYING
 
     @property
     def log_wanted(self) -> int:
-        """Number of bytes to receive next so that log bytes come first and in one piece; 0 if none come next."""
+        """Number of bytes to receive next, which begin with log bytes in one piece; 0 if no log bytes come next."""
         if not self._left:
             return 0
         known = self._end - self.next
@@ -177,7 +177,7 @@ class SlaveEnd:
         self.is_joined = offset >= self._end
 
     def differ(self, offset: int) -> CopyingStopped:
-        """Return the error for a byte, at a physical offset, that differs in this log."""
+        """Return (not raise) the CopyingStopped error for a byte at a physical offset that differs in this log."""
         where = f"the two logs differ at physical offset {offset}"
         if offset == self.start:  # A real first difference would come after equal bytes.
             where += ", the first one compared, so they may also differ before it"

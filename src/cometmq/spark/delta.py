@@ -71,7 +71,8 @@ def delta_sink(
 
     Raises:
         SettingsError: The place holds something else, or a table with other columns or partitions; the checkpoint is not that
-            of the query; two rows of a micro-batch have the same keys, or a key is null. All are raised when a batch runs.
+            of the query (not checked with Spark Connect); two rows of a micro-batch have the same keys, or a key is
+            null. All are raised when a batch runs.
     """
 
     def write(batch: DataFrame, number: int) -> None:
@@ -124,13 +125,14 @@ class DeltaTable:
 
     Args:
         place: Folder or URI of the table.
-        schema: Columns of the rows; those that the table lacks are added to it.
+        schema: Columns of the rows: all of the table with their types; those that the table lacks are added to it.
         checkpoint: Checkpoint location of the query.
         properties: Table properties, used if the table is created now.
         partition_by: Columns whose values become folder names.
 
     Raises:
-        SettingsError: The place holds something else, or a table with other columns or partitions.
+        SettingsError: The place holds something else, or a table with other columns, partitions or unsupported
+            features; or a column has an unsupported type.
     """
 
     def __init__(
@@ -179,13 +181,16 @@ class DeltaTable:
         return query_id(self._checkpoint)  # Spark writes the id when the query starts.
 
     def has(self, number: int) -> bool:
-        """Return whether a micro-batch of this query is already committed to the table."""
+        """Return whether a micro-batch of this query, or a later one, is already committed to the table."""
         self.lake.update_incremental()
         last = self.lake.transaction_version(self._query)
         return last is not None and number <= last
 
     def stage(self, rows: DataFrame, number: int) -> None:
-        """Write a micro-batch's rows as files that readers do not see before `commit`; none if it is committed."""
+        """Write a micro-batch's rows as files that readers do not see before `commit`.
+
+        If the micro-batch is committed already, its query runs, but no file is written.
+        """
         if self.has(number):
             # Run the query anyway, for observers that count its rows.
             rows.write.format("noop").mode("overwrite").save()
@@ -273,7 +278,7 @@ def quoted(name: str) -> str:
 def _files_of(
     place: str, table: deltalake.DeltaTable
 ) -> dict[tuple[tuple[str, Any], ...], list[str]]:
-    """Return the paths of a table's files, grouped by the values of their partitions."""
+    """Return the paths of a table's files by partition, a tuple of (column, value) pairs."""
     columns = table.metadata().partition_columns
     found: dict[tuple[tuple[str, Any], ...], list[str]] = {}
     for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
@@ -303,7 +308,7 @@ def _named_errors(place: str) -> Iterator[None]:
 
 
 def _storage() -> dict[str, str]:
-    """Return options that let delta-rs use HTTP without TLS if the environment names such a server, as pyarrow does."""
+    """Return options that let delta-rs use HTTP without TLS if AWS_ENDPOINT_URL has such a server; or else none."""
     is_plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
     return {"allow_http": "true"} if is_plain else {}
 
@@ -322,7 +327,7 @@ def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
 
 
 def _check_unruled(place: str, table: deltalake.DeltaTable) -> None:
-    """Raise SettingsError for constraints, generated or NOT NULL columns, which Spark's files are not checked for."""
+    """Raise SettingsError for constraints, and columns that are NOT NULL or have metadata, such as generated ones."""
     rules = [each for each in table.metadata().configuration if "constraints." in each]
     columns = [
         each.name for each in table.schema().fields if each.metadata or not each.nullable
@@ -341,7 +346,7 @@ def _check_none(place: str, foreign: list[str]) -> None:
 def _check_own(spark: SparkSession, checkpoint: str) -> None:
     """Raise SettingsError if the checkpoint belongs to another query, whose batches would count as already written.
 
-    With Spark Connect the running query is unknown, so nothing is checked.
+    With Spark Connect, or outside a streaming query, the running query is unknown and nothing is checked.
     """
     if is_connect(spark):
         return  # With Spark Connect the function cannot find out which query runs it.

@@ -54,7 +54,7 @@ class RocketMQSource(DataSource):
         return RocketMQStreamReader(SourceSettings.parse(options, is_stream=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
-        """Create the writer of a batch query; raise SettingsError if an option, column or save mode is invalid."""
+        """Create the writer of a batch; raise SettingsError for a wrong option or column, or save mode overwrite."""
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use .mode("append")')
         from cometmq.spark.sink.columns import SinkColumns
@@ -69,7 +69,7 @@ class RocketMQSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamArrowWriter:
-        """Create the writer of a stream; raise SettingsError if an option, column or output mode is invalid."""
+        """Create the writer of a stream; raise SettingsError for a wrong option or column, or output mode complete."""
         if overwrite:
             raise SettingsError('a topic cannot be overwritten; use outputMode("append")')
         from cometmq.spark.sink.columns import SinkColumns

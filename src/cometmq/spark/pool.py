@@ -36,7 +36,7 @@ class PoolLimits:
 
     Attributes:
         idle_ms: A client that was not requested for this long is closed.
-        capacity: Maximum number of clients; beyond it the least recently used one is closed.
+        capacity: Maximum number of clients; beyond it the least recently used ones are closed.
     """
 
     idle_ms: int = 300_000
@@ -54,7 +54,7 @@ class Pool:
         self._clients: dict[tuple[int, Hashable], _PooledClient] = {}
 
     def get(self, key: Hashable, make: Callable[[], C], limits: PoolLimits = PoolLimits()) -> C:
-        """Return this process's client for `key`, creating it if needed, and close idle clients."""
+        """Return this process's client for `key`, creating it if needed; close idle or surplus clients."""
         whole = (os.getpid(), key)
         with self._lock:
             held = self._clients.pop(whole, None)
@@ -92,5 +92,5 @@ _pool = Pool()
 
 
 def shared(key: Hashable, make: Callable[[], C], limits: PoolLimits = PoolLimits()) -> C:
-    """Return this process's client for `key` from the pool, creating it if needed."""
+    """Return this process's client for `key` from its pool, creating it if needed; idle clients are closed."""
     return _pool.get(key, make, limits)

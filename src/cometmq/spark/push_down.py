@@ -1,4 +1,4 @@
-"""Conversion of a query's filters to column conditions, and detection of Spark's push-down step.
+"""Conversion of a Spark query's filters to column conditions, and detection of Spark's filter push-down step.
 
 Spark applies every filter again, so a source may return too many rows; a filter that is not understood is ignored.
 """
@@ -44,7 +44,7 @@ def is_asked() -> bool:
 
 
 def conditions_of(filters: Iterable[Filter], known: Kept) -> Kept:
-    """Return the conditions `known`, narrowed by a query's filters; filters that cannot be converted are left out."""
+    """Return the conditions `known`, narrowed by a query's filters (=, IN, <, <=, >, >=); other filters are ignored."""
     return reduce(_and, filters, known)
 
 

@@ -9,7 +9,7 @@ _PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Register "rocketmq" and "rocketmq-store", enable filter push-down, and return the session.
+    """Register "rocketmq" and "rocketmq-store" in a session, enable filter push-down, and return the session.
 
     Where CometMQ is installed Spark finds the formats by itself: it searches for top-level modules
     named `pyspark_*`. It does not search packages shipped with `--py-files`.

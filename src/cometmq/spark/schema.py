@@ -82,7 +82,12 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def check_names(schema: StructType, taken: Mapping[str, str]) -> None:
-    """Raise SettingsError if column names are equal, ignoring case, or reserved (`taken`: each with its use)."""
+    """Raise SettingsError if names of columns or of a struct's fields are equal ignoring case, or a column is reserved.
+
+    Args:
+        schema: Columns of the option --schema.
+        taken: Reserved names of columns, each with its use.
+    """
     ours = {name.lower(): why for name, why in taken.items()}
     seen = set[str]()
     for each in schema.fields:
@@ -115,7 +120,7 @@ def quoted(name: str) -> str:
 
 
 def check_gains(present: StructType, wanted: StructType) -> None:
-    """Raise SettingsError unless a schema has all columns of a table with their types; further columns are allowed."""
+    """Raise SettingsError unless `wanted` has all columns of the table `present` with their types; it may have more."""
     types = {each.name: each.dataType for each in wanted.fields}
     for each in present.fields:
         now = types.get(each.name)

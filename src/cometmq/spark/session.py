@@ -56,7 +56,7 @@ def session(
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Create a Spark session with the format "rocketmq", or return the running one.
+    """Create a Spark session, or take the running one, and return it with the formats of CometMQ registered.
 
     Args:
         app_name: Application name in Spark.
@@ -83,7 +83,7 @@ def session(
 
 
 def _shuffle_conf(master: str) -> dict[str, str]:
-    """Return the setting for two shuffle partitions per thread of a local master; empty for a cluster.
+    """Return the setting, a dict, for two shuffle partitions per thread of a local master; empty for a cluster.
 
     With Spark's default of 200, meant for clusters, each micro-batch of a stateful query starts 200 tasks and opens 200
     state stores, and the checkpoint fixes the number for the lifetime of the query.
@@ -98,7 +98,7 @@ def _shuffle_conf(master: str) -> dict[str, str]:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables only while the context is open: programs started later must not inherit them."""
+    """Set environment variables while the context is open, then restore them: later programs must not inherit them."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -112,7 +112,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _java_options(home: Path, folder: Path) -> dict[str, str]:
-    """Return the variable with the JVM options, or nothing if the user has set that variable."""
+    """Return the environment variable with the JVM options, as a dict; empty if the user has set that variable."""
     if os.environ.get(SUBMIT_ARGS):
         return {}
     options = [_quiet_start(folder), *java_options(home)]
@@ -121,7 +121,7 @@ def _java_options(home: Path, folder: Path) -> dict[str, str]:
 
 
 def _python_options(master: str, folder: Path) -> dict[str, str]:
-    """Return the variables that name the Python for the JVM; empty for a cluster or if the user has chosen a Python."""
+    """Return the environment variables that name the JVM's Python; empty for a cluster or if the user chose one."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
     if not master.startswith("local") or any(
         os.environ[each] != sys.executable for each in names
@@ -131,7 +131,7 @@ def _python_options(master: str, folder: Path) -> dict[str, str]:
 
 
 def _quiet_start(folder: Path) -> str:
-    """Write the logging configuration; return its JVM option, because Spark logs before a session's settings apply."""
+    """Write the log4j configuration file into a folder, and return the JVM option that names it."""
     settings = folder / "log4j2.properties"
     settings.write_text(_LOGGING)
     return f"-Dlog4j2.configurationFile={settings.as_uri()}"

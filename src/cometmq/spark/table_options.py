@@ -21,7 +21,7 @@ _SECRETS = ("secret", "accesskey", "token", "password")
 
 
 def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return the schema with the options in its metadata if they belong to a new table.
+    """Return the schema with the options in its first column's metadata if they are of a new table, else unchanged.
 
     Options whose names suggest a secret are left out: each statement has to give them.
     """
@@ -44,13 +44,13 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
 def table_options(
     schema: StructType, options: Mapping[str, str], required: Option
 ) -> dict[str, str]:
-    """Return the options of a read: the table's options, overridden by the options of the statement.
+    """Return the options of a read, names in lower case: those of the table, overridden by those of the statement.
 
     Args:
         schema: Schema of the read; that of a table contains the table's options.
         options: Options of the statement.
-        required: Option without which nothing can be read. A statement that has it reads no table, even with a table's
-            schema.
+        required: Option without which nothing can be read. For a statement that has it only
+            its own options count.
     """
     given = {name.lower(): text for name, text in options.items()}
     names = {name.lower() for name in (required.name, *required.aliases)}

@@ -1,4 +1,4 @@
-"""Runs background jobs on asyncio's loop: the only place where they meet timers, threads and futures."""
+"""Runs steps on asyncio's loop: their timers, threads and waits for the log (`LoopWorld`), and background jobs."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,24 +14,24 @@ T = TypeVar("T")
 
 
 class WaitedLog(Protocol):
-    """The part of a broker's store that steps wait for: its log."""
+    """Interface of the commit log that steps wait for: its end, and waits until it is flushed or confirmed."""
 
     @property
     def max_offset(self) -> int:
-        """Physical offset after everything that is written."""
+        """Physical offset of the end of everything written to the commit log."""
         ...
 
     def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back with the outcome when the log is flushed up to an offset, or that has failed or is late."""
+        """Call back with a `Durability` when the log is flushed up to an offset, or that has failed or is late."""
         ...
 
     def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back with the outcome when the log is confirmed up to an offset, or that has failed or is late."""
+        """Call back with a `Durability` when the log is confirmed up to an offset, or that has failed or is late."""
         ...
 
 
 class _LoopTimers:
-    """Timers of an event loop."""
+    """The clock and timers of an asyncio event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -89,7 +89,7 @@ class LoopWorld:
         )
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
-        """Call `done` with OK when messages up to an offset may be acknowledged, or with what was late or missing."""
+        """Call `done` with a `Durability`: OK when messages up to an offset may be acknowledged, else why not."""
         assert self._store is not None
         self._store.wait_confirmed(end_offset, lambda durability: self._later(done, durability))
 
@@ -99,7 +99,7 @@ class LoopWorld:
 
 
 class Machines:
-    """The background jobs of one owner, which starts and closes them."""
+    """The background jobs and single runs of steps of one owner, which starts and closes them."""
 
     def __init__(self, world: World, owner: str) -> None:
         """Create an empty set of jobs; `owner` is the first word of each job's name in the log."""

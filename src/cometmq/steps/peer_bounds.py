@@ -1,10 +1,10 @@
-"""Limits on waiting requests, per connection and in total, so that one connection cannot use up the room of all."""
+"""Limits on waiting requests: their number and bytes per connection, and their bytes in total."""
 
 from collections.abc import Hashable
 
 
 class PeerBounds:
-    """The number and size of waiting requests, per connection; limits are numbers of requests and bytes."""
+    """Counts waiting requests and their bytes. Both are limited per connection; in total, only the bytes are."""
 
     def __init__(self, *, peer_count_max: int, peer_size_max: int, size_max: int) -> None:
         self._peer_count_max = peer_count_max
@@ -26,7 +26,7 @@ class PeerBounds:
         return True
 
     def is_full(self, peer: Hashable) -> bool:
-        """Return whether a connection, or all of them together, have reached a limit."""
+        """Return whether a connection has reached a limit, or all connections together the limit on bytes."""
         count, total = self._of.get(peer, (0, 0))
         return (
             count >= self._peer_count_max
@@ -41,7 +41,7 @@ class PeerBounds:
         self._size += size
 
     def give_back(self, peer: Hashable, size: int) -> None:
-        """Subtract one request of a connection that no longer waits; `size` as it was counted."""
+        """Subtract a connection's request that no longer waits; `size` is its number of bytes as it was counted."""
         count, total = self._of[peer]
         if count > 1:
             self._of[peer] = (count - 1, total - size)

@@ -1,4 +1,4 @@
-"""Runs background jobs: timers, wake-ups, work in threads, and recovery from errors.
+"""Runs steps, and background jobs (`KeptMachine`): timers, wake-ups, work in threads, and retries after errors.
 
 This module does no I/O: it uses a `World`. The broker's is asyncio's loop (`steps.on_loop`); a test's is a clock that
 the test controls (tests/support/hand_world).
@@ -33,7 +33,7 @@ NEVER = math.inf  # The pause of a job that has nothing to do until it is woken.
 
 
 class Timers(Protocol):
-    """A clock with timers."""
+    """Interface of a clock with timers."""
 
     def monotonic(self) -> float:
         """Return seconds that never go back."""
@@ -45,7 +45,7 @@ class Timers(Protocol):
 
 
 class World(Timers, Protocol):
-    """The time, threads and disk that steps wait for; no callback is made within the call that requests it."""
+    """Interface to time, threads and disk for steps that wait; no callback is made within the call that requests it."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back in the loop's next iteration."""
@@ -62,7 +62,7 @@ class World(Timers, Protocol):
         ...
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
-        """Call `done` with OK when messages up to an offset may be acknowledged, or with what was late or missing."""
+        """Call `done` with a `Durability`: OK when messages up to an offset may be acknowledged, else why not."""
         ...
 
 
@@ -86,7 +86,7 @@ class StepsRun(Generic[T]):
         self._is_over = False
 
     def go_on(self, result: Any = None, error: BaseException | None = None) -> None:
-        """Run the steps up to their next wait; `result` or `error` is the outcome of the last wait."""
+        """Run the steps up to their next wait, unless stopped; `result` or `error` is the outcome of the last wait."""
         if self._is_over:
             return  # They were stopped, but what they waited for still came.
         self._waits_for = None
@@ -136,7 +136,7 @@ class StepsRun(Generic[T]):
                     done(None, error)
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Stop at the current wait, and call `stopped` then: at once, or when work in a thread has run to its end."""
+        """Stop the steps at their current wait, then call `stopped`: at once, or when work in a thread has ended."""
         assert not self._is_over, "steps that ended have nothing to stop"
         if isinstance(self._waits_for, Elsewhere):
             self._stopped = stopped
@@ -169,9 +169,9 @@ class _Limited:
 
 
 def together(world: World, several: Sequence[Steps[T]]) -> Steps[list[T]]:
-    """Run several steps at the same time; return their results in order when all have ended.
+    """Run several steps at the same time, waited for with `yield from`; return a list of their results in order.
 
-    If some fail, raise the first error, but only after the others have run to their end.
+    If some fail, raise the error that came first, but only after the others have run to their end.
     """
     results: list[Any] = [None] * len(several)
     errors: list[BaseException] = []
@@ -230,7 +230,7 @@ class KeptMachine:
         self._sleep(pause_seconds, min(pause_seconds, self._period_seconds))
 
     def wake(self) -> None:
-        """Run the next step now, or when the running one, the period since the last, or a pause after an error ends."""
+        """Schedule the next step for now, or for when the running one, the period or an error's pause has ended."""
         self.wake_at(-NEVER)
 
     def wake_at(self, due: float) -> None:

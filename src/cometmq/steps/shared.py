@@ -1,4 +1,4 @@
-"""Runs the same steps once for all callers that arrive while a run is in progress."""
+"""Shares runs of the same steps: all callers that arrive while a run is in progress share the next one."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ class SharedSteps(Generic[T]):
         self._next: list[Done] = []
 
     def result(self) -> Steps[T]:
-        """Wait for a run of the steps that begins now, or after the one in progress; return its result or raise its error."""
+        """Yield a wait for a run that begins now or after the one in progress; return its result or raise its error."""
         return called_back(self._join)
 
     def _join(self, done: Done) -> None:

@@ -61,25 +61,25 @@ Steps = Generator[Wait, Any, T]
 
 
 def elsewhere(work: Callable[[], T]) -> Steps[T]:
-    """Run `work` in a thread; return its result or raise its error."""
+    """Yield a wait for `work`, which runs in a thread; return its result or raise its error."""
     result: T = yield Elsewhere(work)
     return result
 
 
 def on_device(end_offset: int | None = None) -> Steps[bool]:
-    """Wait until the log is flushed up to an offset (None: its end); return False if a flush failed or is late."""
+    """Yield a wait until the log is flushed up to an offset (None: its end); return whether it was flushed in time."""
     is_there: bool = yield OnDevice(end_offset)
     return is_there
 
 
 def confirmed(end_offset: int) -> Steps[Durability]:
-    """Wait until the log is confirmed up to an offset; return OK, or the reason why it is not."""
+    """Yield a wait until the log is confirmed up to an offset; return a `Durability`: OK, or why it is not."""
     durability: Durability = yield Confirmed(end_offset)
     return durability
 
 
 def called_back(begin: Callable[[Done], None], seconds: float | None = None) -> Steps[Any]:
-    """Begin an operation and wait until it calls back; return its result or raise its error.
+    """Yield a wait for an operation, which begins then and calls back; return its result or raise its error.
 
     Raise TimeoutError if it has not called back within `seconds`.
     """
@@ -87,5 +87,5 @@ def called_back(begin: Callable[[Done], None], seconds: float | None = None) -> 
 
 
 def turn_end() -> Steps[None]:
-    """Wait until the loop's next iteration, after other work has run."""
+    """Yield a wait for the loop's next iteration, before which other work has run."""
     yield TurnEnd()

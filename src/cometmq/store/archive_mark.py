@@ -101,7 +101,7 @@ def archived_to(disk: Disk, root: str) -> int:
 def note_archived(
     disk: Disk, root: str, offset: int, place: str, proof: LogProof | None = None
 ) -> int:
-    """Record that everything before a physical offset is archived at a place; return the recorded offset.
+    """Record that everything before a physical offset is archived at a place, replacing its mark; return that offset.
 
     Raises:
         OSError: The mark could not be written; the previous one remains.

@@ -86,9 +86,9 @@ class Background:
     # --- flush
 
     def flush_target(self) -> int | None:
-        """Begin a flush and return its target offset; None if none is due, one is running, or the store may not flush.
+        """Return the offset to which the caller must now flush; None if none is due, one is running, or not allowed.
 
-        It may not flush while it truncates its log, or when it accepts nothing until a restart.
+        It is not allowed while the store truncates its log, or when it accepts nothing until a restart.
         """
         if self._acceptance.is_over or self._acceptance.is_held:
             return None

@@ -110,7 +110,10 @@ class BatchQueues(Derived):
     # --- derived from the log
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Load the existing batch queues; see `cometmq.store.derived`."""
+        """Load the existing batch queues into the table of queues.
+
+        Return the physical offset from which records must be fed again; None after a clean stop, or without any.
+        """
         for topic in self._disk.list_names(self._root):
             for name in self._disk.list_names(f"{self._root}/{topic}"):
                 if name.isdigit() and self.find(topic, int(name)) is None:
@@ -151,7 +154,7 @@ class BatchQueues(Derived):
         queue.max_offset = queue.next_offset = entry.first_offset + entry.message_count
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Hide the messages of records from an offset on; see `cometmq.store.derived`."""
+        """Hide the messages of records from an offset on, in yielded steps; see `cometmq.store.derived`."""
         if self._read_only:
             return
         found: list[_Cut] = []
@@ -181,7 +184,7 @@ class BatchQueues(Derived):
             found.append(_Cut(queue, kept, end, place))
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Remove the entries after the log's new end, which `hide_from` has hidden, from the queue files."""
+        """Yield steps that remove the entries that `hide_from` has hidden from the queue files."""
         hidden, self._hidden = self._hidden, []
         if hidden:
             yield partial(self._clear, hidden)

@@ -63,7 +63,7 @@ NOTHING_DONE = Progress(0, 0, 0)
 
 
 def encode_progress(progress: Progress) -> bytes:
-    """Encode `checkpoint.cometmq`."""
+    """Encode a progress to the 56 bytes of `checkpoint.cometmq`."""
     content = _PROGRESS.pack(*progress)
     return _PROGRESS_HEAD.pack(_MARK, crc32(content)) + content
 
@@ -98,7 +98,7 @@ class CheckpointFiles:
         self.master_flushed = 0
 
     def load(self) -> None:
-        """Read both files; missing or torn files are ignored."""
+        """Read both checkpoint files; missing or torn ones are ignored."""
         with suppress(FileNotFoundError, CodecError):
             self.times = decode_checkpoint(read_file(self.disk, self._times_path))
             self.master_flushed = self.times.master_flushed_offset
@@ -106,7 +106,7 @@ class CheckpointFiles:
             self.progress = decode_progress(read_file(self.disk, self._progress_path))
 
     def write(self, times: Checkpoint, progress: Progress) -> None:
-        """Write and sync both files; on OSError, whatever they hold is still true. Any thread."""
+        """Write and sync both checkpoint files; on OSError, whatever they hold is still true. Any thread."""
         times = replace(times, master_flushed_offset=self.master_flushed)
         self._overwrite(self._times_path, encode_checkpoint(times))
         self._overwrite(self._progress_path, encode_progress(progress))

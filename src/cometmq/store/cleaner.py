@@ -93,12 +93,12 @@ class Cleaner:
         self._rules = rules
 
     def ask(self) -> None:
-        """Delete expired files at any hour during the next rounds; the first one is due immediately."""
+        """Delete expired files at any hour during the next 20 rounds; the first round is due immediately."""
         self._asked_rounds = ASKED_ROUNDS
         self.next_round_at = self._clock.monotonic()
 
     def due(self) -> Step | None:
-        """Return the next step, which never raises, for a thread that may block; None if none is due or left.
+        """Return the next step of deleting files, for a thread that may block; None if none is due or the round ends.
 
         The previous step must have ended.
         """
@@ -203,7 +203,7 @@ class Cleaner:
     def _doomed(
         self, most: int, *, settled: int, cause: DeletionCause | None
     ) -> list[tuple[LogFile, DeletionCause]]:
-        """Return up to `most` log files to delete, with the reason for each.
+        """Return log files to delete, of the `most` oldest and never the newest, with the reason for each.
 
         Args:
             most: Maximum number of files.
@@ -225,7 +225,7 @@ class Cleaner:
         return doomed
 
     def _forced_count(self) -> int:
-        """Return the number of files to delete, expired or not, to bring the disk below the forced ratio."""
+        """Return the number of files to delete, expired or not, to reach the forced ratio; 0 if that is turned off."""
         if not self._rules.is_forced:
             return 0
         ratio, file_size = self._rules.forced_ratio, self._log.chain.file_size

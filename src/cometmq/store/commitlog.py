@@ -169,6 +169,6 @@ class CommitLog:
             file.forget_view()
 
     def close(self) -> None:
-        """Close all files, and remove a file made ahead that nothing was written to."""
+        """Close all files, and delete those made ahead, to which nothing was written."""
         self.ahead.close()
         self.chain.close()

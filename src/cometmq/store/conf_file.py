@@ -28,7 +28,10 @@ class ConfFile:
         return self._path is not None
 
     def layers(self) -> list[Layer]:
-        """Return the values of the file and of its overlay, lower priority first; raise SettingsError if reading fails."""
+        """Return a layer of values for the file, then one for its overlay; none without a file.
+
+        Raises SettingsError if reading fails.
+        """
         if self._path is None:
             return []
         try:

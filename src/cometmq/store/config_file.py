@@ -1,4 +1,4 @@
-"""A JSON file below `config/`, kept as Java keeps it, but written atomically.
+"""A JSON file below `config/` (or another small text file), kept as Java keeps it, but written atomically.
 
 Saving copies the current content to NAME.bak, writes the new content to a temporary file, syncs and renames it, and
 syncs the directory. After a power cut the file has the old content or the new one. (RocketMQ 5.3.3 does not sync: its
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConfigFile:
-    """Configuration file of a broker, with its previous content kept as NAME.bak.
+    """A configuration file that the program writes, with its previous content kept as NAME.bak.
 
     Attributes:
         is_whole: Whether the last `load` read the file itself, not its .bak.

@@ -72,7 +72,7 @@ class ConsumeQueue(QueueEnd):
         self.max_offset = self.next_offset = offset
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
-        """Add a visible entry during recovery; dispatch does the same in its own loop."""
+        """Add a visible entry of a recovered or replicated record to the tail; those of puts are added elsewhere."""
         tail = self.tail
         tail += QUEUE_ENTRY.pack(physical_offset, size, tags_code)
         self.next_offset = self.max_offset = self.max_offset + 1
@@ -93,7 +93,7 @@ class ConsumeQueue(QueueEnd):
         self.tail_start += count
 
     def tail_entry(self, offset: int) -> bytes:
-        """Return the entry at an offset if it is in the tail, else empty bytes (a file has it); any thread."""
+        """Return the 20 bytes of the entry at a queue offset if it is in the tail, else empty bytes; any thread."""
         while True:
             start, tail = self.tail_start, self.tail
             first = (offset - start) * QUEUE_ENTRY_SIZE

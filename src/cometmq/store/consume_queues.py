@@ -69,7 +69,7 @@ class ConsumeQueues:
         return [queue for queue in self.table.of_topic(topic) if not queue.is_batch]
 
     def read_entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
-        """Return up to `count` entries from a queue offset on; may block on the device; any thread.
+        """Return a list of up to `count` entries from a queue offset on; may block on the device; any thread.
 
         Raises:
             FileNotFoundError: The file of an entry is gone.
@@ -89,7 +89,7 @@ class ConsumeQueues:
         return entries
 
     def clear(self) -> None:
-        """Forget all queues in memory; their files stay."""
+        """Forget all queues but batch queues in memory; their files stay."""
         for queue in list(self):
             self.table.remove(queue)
         self.dirty.clear()
@@ -105,10 +105,10 @@ class ConsumeQueues:
         return self.entries - sum(len(queue.tail) // QUEUE_ENTRY_SIZE for queue in self.stuck)
 
     def align(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Prepare a queue for a record's offset in a recovery; return False if the offset, which no CRC covers, is wrong.
+        """Prepare a queue for the offset of a recovered or replicated record; return False if the offset is wrong.
 
-        A smaller offset than the next means that the topic was deleted and created again; the newer message then
-        counts. A larger one leaves a gap, which readers skip.
+        No CRC covers it. A smaller offset than the next means that the topic was deleted and created again; the newer
+        message then counts. A larger one, by at most GAP_MAX, leaves a gap, which readers skip.
 
         Args:
             queue: The record's queue.
@@ -248,7 +248,7 @@ class ConsumeQueues:
         self.write_stuck()
 
     def delete_topic(self, topic: str) -> None:
-        """Remove the queues of a topic and their files; on OSError some files remain, but the queues are forgotten."""
+        """Delete a topic's queues but batch queues, and their files; on OSError some files remain, but no queue."""
         queues = self.of_topic(topic)
         for queue in queues:
             self.table.remove(queue)

@@ -92,12 +92,12 @@ class Derived:
         return None
 
     def hold(self) -> Hold | None:
-        """Return the part of the log that this structure still reads; None if a checkpoint covers all that it needs."""
+        """Return from where this structure still reads the log (`Hold`); None if a checkpoint covers what it needs."""
         return None
 
 
 def holds_of(derived: Sequence[Derived]) -> list[Hold]:
-    """Return the parts of the log that derived structures still read and that must not be deleted."""
+    """Return a list of the parts of the log that derived structures still read and that must not be deleted."""
     return [hold for each in derived if (hold := each.hold()) is not None]
 
 

@@ -69,10 +69,10 @@ def _raise(error: OSError) -> None:
 
 
 class DerivedQueues(Derived):
-    """The consume queues as a structure derived from the log.
+    """The consume queues, except batch queues, as a structure derived from the log.
 
     Attributes:
-        on_arrival: Called with (queue, tags codes of its new messages) for each watched queue.
+        on_arrival: Called with (queue, tags codes of its new messages) for each watched queue that got some.
         on_error: Called if a full tail could not be written; the tail keeps its entries.
     """
 
@@ -252,8 +252,8 @@ class DerivedQueues(Derived):
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Load the queues from their files, and return the physical offset from which the log must be fed.
 
-        Moves every file away whose size differs from the setting, unless the store is read-only, and prepares to
-        rebuild all queues if there is one. If the log has no files, deletes all queues and returns None.
+        Moves every file away whose size differs from the setting, and prepares to rebuild all queues if there is one.
+        If the log has no files, deletes all queues and returns None. A read-only store's files are not touched.
 
         Raises:
             StoreDamaged: All queue files, more than one, have another size than the setting.
@@ -342,7 +342,7 @@ class DerivedQueues(Derived):
     # --- truncation
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Drop the entries of records from an offset on, in memory only; see `cometmq.store.derived`."""
+        """Drop the entries of records from an offset on, in memory only, in yielded steps (see `store.derived`)."""
         self._tail_size_max = _TAIL_SIZE_MAX_OF_RAW
         if offset >= self._fed_to:
             return
@@ -367,7 +367,7 @@ class DerivedQueues(Derived):
                 ends.append((queue, end))
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Remove the entries after the log's new end, which `hide_from` has hidden, from the queue files."""
+        """Yield steps that remove the entries that `hide_from` has hidden from the queue files."""
         files = self._queues.files
         hidden, self._hidden = self._hidden, []
         for at in range(0, len(hidden), QUEUES_PER_STEP):
@@ -397,7 +397,7 @@ class DerivedQueues(Derived):
     def delete_before(self, offset: int) -> Iterator[Step]:
         """Delete files that only have entries of records before an offset, and their extended units.
 
-        See `cometmq.store.derived`.
+        For the yielded steps see `cometmq.store.derived`.
         """
         yield from self._trimming.delete_before(offset)
         yield from self._unit_trimming.delete_before(offset)

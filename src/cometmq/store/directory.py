@@ -100,7 +100,7 @@ class StoreDirectory:
         return derived_index
 
     def recover(self) -> RecoveryResult:
-        """Lock the directory, unless it is read-only, and recover its content.
+        """Lock the directory, unless it is read-only, recover its content and return the result.
 
         Raises:
             StoreLocked: The store is already open, in this process or another.

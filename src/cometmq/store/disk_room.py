@@ -74,7 +74,7 @@ class DiskRoom:
         return True
 
     def file_failed(self, reason: str) -> None:
-        """Refuse sends because there is no room for a log file that is needed now."""
+        """Refuse sends until there is room, because a needed log file could not be created or written."""
         self._needs_file = True
         self._flags.raise_flag(RunningFlag.DISK_FULL, f"{reason}{self._holders()}")
 

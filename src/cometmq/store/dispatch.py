@@ -1,7 +1,7 @@
 """Dispatch: makes new records visible by feeding them, in log order, to everything that is built from the log.
 
 It uses the data of the append and reads nothing again. The broker calls it after writing its answers. Unconfirmed
-batches wait, so that consumers never get messages that a power cut can undo (docs/design/0004, 0036).
+batches wait; with SYNC_FLUSH, consumers thus get no messages that a power cut can undo (docs/design/0004, 0036).
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ class LogDispatcher:
         return len(self.waiting)
 
     def dispatch(self) -> None:
-        """Make all confirmed batches visible."""
+        """Make batches visible, in log order: the confirmed ones, and those that replicas did not get in time."""
         if self.on_moved is not None:
             self.on_moved()
         waiting = self.waiting

@@ -28,7 +28,7 @@ class ExtendedTrimming:
         self._queues = queues
 
     def delete_before(self, log_start: int) -> Iterator[Step]:
-        """Delete the files that no existing entry needs; see `cometmq.store.derived`."""
+        """Yield a step that deletes the files that no existing entry needs; see `cometmq.store.derived`."""
         if self._extended.topics():
             yield partial(self._remove_files, log_start)
 

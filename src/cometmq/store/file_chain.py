@@ -128,7 +128,7 @@ class FileChain:
         return [f"{place}/{log_file_name(start)}" for place in best]
 
     def find(self, offset: int) -> LogFile | None:
-        """Return the file that contains an offset, or None. Any thread."""
+        """Return the log file that contains a physical offset, or None. Any thread."""
         files = self.files
         if not files:
             return None
@@ -136,7 +136,7 @@ class FileChain:
         return files[index] if 0 <= index < len(files) else None
 
     def append(self, file: LogFile) -> None:
-        """Add a new file after the newest."""
+        """Add a new log file to the chain, after the newest."""
         assert not self.files or file.start == self.end
         self.files.append(file)
         if self._is_random:
@@ -160,13 +160,13 @@ class FileChain:
             self._disk.unlink(file.path)
 
     def take_after(self, last: LogFile) -> list[LogFile]:
-        """Remove the files after a given one from the chain and return them; current readers keep using them."""
+        """Remove the files after a given one from the chain, not the disk, and return them; readers keep using them."""
         count = self.files.index(last) + 1
         gone, self.files = self.files[count:], self.files[:count]
         return gone
 
     def drop_first(self) -> LogFile:
-        """Remove the oldest file from the chain and return it; current readers keep using it."""
+        """Remove the oldest file from the chain, not the disk, and return it; current readers keep using it."""
         first, self.files = self.files[0], self.files[1:]
         return first
 

@@ -32,12 +32,12 @@ class FilePlan(NamedTuple):
 
 
 class FilesAhead:
-    """Log files created ahead."""
+    """Log files created before the log needs them (spare files)."""
 
     def __init__(
         self, disk: Disk, settings: StoreSettings, chain: FileChain, *, is_flushed_warming: bool
     ) -> None:
-        """Create the list of spare files; with `is_flushed_warming`, warming flushes some pages at a time."""
+        """Create an empty list of spare files; with `is_flushed_warming`, warming flushes some pages at a time."""
         self._disk = disk
         self._settings = settings
         self._chain = chain

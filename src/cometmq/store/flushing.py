@@ -29,11 +29,11 @@ class Flushing:
         self.flushed_ms = 0
 
     def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is confirmed up to an offset, or with the reason if it is not in time or cannot be."""
+        """Call back with a `Durability`: OK when the log is confirmed up to an offset, else why it is not in time."""
         self._waiters.wait_confirmed(end_offset, deadline=self._deadline(), on_done=on_done)
 
     def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back when the log is flushed up to an offset, or with the reason if it is not in time or cannot be."""
+        """Call back with a `Durability`: OK when the log is flushed up to an offset, else why it is not in time."""
         self._waiters.wait_flushed(end_offset, deadline=self._deadline(), on_done=on_done)
 
     def change_replica_timeout(self, timeout_ms: int) -> None:
@@ -43,7 +43,7 @@ class Flushing:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether any caller is waiting."""
+        """Whether any caller is waiting for a flush or a confirmation."""
         return len(self._waiters) > 0
 
     def replicated(self, end: int | None, replica_count: int) -> None:
@@ -55,7 +55,7 @@ class Flushing:
         return self._clock.monotonic() + self._settings.sync_flush_timeout_ms / 1000
 
     def target(self, store_ms: int) -> int | None:
-        """Begin a flush and return its target offset; None if none is due or one is running.
+        """Return the offset to which the caller must now flush (`flush_files`); None if none is due or one is running.
 
         `store_ms` is the store time of the last written record.
         """
@@ -119,9 +119,9 @@ class Flushing:
         self._began = None
 
     def expire(self) -> None:
-        """Notify callers whose time limit has passed."""
+        """Call back callers whose time limit has passed, with the `Durability` that says why."""
         self._waiters.expire(self._clock.monotonic())
 
     def fail(self) -> None:
-        """Fail all waiters, because a failed or impossible flush is final."""
+        """Call back all waiters with DISK_LATE, because a failed or impossible flush is final."""
         self._waiters.fail()

@@ -184,7 +184,7 @@ class Index:
             self.build()
 
     def write(self) -> None:
-        """Append new entries to their files; entries of a file that fails are kept for the next attempt."""
+        """Append new entries to their files; on failure call `on_error`, and keep the entries for the next attempt."""
         try:
             for file in self.files:
                 file.write_entries()
@@ -202,7 +202,7 @@ class Index:
     # --- checkpoints
 
     def mark(self) -> tuple[int, int]:
-        """Return the newest file's name as a number and the number of its next entry; (0, 0) without a file."""
+        """Return the newest index file's name as a number and the number of its next entry; (0, 0) without a file."""
         if not self.files:
             return 0, 0
         file = self.files[-1]
@@ -279,7 +279,7 @@ class Index:
     # --- asking and deleting
 
     def search(self, topic: str, key: str, *, begin_ms: int, end_ms: int) -> IndexSearch:
-        """Enter the keys of waiting puts, and prepare a search by key.
+        """Enter the keys of waiting puts, unless the index is being truncated, and return a prepared search by key.
 
         Args:
             topic: Topic of the messages.

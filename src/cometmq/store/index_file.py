@@ -46,7 +46,7 @@ class IndexShape(NamedTuple):
 
     @property
     def file_size(self) -> int:
-        """Size of a file in bytes."""
+        """Size of an index file in bytes."""
         return index_file_size(self.slots, self.entries)
 
 
@@ -101,16 +101,19 @@ class IndexFile:
 
     @property
     def name(self) -> str:
-        """File name without the directory."""
+        """Name of the index file without its directory."""
         return self.path.rpartition("/")[2]
 
     @property
     def room(self) -> int:
-        """Number of entries that still fit; the first entry number is never used."""
+        """Number of entries that still fit into the index file; the first entry number is never used."""
         return self.shape.entries - self.header.index_count
 
     def insert(self, keys: Keys) -> None:
-        """Add entries (at least one) in the order of their records; they must fit."""
+        """Add entries (at least one) in memory, in the order of their records; they must fit.
+
+        `write_entries` writes them to the file.
+        """
         if self.header.index_count == 1 and len(keys) > KEY_NUMBERS:
             # The first key sets the time that all others are relative to.
             self.insert(keys[:KEY_NUMBERS])
@@ -170,7 +173,7 @@ class IndexFile:
             at = end
 
     def _slots_of(self, first_page: int, end_page: int) -> tuple[int, "array[int]"]:
-        """Return the slots of adjacent pages as the file stores them, and their position in the file."""
+        """Return the position in the file of the slots of adjacent pages, and these slots as the file stores them."""
         assert self.slots is not None
         start = max(first_page * _SLOTS_A_PAGE - _SLOTS_BEFORE, 0)
         end = end_page * _SLOTS_A_PAGE - _SLOTS_BEFORE
@@ -181,7 +184,7 @@ class IndexFile:
         return INDEX_HEADER_SIZE + start * INDEX_SLOT_SIZE, values
 
     def settle(self) -> None:
-        """Close a full file that is on the device; it is read from disk from now on."""
+        """Close a full index file that is on the device; its slots are read from disk from now on."""
         self.slots = None
         self.close()
 

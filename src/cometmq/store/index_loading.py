@@ -68,7 +68,8 @@ class DerivedIndex(Derived):
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Load the existing files and return the physical offset from which records are missing.
 
-        Returns None if none are missing, or if no index is built. A damaged file is moved away with all later ones.
+        Returns None if none are missing, or if no index is built. A damaged file is moved away with all later ones,
+        unless the store is read-only.
 
         Raises:
             StoreDamaged: All files, more than one, have another size than the settings.
@@ -99,7 +100,7 @@ class DerivedIndex(Derived):
         return lacking
 
     def feed(self, batch: Batch) -> None:
-        """Remember a batch of puts, or enter the keys of recovered or replicated records that are not in the index yet."""
+        """Remember a batch of puts, or enter new keys of recovered or replicated records, if an index is built."""
         if not self._is_built:
             return
         if batch.raw is None:
@@ -120,7 +121,10 @@ class DerivedIndex(Derived):
             self.index.add_raw(raw, position, skip=self._last_keys if is_last else 0)
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Remove keys of records after the log's end; in an open store, `Index.is_held` must be set meanwhile."""
+        """Yield a step (none if read-only) that removes keys of records after the log's end.
+
+        In an open store, `Index.is_held` must be set meanwhile.
+        """
         if not self._read_only:
             yield partial(self._truncate, offset)
 
@@ -147,7 +151,7 @@ class DerivedIndex(Derived):
         self._is_loaded = True
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Delete the files before an offset; see `cometmq.store.derived`."""
+        """Yield a step that deletes files whose records are all before an offset, except the newest."""
         return self.index.delete_before(offset)
 
     def files_before(self, offset: int) -> list[str]:
@@ -178,7 +182,7 @@ class DerivedIndex(Derived):
         return name, count, older[-1].header.end_timestamp if older else 0
 
     def _say_gone(self, older: list[IndexFile], file: IndexFile, count: int) -> None:
-        """Lower the checkpoint before entries that it covers are overwritten."""
+        """During a start, lower the checkpoint before index entries that it covers are overwritten."""
         if self._is_loaded:
             return  # A truncation of an open store has done so already.
         times, progress = self._checkpoints.times, self._checkpoints.progress
@@ -191,7 +195,9 @@ class DerivedIndex(Derived):
     # --- files
 
     def _files(self, *, is_clean: bool) -> list[IndexFile]:
-        """Return the files before the first damaged one, which is moved away with all later ones; delete an unfinished one.
+        """Return the files before the first damaged one; unless read-only, move that and all later ones away.
+
+        An empty last one, which an interrupted creation left, is deleted unless read-only.
 
         Raises:
             StoreDamaged: All files, more than one, have another size than the settings.
@@ -261,7 +267,7 @@ class DerivedIndex(Derived):
     def _begin_again_at(
         self, files: list[IndexFile], path: str, size: int, paths: list[str]
     ) -> None:
-        """Move a damaged file and all later ones away; their keys are entered again from the log."""
+        """Move a damaged file and later ones away, unless read-only; note from where to enter their keys again."""
         self._broken_from = files[-1].header.end_offset if files else 0
         if self._read_only:
             return

@@ -77,7 +77,10 @@ class IndexSearch:
         self._end_ms = end_ms
 
     def run(self) -> IndexAnswer:
-        """Return the candidate records, which are looked up as the caller iterates over them."""
+        """Return the offsets of candidate records, which are looked up as the caller iterates over them.
+
+        The result also has the store time and offset of the newest indexed record.
+        """
         if not self._views:
             return IndexAnswer(iter(()), 0, 0)
         newest = self._views[-1].header

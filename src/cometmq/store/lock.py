@@ -64,11 +64,11 @@ class AbortMarker:
         self._path = f"{root}/{ABORT_FILE}"
 
     def is_set(self) -> bool:
-        """Return whether the last stop was not clean."""
+        """Return whether the abort file exists, which at a start means that the last stop was not clean."""
         return self._disk.exists(self._path)
 
     def set(self) -> None:
-        """Mark the directory as in use; raise OSError if that fails, but not for lack of room if it is marked already."""
+        """Create the abort file; raise OSError if that fails, but not for lack of room if the file exists already."""
         try:
             write_file(self._disk, self._path, str(os.getpid()).encode())
         except OSError as error:
@@ -76,7 +76,7 @@ class AbortMarker:
                 raise
 
     def clear(self) -> None:
-        """Mark the directory as cleanly closed."""
+        """Remove the abort file, if it exists, to mark the directory as cleanly closed."""
         with suppress(FileNotFoundError):
             self._disk.unlink(self._path)
         self._disk.sync_directory(os.path.dirname(self._path))  # noqa: PTH120

@@ -154,7 +154,9 @@ class LogEnd:
         return None
 
     def keep_copies(self, start: int, stop: int) -> bool:
-        """Copy the written bytes between two physical offsets, one copy per log file; return whether there were any.
+        """Copy the written bytes between two physical offsets into the folder `cut`; return whether there were any.
+
+        Each log file with such bytes gets one copy.
 
         Raises:
             OSError: There is no room, or the disk failed; no partial copy is left.

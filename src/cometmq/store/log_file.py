@@ -81,11 +81,11 @@ class LogFile(MappedFile):
             write_rest(self._disk, fd, piece, place, count)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Read at a physical offset; may block on the device."""
+        """Return `size` bytes at a physical offset, fewer at the file's end; may block on the device."""
         return self._disk.pread(self.fd, size, offset - self.start)
 
     def read_nowait(self, offset: int, size: int) -> Buffer | None:
-        """Read at a physical offset; return None if that would block on the device."""
+        """Return `size` bytes at a physical offset; None if reading them would block on the device."""
         return self._disk.pread_nowait(self.fd, size, offset - self.start)
 
     def will_need(self, offset: int, size: int) -> None:
@@ -148,7 +148,7 @@ def log_file_name(start: int) -> str:
 
 
 def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int) -> LogFile:
-    """Create a file of zeros with all blocks allocated; after an error, nothing of it is left. Any thread.
+    """Create and return a log file of zeros with all blocks allocated; an error leaves no file. Any thread.
 
     Raises:
         StoreFull: There is no room for it and the reserve, or no inode, descriptor or memory.

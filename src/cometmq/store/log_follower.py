@@ -59,7 +59,7 @@ class Builder(Protocol):
 
 
 class LogFollower(Derived):
-    """A feature's builder in the list of everything built from the log.
+    """Feeds one feature's builder, as a member of the list of everything built from the log.
 
     Attributes:
         next_offset: Physical offset of the next record that the builder gets.
@@ -115,13 +115,13 @@ class LogFollower(Derived):
         return partial(self._build, file, min(end, file.end))
 
     def hold(self) -> Hold:
-        """Return the part of the log that the builder needs, bounded by what may be kept for it."""
+        """Return the builder's name and the offset from which it needs the log, limited by `kept_max`."""
         builder = self._builder
         bound = self._positions.dispatched - builder.kept_max
         return Hold(builder.name, max(builder.position, bound))
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Let the builder remove what follows the log's new end; a failure does not stop the truncation, and is retried."""
+        """Yield a step in which the builder removes what follows the log's new end; a failure is retried later."""
         if self.next_offset > offset:
             self.next_offset = self._back_to = offset
             yield partial(self._take, partial(self._go_back, offset))

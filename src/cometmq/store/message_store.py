@@ -282,7 +282,7 @@ class MessageStore:
         return self._table.open_for_append(topic, queue_id)
 
     def put_many(self, puts: Sequence[Put], *, is_together: bool = False) -> list[PutResult]:
-        """Append messages with a single write; return (queue offset, physical offset, size in bytes) of each, in order.
+        """Append messages as one batch; return (queue offset, physical offset, size in bytes) of each, in a list.
 
         Args:
             puts: The messages, in order.
@@ -387,9 +387,10 @@ class MessageStore:
         return self.poison(f"the log cannot be written ({error.strerror or error})")
 
     def follow(self, builder: Builder) -> LogFollower:
-        """Let a feature's builder read the log from its own position on; the caller runs the steps that `due` returns.
+        """Return a follower that feeds the log to a feature's builder; the caller runs the steps of its `due`.
 
-        Until `unfollow`, the cleaner keeps the part of the log that the builder needs. Raise StoreBusy in a truncation.
+        Until `unfollow`, the cleaner keeps the part of the log that the builder needs, up to its `kept_max`. Raise
+        StoreBusy in a truncation.
         """
         self._acceptance.check_free()
         follower = LogFollower(
@@ -422,7 +423,7 @@ class MessageStore:
     def search(
         self, topic: str, key: str, *, max_count: int, begin_ms: int = 0, end_ms: int = ALL_TIME
     ) -> MessageSearch:
-        """Prepare a search for messages by key; its `run` may be called in any thread.
+        """Return a search for messages by key, whose `run` does the work and may be called once, in any thread.
 
         Args:
             topic: Topic of the messages.

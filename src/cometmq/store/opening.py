@@ -53,7 +53,7 @@ class OtherPart(NamedTuple):
 
 
 def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterator[OtherPart]:
-    """Find parts of a store directory that hold messages, or refer to them, and cannot be read.
+    """Yield parts of a store directory that hold messages, or refer to them, and that CometMQ cannot read.
 
     Args:
         names: Names in the store directory.
@@ -82,7 +82,7 @@ def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterat
 
 
 def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
-    """Find parts of a directory that are in RocksDB, except consume queues, users and policies.
+    """Yield parts of a store directory that are in RocksDB, except consume queues, users and policies.
 
     Databases without an entry are logged and skipped.
     RocketMQ 5.5 opens a database `rocksdbstore` at each start and writes nothing to it with its default settings.

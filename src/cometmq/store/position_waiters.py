@@ -49,7 +49,7 @@ class PositionWaiters:
         Args:
             end_offset: Physical offset of the end of the last record.
             deadline: Monotonic time in seconds until which to wait for the device.
-            on_done: Called once with the outcome.
+            on_done: Called once with a `Durability`; within this call if that is known already.
         """
         positions = self._positions
         if self._is_vain and positions.confirmed < end_offset <= positions.local:
@@ -90,7 +90,7 @@ class PositionWaiters:
         return told
 
     def expire(self, now: float) -> None:
-        """Call back the waiters whose deadline has passed, with the reason why their offset was not reached."""
+        """Call back the waiters whose deadline has passed, with the `Durability` that says why."""
         positions = self._positions
         while self._confirmed:
             end_offset, deadline, on_done = self._confirmed[0]
@@ -105,7 +105,7 @@ class PositionWaiters:
             self._flushed.popleft()[2](Durability.DISK_LATE)
 
     def fail(self) -> None:
-        """Call back all current and future waiters with DISK_LATE, because a flush failed, which is final."""
+        """Call back all waiters with DISK_LATE, also later ones for unreached offsets: a failed flush is final."""
         self._is_failed = True
         self._give_up(-1)
 

@@ -13,7 +13,10 @@ from cometmq.store.file_chain import FileChain
 
 
 class Durability(Enum):
-    """Outcome of waiting until the log is flushed, or confirmed (stored as safely as configured), up to an offset."""
+    """Outcome of waiting until the log is flushed, or confirmed (stored as safely as configured), up to an offset.
+
+    It is OK, DISK_LATE, REPLICA_LATE or, with too few replicas in sync, NO_REPLICA.
+    """
 
     OK = "stored"
     DISK_LATE = "not flushed to the device in time"
@@ -68,12 +71,12 @@ class Positions:
 
     @property
     def local(self) -> int:
-        """End of the log that this broker alone can guarantee."""
+        """Physical offset up to which this broker alone guarantees the log: flushed with SYNC_FLUSH, else written."""
         return self.flushed if self.needs_flush else self.written
 
     @property
     def sendable(self) -> int:
-        """End of the log that survives the death of this process and, with SYNC_FLUSH, of the machine.
+        """Physical offset up to which the log survives the death of this process and, with SYNC_FLUSH, of the machine.
 
         A master sends its slaves no more, so it is never behind them after a restart; slaves acknowledge no more.
         """
@@ -98,14 +101,14 @@ class Positions:
         self._check()
 
     def wrote(self, end: int) -> None:
-        """Record that a batch ending here is in its files."""
+        """Record that a batch that ends at an offset is in its log files."""
         assert self.written <= end <= self._chain.files[-1].end
         self.written = self.committed = end
         if self._is_written_enough:
             self.confirmed = end
 
     def staged(self, end: int) -> None:
-        """Record that a batch ending here is staged in memory."""
+        """Record that a batch that ends at an offset is staged in memory."""
         assert self.written <= end <= self._chain.files[-1].end
         self.written = end
         if self._is_written_enough:
@@ -116,7 +119,7 @@ class Positions:
         self.committed = self.written
 
     def flushed_to(self, end: int) -> None:
-        """Record that a flush has brought the log to the device up to here."""
+        """Record that a flush has brought the log to the device up to an offset."""
         if end > self.flushed:
             self.flushed = end
             self._confirm()

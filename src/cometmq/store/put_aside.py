@@ -12,7 +12,7 @@ DAMAGED_DIRECTORY = "damaged"
 
 
 def put_aside(disk: Disk, path: str, target: str) -> str:
-    """Rename a file or directory, appending a number if the target exists; return the new name, or raise OSError."""
+    """Rename a file or directory, appending a number if the target exists; return the new path, or raise OSError."""
     numbered = (f"{target}.{number}" for number in itertools.count(2))
     kept = next(name for name in itertools.chain((target,), numbered) if not disk.exists(name))
     disk.rename(path, kept)
@@ -20,7 +20,7 @@ def put_aside(disk: Disk, path: str, target: str) -> str:
 
 
 def put_away(disk: Disk, root: str, path: str) -> str:
-    """Move a file of a store into its folder of damaged files; return the new name, or raise OSError."""
+    """Move a file of a store into its folder of damaged files; return the new path, or raise OSError."""
     directory = f"{root}/{DAMAGED_DIRECTORY}"
     disk.make_directory(directory)
     place = path.removeprefix(root).strip("/").replace("/", "_")

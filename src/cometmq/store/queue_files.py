@@ -26,7 +26,7 @@ _PAGE_SIZE = 4096  # Unit of the page cache.
 
 
 class ClearedQueue(NamedTuple):
-    """The files of a queue that was truncated: the one that now ends earlier, or None, and the deleted ones after it."""
+    """File paths of a truncated queue: the one that now ends earlier, or None, and the deleted ones after it."""
 
     path: str | None
     removed: list[str]
@@ -37,8 +37,8 @@ class QueueFiles:
 
     Attributes:
         kept: Last read entries of recently read queues; never entries of a tail.
-        unsynced: Files written since the last checkpoint.
-        fresh_directories: Directories in which a file was created since then.
+        unsynced: Paths of files written since the last checkpoint.
+        fresh_directories: Paths of directories in which a file was created since then.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class QueueFiles:
         self.fresh_directories: set[str] = set()
 
     def queue_directory(self, topic: str, queue_id: int) -> str:
-        """Return the directory of a queue's files."""
+        """Return the path of the directory of a queue's files."""
         return f"{self.directory}/{topic}/{queue_id}"
 
     def path(self, queue: ConsumeQueue, offset: int) -> str:
@@ -100,7 +100,7 @@ class QueueFiles:
             self._disk.close(fd)
 
     def _writable(self, path: str, index: int) -> int:
-        """Open a file for writing, creating it if needed for a first entry at `index`."""
+        """Open a file for writing, creating it if needed for a first entry at `index`; return its descriptor."""
         try:
             fd = self._disk.open(path)
             if self._disk.size(fd):
@@ -143,10 +143,10 @@ class QueueFiles:
         return fd
 
     def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
-        """Return up to `count` entries of one file, all before the tail; None if reading would block.
+        """Return up to `count` entries of one file as (bytes, entries' start in them, end); None if that would block.
 
-        The page in which they end is read up to its end or the tail; what is read is cached for the next read, unless
-        it is more than 20 KiB.
+        All must be before the tail. The page in which they end is read up to its end or the tail; what is read is
+        cached for the next read, unless it is more than 20 KiB.
 
         Raises:
             FileNotFoundError: The file is gone.
@@ -182,7 +182,7 @@ class QueueFiles:
         return found, 0, (end - index) * QUEUE_ENTRY_SIZE
 
     def read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
-        """Read up to `count` encoded entries of one file, blocking on the device; any thread.
+        """Return up to `count` encoded entries of one file as bytes, blocking on the device; any thread.
 
         Raises:
             FileNotFoundError: The file is gone.
@@ -212,7 +212,7 @@ class QueueFiles:
         self.cleared(self.clear_end(queue, offset))
 
     def clear_end(self, queue: ConsumeQueue, offset: int) -> ClearedQueue:
-        """Do the file work of `clear_from` for files that are not open; call `cleared` afterwards. Any thread."""
+        """Do the file work of `clear_from` for files that are not open; pass the result to `cleared`. Any thread."""
         path = self.path(queue, offset)
         directory, _, wanted = path.rpartition("/")
         removed = [
@@ -237,7 +237,7 @@ class QueueFiles:
             self.unsynced.add(end.path)
 
     def names_before(self, queue: ConsumeQueue, offset: int) -> list[str]:
-        """Return the paths of files that end at or before an offset, except the newest file; any thread."""
+        """Return the paths of a queue's files that end at or before a queue offset, except the newest; any thread."""
         directory = self.queue_directory(queue.topic, queue.queue_id)
         names = [name for name in self._disk.list_names(directory) if name.isdigit()]
         return [
@@ -270,7 +270,7 @@ class QueueFiles:
         self.fresh_directories.discard(directory)
 
     def topic_names(self) -> list[str]:
-        """Return the topics with a directory."""
+        """Return the names of the topics with a directory."""
         return self._disk.list_names(self.directory)
 
     def queue_ids(self, topic: str) -> list[int]:
@@ -279,7 +279,7 @@ class QueueFiles:
         return [int(name) for name in names if name.isdigit()]
 
     def remove_topic(self, topic: str) -> None:
-        """Remove the directory of a topic if it has no queues."""
+        """Remove the directory of a topic if it is empty."""
         directory = f"{self.directory}/{topic}"
         self.fresh_directories.discard(directory)
         if not self._disk.list_names(directory) and self._disk.exists(directory):
@@ -299,7 +299,7 @@ def _end_of_page(end: int) -> int:
 
 
 def remove_tree(disk: Disk, directory: str) -> None:
-    """Remove a directory that contains only files."""
+    """Remove a directory, if it exists, with the files in it; it must contain nothing else."""
     if disk.exists(directory):
         for name in disk.list_names(directory):
             disk.unlink(f"{directory}/{name}")
@@ -307,7 +307,7 @@ def remove_tree(disk: Disk, directory: str) -> None:
 
 
 def remove_topic(disk: Disk, directory: str) -> None:
-    """Remove the directory of a topic with the directories of its queues and their files."""
+    """Remove the directory of a topic, if it exists, with the directories of its queues and their files."""
     if disk.exists(directory):
         for name in disk.list_names(directory):
             remove_tree(disk, f"{directory}/{name}")

@@ -37,7 +37,8 @@ class LoadedQueue:
         queue: The queue with its offsets set.
         stored_end: Queue offset after the last entry on disk; above `queue.max_offset` if entries were rejected.
         physical_end: Physical offset of the end of its last message; 0 if it has none.
-        has_gap: Whether a file has a wrong size or is missing between two others, or entries follow zeros.
+        has_gap: Whether a file has a wrong size or is missing between two others, or, after a clean stop, entries
+            follow zeros.
     """
 
     queue: ConsumeQueue
@@ -101,7 +102,7 @@ class EntryFile:
 
 
 class QueueLoader:
-    """Loads all queues of a store; `wrong` maps files of a size unlike the setting to that size (-1: a directory)."""
+    """Loads all queues of a store but batch queues; `wrong` maps file paths to their wrong size (-1: a directory)."""
 
     def __init__(self, disk: Disk, queues: ConsumeQueues) -> None:
         self._disk = disk
@@ -111,7 +112,7 @@ class QueueLoader:
         self.wrong: dict[str, int] = {}
 
     def load(self, *, log_start: int, dispatched: int | None) -> list[LoadedQueue]:
-        """Load all queues into the table of queues.
+        """Load all queues but batch queues into the table of queues, and return them.
 
         Args:
             log_start: Physical offset of the oldest record.
@@ -186,7 +187,7 @@ class QueueLoader:
             )
 
     def _is_right(self, file: EntryFile) -> bool:
-        """Return whether a file has the right size; one whose creation was interrupted has size 0."""
+        """Return whether a file has the right size, or 0, which an interrupted creation leaves."""
         size = file.size()
         if size not in (self._per_file * QUEUE_ENTRY_SIZE, 0):
             self.wrong[file.path] = size

@@ -80,7 +80,7 @@ class QueueMending:
         self._writing = Lock()
 
     def entries(self, queue: ConsumeQueue, offset: int, entries: Buffer) -> bytes:
-        """Return the repaired entries at the start of a read, and write the repairs to the file.
+        """Return the repaired entries at the start of a read; unless the store is read-only, write repairs to the file.
 
         May block on the device; any thread.
 
@@ -90,7 +90,7 @@ class QueueMending:
             entries: Entries as one file has them.
 
         Returns:
-            At least one entry, at most as many as a read examines; none if the queue was truncated meanwhile.
+            Encoded entries: at least one, at most as many as a read examines; none if the queue has been truncated.
         """
         cuts = self._cuts
         mended = bytearray(entries[: LOOKED_MAX * QUEUE_ENTRY_SIZE]) or bytearray(

@@ -19,7 +19,10 @@ class QueueSync:
         self._directories = directories
 
     def run(self) -> None:
-        """Sync the queues' files to the device; if one fails, raise OSError. Any thread."""
+        """Sync the queue files and directories, or if there are more than 64, their whole file system. Any thread.
+
+        Deleted ones are skipped. Raises OSError if the disk fails.
+        """
         if len(self._files) + len(self._directories) > SYNCED_ONE_BY_ONE_MAX:
             self._disk.sync_all(self._root)
             return

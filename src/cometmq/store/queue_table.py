@@ -50,7 +50,7 @@ class QueueTable:
         return self._topics.get(topic)
 
     def topics(self) -> list[str]:
-        """Return the topics with queues."""
+        """Return the names of the topics with queues of any kind."""
         return list(self._topics)
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:

@@ -28,7 +28,7 @@ class QueueTrimming:
         self._files = queues.files
 
     def delete_before(self, log_start: int) -> Iterator[Step]:
-        """Raise the min offsets of queues and delete the files before them; see `cometmq.store.derived`."""
+        """Raise the min offsets of queues and delete files before them, in yielded steps (see `store.derived`)."""
         for part in self._parts():
             yield from self._trim(part, log_start)
 

@@ -44,6 +44,8 @@ class RawLog:
     def append(self, offset: int, content: Buffer) -> RawPiece:
         """Write the whole records of one file at the start of some bytes, or a part of the file's blank end.
 
+        Return what was accepted; bytes after it must be passed again.
+
         Args:
             offset: Physical offset of the first byte: the log's end, or the end of the accepted part of a blank end. A
                 log without a file may begin at the start of any file.

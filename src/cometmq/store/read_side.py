@@ -41,7 +41,7 @@ class ReadSide:
         return self._table.find(topic, queue_id) or self._table.awaited(topic, queue_id)
 
     def queues_of(self, topic: str) -> list[ConsumeQueue]:
-        """Return a list of the queues of a topic."""
+        """Return a list of the queues of a topic, of any kind."""
         return self._table.of_topic(topic)
 
     def queues_by_number(self, topic: str) -> Mapping[int, ConsumeQueue] | None:
@@ -49,11 +49,11 @@ class ReadSide:
         return self._table.queues_of(topic)
 
     def topics(self) -> list[str]:
-        """Return the topics with queues."""
+        """Return the names of the topics with queues of any kind."""
         return self._table.topics()
 
     def queue_counts(self) -> dict[str, int]:
-        """Return the number of queues that each topic needs: its highest queue id plus one."""
+        """Return by topic the number of queues that it needs: its highest queue id plus one."""
         return {
             topic: 1 + max((queue.queue_id for queue in self.queues_of(topic)), default=0)
             for topic in self.topics()
@@ -73,7 +73,7 @@ class ReadSide:
         max_bytes: int = 1 << 28,
         match: Match | None = None,
     ) -> GetResult:
-        """Read messages of a queue from an offset on (see `Reader.get`)."""
+        """Read messages of a queue, also a batch queue, from an offset on; may be unfinished (see `Reader.get`)."""
         queue = self._table.find(topic, queue_id)
         if isinstance(queue, BatchQueue) and queue.min_offset <= offset < queue.max_offset:
             return self._batches.get(
@@ -90,7 +90,7 @@ class ReadSide:
         return self._extended.has(topic)
 
     def entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
-        """Return up to `count` entries from a queue offset on; may block on the device; any thread.
+        """Return a list of up to `count` entries from a queue offset on; may block on the device; any thread.
 
         Raises:
             FileNotFoundError: The file of an entry is gone.
@@ -146,5 +146,8 @@ class ReadSide:
     def offset_by_time(
         self, queue: ConsumeQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """Return the queue offset for a time (see `time_search.offset_by_time`); may block on the device."""
+        """Return the queue offset of the first message stored at or after a time (see `time_search`); may block.
+
+        With `upper`, return that of the last message stored at or before the time.
+        """
         return offset_by_time(queue, timestamp_ms, upper=upper, time_at=self.store_time_at)

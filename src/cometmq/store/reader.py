@@ -42,7 +42,7 @@ FoundRecords = tuple[bytes, int, int, bool]
 
 
 class GetStatus(StrEnum):
-    """Status of a read (GetMessageStatus); its name is the remark of a pull answer."""
+    """Status of a read: FOUND, OFFSET_TOO_SMALL and others of GetMessageStatus; its name is a pull answer's remark."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -199,7 +199,10 @@ class Reader:
     def pull(
         self, terms: AnswerTerms, queue: ConsumeQueue, offset: int, opaque: int
     ) -> PulledAnswer | None:
-        """Return the finished pull answer for a queue that is not a batch queue, or None if only `get` can produce it."""
+        """Return the finished pull answer for a queue that is not a batch queue, or None if only `get` can produce it.
+
+        It is (frame, size of its messages in bytes, their number).
+        """
         count, log = terms[1], self._log
         if terms[3] is not None and count < self._scan_entries:
             count = self._scan_entries
@@ -295,7 +298,7 @@ class Reader:
         return first, files[number] if 0 <= number < len(files) else None
 
     def _map(self, entries: PlacedEntries) -> bool:
-        """Map the log file that entries point to; return False if it is mapped already or mapping it may block."""
+        """Map the log file that entries point to; return False if it is mapped already, or that fails or may block."""
         _, file = self._warm_file(entries)
         try:
             return file is not None and file.mapped is None and bool(file.view)

@@ -20,7 +20,7 @@ class RealDisk:
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
     ) -> int:
-        """Open a file; a new one is accessible to its owner only, because it holds message bodies."""
+        """Open a file and return its descriptor; a new one is only accessible to its owner: it has message bodies."""
         flags = os.O_CLOEXEC | (os.O_RDWR if write else os.O_RDONLY)
         made = (os.O_CREAT if create else 0) | (os.O_EXCL | os.O_NOFOLLOW if is_new else 0)
         return os.open(path, flags | made, 0o600)
@@ -43,7 +43,7 @@ class RealDisk:
         os.ftruncate(fd, size)
 
     def allocate(self, fd: int, size: int) -> None:
-        """Allocate the blocks of a file (posix_fallocate)."""
+        """Allocate the blocks of the first `size` bytes of a file (posix_fallocate)."""
         os.posix_fallocate(fd, 0, size)
 
     # Without a Python frame, because each single send calls it.
@@ -64,7 +64,7 @@ class RealDisk:
         return piece
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """Read from the page cache; return None if it does not hold all of the bytes."""
+        """Read from the page cache; return None if it does not hold all of the bytes, or the file ends before."""
         piece = bytearray(size)
         try:
             count = os.preadv(fd, [piece], offset, os.RWF_NOWAIT)
@@ -92,7 +92,7 @@ class RealDisk:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL)
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """Return the ranges after an offset that the file system does not store as holes."""
+        """Return the (start, end) ranges after an offset that the file system does not store as holes."""
         pieces = []
         end = os.fstat(fd).st_size
         while offset < end:
@@ -135,7 +135,7 @@ class RealDisk:
             os.close(fd)
 
     def map_readonly(self, fd: int, size: int, *, is_random: bool = False) -> memoryview:
-        """Map a file for reading; the map lives as long as a view of it."""
+        """Return a live view of a file's bytes, mapped for reading; the map lives as long as a view of it."""
         mapped = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ)
         if is_random:
             mapped.madvise(mmap.MADV_RANDOM)
@@ -146,7 +146,7 @@ class RealDisk:
         return lock_pages(fd, size)
 
     def lock(self, fd: int) -> bool:
-        """Lock byte 0, as Java's FileChannel.tryLock(0, 1) does."""
+        """Lock byte 0, as Java's FileChannel.tryLock(0, 1) does; return False if another process holds it."""
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
         except OSError as error:
@@ -171,7 +171,7 @@ class RealDisk:
             raise
 
     def make_directory(self, path: str) -> None:
-        """Create a directory and its parents, accessible to their owner only."""
+        """Create a directory and its parents, if missing, accessible to their owner only."""
         parent = os.path.dirname(path)  # noqa: PTH120
         if parent and not os.path.isdir(parent):  # noqa: PTH112
             self.make_directory(parent)

@@ -40,7 +40,7 @@ class CheckedRecords(NamedTuple):
 
 
 def checked_records(chunk: Buffer, offset: int) -> CheckedRecords:
-    """Check the records at the start of a piece of the log, like `valid_records` but without creating them."""
+    """Check the records at the start of a piece of the log, like `valid_records`; return a summary, no records."""
     position, kinds, store_ms = 0, 0, -1
     while True:
         begin = position

@@ -59,6 +59,8 @@ class Recovery:
     def run(self, *, is_clean: bool) -> RecoveryResult:
         """Bring the log and everything built from it into agreement; `is_clean` if the last stop was clean.
 
+        Nothing is removed from a log that is damaged or read-only.
+
         Raises:
             StoreDamaged: Files have a wrong size, or are missing at the log's end.
             OSError: The disk failed.

@@ -10,7 +10,7 @@ from cometmq.model.frozen import dataclass
 
 
 class DeletionCause(StrEnum):
-    """Reason for deleting files now."""
+    """Reason for deleting log files now: HOUR, SPACE, ASKED (for expired files) or FORCED."""
 
     HOUR = "it has expired, and it is the hour of deleteWhen"
     SPACE = "it has expired, and the disk usage is above diskMaxUsedSpaceRatio"
@@ -26,8 +26,8 @@ class Retention:
         reserved_ms: Time after its last write when a file expires (fileReservedTime).
         delete_hours: Hours of the day, local time, at which expired files are deleted (deleteWhen).
         max_used_ratio: Disk usage in per cent above which they are deleted immediately (diskMaxUsedSpaceRatio).
-        forced_ratio: Disk usage in per cent above which other files may be deleted (diskSpaceCleanForciblyRatio).
-        is_forced: Whether other files may be deleted then (cleanFileForciblyEnable).
+        forced_ratio: Disk usage in per cent above which unexpired files may be deleted (diskSpaceCleanForciblyRatio).
+        is_forced: Whether unexpired files may be deleted then (cleanFileForciblyEnable).
         batch_max: Maximum number of log files per round (deleteFileBatchMax).
         interval_ms: Pause between rounds (cleanResourceInterval).
         pause_ms: Pause between two log files (deleteCommitLogFilesInterval).

@@ -9,7 +9,10 @@ from enum import IntFlag
 
 
 class RunningFlag(IntFlag):
-    """One reason for accepting no messages, or, if NOT_READABLE, for returning none."""
+    """One reason for accepting no messages, or, if NOT_READABLE, for returning none.
+
+    The others: NOT_WRITABLE, QUEUE_ERROR, INDEX_ERROR, DISK_FULL, FENCED and QUEUE_DISK_FULL.
+    """
 
     NOT_READABLE = 1
     NOT_WRITABLE = 2
@@ -72,7 +75,7 @@ class RunningFlags:
 
     @property
     def passing(self) -> str | None:
-        """The part of the refusal that ends by itself soon; None if there is none."""
+        """Text of the part of the refusal that ends by itself soon (pause, hold); None if there is none."""
         return (
             "; ".join(words for words in (self.pause, self.hold) if words is not None) or None
         )

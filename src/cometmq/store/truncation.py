@@ -62,7 +62,7 @@ class Truncation:
         )
 
     def steps(self, end: int) -> Generator[Step, None, None]:
-        """Truncate the log to a record's start (see `MessageStore.truncate_steps`)."""
+        """Yield the steps that truncate the log to a record's start (see `MessageStore.truncate_steps`)."""
         self._check_free()
         if end == self._log.positions.written:
             return

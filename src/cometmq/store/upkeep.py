@@ -170,7 +170,7 @@ class Upkeep:
         )
 
     def index_written(self) -> None:
-        """Accept messages again, because the index could be written again."""
+        """End the refusal of messages that `index_write_failed` began, because the index could be written again."""
         self._flags.clear(RunningFlag.INDEX_ERROR)
 
     def progress(self) -> Progress:
@@ -196,7 +196,7 @@ class Upkeep:
         )
 
     def _make_ready(self) -> None:
-        """Offer the state noted at the round's start as a checkpoint, because all of it is now in files."""
+        """Offer the state noted at the round's start, which is now in files, as a checkpoint, unless a sync failed."""
         if not self._is_checkpoint_over:
             self._ready = self._noted
         self._noted = None
@@ -207,7 +207,7 @@ class Upkeep:
         return CheckpointJob(self._checkpoints, times=times, progress=progress, syncs=syncs)
 
     def checkpoint_due(self) -> CheckpointJob | None:
-        """Return a checkpoint job if one is ready; only one runs at a time."""
+        """Return a checkpoint job, None if none is ready or one is running; a postponed job is returned again."""
         again = self._job_put_off
         if again is not None and self._clock.monotonic() >= self._checkpoint_at:
             self._job_put_off = None

@@ -50,7 +50,7 @@ _BINARY_OPAQUE_AT = 5  # code 2, language 1, version 2 (docs/format/remoting.md)
 
 
 class BadFrame(NamedTuple):
-    """A skipped frame: the error, and its opaque if that could be found."""
+    """A skipped frame: the error, and the opaque in its header, or None if that could not be found."""
 
     error: CodecError
     opaque: int | None
@@ -76,7 +76,7 @@ class Connection(Generic[Waiter]):
     def __init__(
         self, *, frame_size_max: int = FRAME_SIZE_MAX, header_size_max: int = FRAME_SIZE_MAX
     ) -> None:
-        """Set limits in bytes: a larger frame ends the connection, a larger header is skipped."""
+        """Set limits in bytes: a larger frame sets `fault`, and a frame with a larger header is skipped."""
         self.buffered = 0
         self.bad_frames: list[BadFrame] = []
         self.fault: CodecError | None = None
@@ -90,7 +90,7 @@ class Connection(Generic[Waiter]):
 
     @property
     def waiting(self) -> int:
-        """Number of our unanswered requests."""
+        """Number of this side's unanswered requests."""
         return len(self.awaited)
 
     @property
@@ -100,7 +100,7 @@ class Connection(Generic[Waiter]):
 
     @property
     def is_header_whole(self) -> bool:
-        """Whether the header of the incomplete frame has arrived; True if there is no such frame."""
+        """Whether the header of the buffered incomplete frame has arrived; True if none is buffered."""
         if not self.buffered:
             return True
         if self.buffered < FRAME_HEAD_SIZE:
@@ -117,7 +117,7 @@ class Connection(Generic[Waiter]):
         return self.read(data, 0) if data else []
 
     def join(self, data: bytes) -> bytes:
-        """Add the bytes of one read; return the bytes to parse, from a frame's start; none if more of it is needed."""
+        """Add the bytes of one read; return the bytes to parse, from a frame's start; b"" if more are needed first."""
         if self.skipped:
             taken = min(self.skipped, len(data))
             self.skipped -= taken
@@ -132,10 +132,10 @@ class Connection(Generic[Waiter]):
         return data
 
     def read(self, data: bytes, position: int, judge: Judge | None = None) -> list[RawCommand]:
-        """Return the commands in the result of `join`; an incomplete rest is buffered unless `judge` refuses it.
+        """Return the commands in the result of `join`, and buffer an incomplete rest, unless its header is refused.
 
-        `judge` is passed to each read and not stored, because that would create a reference cycle between its owner
-        and this connection. Sets `bad_frames`, and `fault` if the stream is lost.
+        `judge` may refuse a large frame (over 64 KiB) by its header. It is passed to each read and not stored, because
+        that would create a reference cycle. Adds refused frames to `bad_frames`; sets `fault` if the stream is lost.
         """
         commands: list[RawCommand] = []
         size = len(data)
@@ -178,7 +178,7 @@ class Connection(Generic[Waiter]):
                 self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
 
     def _keep_rest(self, data: bytes, start: int, judge: Judge | None) -> None:
-        """Buffer the start of a frame; if its header is too large, only enough to find its opaque."""
+        """Buffer the start of a frame; skip the frame if its header is too large or refused by `judge`."""
         have = len(data) - start
         if have < FRAME_HEAD_SIZE:
             self._needed = FRAME_HEAD_SIZE
@@ -225,7 +225,7 @@ class Connection(Generic[Waiter]):
 
     @property
     def following_opaque(self) -> int:
-        """The opaque after the last one; after a wraparound, a waiting request may be using it."""
+        """The opaque after the last one used; after a wraparound, a waiting request may be using it."""
         return self._opaque + 1 & _OPAQUE_MASK
 
     def used_opaques(self, count: int) -> None:
@@ -233,7 +233,7 @@ class Connection(Generic[Waiter]):
         self._opaque = self._opaque + count & _OPAQUE_MASK
 
     def request(self, command: Command, waiter: Waiter, *, deadline: float) -> bytes:
-        """Encode a request and register its waiter, which `take` returns for the answer.
+        """Encode a request as a frame and register its waiter, which `take` returns for the answer.
 
         Args:
             command: The request; its opaque is replaced.
@@ -265,14 +265,17 @@ class Connection(Generic[Waiter]):
         return send
 
     def send_oneway(self, pieces: SendPieces, body: bytes) -> Outgoing:
-        """Return a one-way send, which its `pieces` must say, without a waiter. Raises CodecError if the frame is too large."""
+        """Return a send without a waiter, as input for `kernel.encode_requests`; raise CodecError if it is too large.
+
+        Its `pieces` must mark it as one-way.
+        """
         front, queue_id, middle, back = pieces
         send = front, queue_id, middle, back, self.next_opaque(), END, body
         check_frame_size(len(encode_requests([send])))
         return send
 
     def oneway(self, command: Command) -> bytes:
-        """Encode a request that is not answered."""
+        """Encode a command as a one-way request, which is not answered; its opaque is replaced."""
         opaque = self.next_opaque()
         return encode_command(command._replace(opaque=opaque, flag=command.flag | ONEWAY))
 
@@ -292,7 +295,7 @@ class Connection(Generic[Waiter]):
         return [(opaque, self.awaited.pop(opaque)[1]) for opaque in late]
 
     def close(self) -> list[tuple[int, Waiter]]:
-        """Remove and return all waiters with their opaques; no more answers will arrive."""
+        """Drop buffered bytes, and remove and return all waiters, with their opaques; no socket is closed."""
         left = [(opaque, waiter) for opaque, (_, waiter) in self.awaited.items()]
         self.awaited.clear()
         self._partial.clear()

@@ -35,7 +35,7 @@ class Cleaning(Feature):
         self._quotas = ByteQuotas(parts.store)
 
     async def start(self) -> None:
-        """Apply the limits of topics before any client reads; then continue in the background."""
+        """Apply the `retention.*` limits of topics before any client reads; then clean in the background."""
         await self._machines.run(self._apply_limits())
         self._rounds = self._machines.keep(
             "rounds",
@@ -52,7 +52,7 @@ class Cleaning(Feature):
         await self._machines.close()
 
     def _clean(self) -> Steps[float]:
-        """Run a cleaning step if one is due, and apply the limits of topics at intervals."""
+        """Run a due cleaning step, and apply the limits of topics at intervals; return the seconds to the next call."""
         clock, store = self._parts.clock, self._parts.store
         step = store.clean_due()
         if step is not None:
@@ -96,13 +96,13 @@ class Cleaning(Feature):
     # --- requests
 
     def delete_expired(self, asker: str) -> None:
-        """Let the background job delete expired files in its next rounds, whatever the hour; the first is due now."""
+        """Let the background job delete the store's expired files in its next rounds from now on, whatever the hour."""
         _log.info("deleting expired files, requested by %s", asker)
         self._parts.store.cleaner.ask()
         self._rounds.wake()
 
     def clean_topics(self, asker: str) -> None:
-        """Delete the queues of topics that do not exist, except light queues.
+        """Delete the queues of topics that do not exist, except light queues, and remains of deleted topics.
 
         Raises:
             RequestError: SYSTEM_ERROR: Some files could not be deleted; the queues after them remain.
@@ -118,7 +118,7 @@ class Cleaning(Feature):
             parts.store.sweep()
 
     def clean_queues(self, asker: str) -> None:
-        """Delete empty queues beyond their topic's number of queues; raise RequestError if some files remain.
+        """Delete empty queues beyond their topic's number of queues; stop with RequestError if files of one remain.
 
         Those of SCHEDULE_TOPIC_XXXX and of deleted topics stay. Differs: RocketMQ deletes any queue whose messages are
         gone. Such a queue restarts at offset 0, and consumers with a larger offset miss new messages.

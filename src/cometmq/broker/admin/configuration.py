@@ -33,7 +33,7 @@ class Configuration:
     """
 
     def __init__(self, parts: Parts) -> None:
-        """Changes are applied to the store and the tables."""
+        """From now on, apply each change of the settings to the store and the tables."""
         in_force, clock = parts.in_force, parts.clock
         self._in_force = in_force
         self._store = parts.store
@@ -45,22 +45,22 @@ class Configuration:
         in_force.on_change.append(self._tell)
 
     def table(self) -> dict[str, str]:
-        """Return all current settings by key."""
+        """Return the texts of all current settings by key, and values for some other keys (`reported_settings`)."""
         return reported_settings(self._in_force.current, self._address)
 
     def changed(self) -> list[str]:
-        """Return the keys that were changed since the start, sorted."""
+        """Return the keys of the settings that were changed since the start, sorted."""
         return sorted(self._in_force.changed)
 
     def set_keys(self) -> list[str]:
-        """Return the keys whose value is not the default, sorted."""
+        """Return the keys of the settings whose value is not the default, sorted."""
         return set_keys(self._in_force.current)
 
     def change(self, values: Mapping[str, str], asker: str) -> None:
-        """Change all of these values or none; `asker` is for the log.
+        """Change all of these settings of the running broker or none; `asker` is for the log.
 
         Raises:
-            RequestError: A key cannot be changed at run time, or a value is invalid.
+            RequestError: A key is unknown or cannot be changed at run time, or a value is invalid.
         """
         if refused := sorted(self._in_force.refused(values)):
             raise RequestError(
@@ -75,7 +75,7 @@ class Configuration:
         self._changed(values, asker)
 
     def keep(self, values: Mapping[str, str]) -> None:
-        """Save changed values for the next start; raise RequestError if they could not be saved (they stay in force).
+        """Save changed settings for the next start; raise RequestError if they could not be saved (they stay in force).
 
         Call this in a thread, because it waits for the disk.
         """
@@ -88,7 +88,7 @@ class Configuration:
             ) from error
 
     def set_reading(self, mode: str | None, asker: str) -> None:
-        """Set whether the system reads the log ahead (dataReadAheadEnable), until the next start.
+        """Set whether the system reads the log ahead ("0": yes, "1": no; dataReadAheadEnable), until the next start.
 
         Raises:
             RequestError: INVALID_PARAMETER: The mode is missing or unknown.

@@ -87,7 +87,7 @@ class GroupAdministration:
 
         Raises:
             StoreBusy: The log is being truncated; nothing is changed.
-            RequestError: The disk failed.
+            RequestError: The group is one of the broker's own, or the disk failed. A missing group is no error.
         """
         name = request.group_name
         check_group_of_clients(name)
@@ -104,7 +104,7 @@ class GroupAdministration:
             yield from self._copied(name)
 
     def _retry_topics(self, group: str) -> list[str]:
-        """Return the retry topics of a group: its own, and those of its pops unless another group has offsets there."""
+        """Return the names of a group's retry topics: its own, and those of its pops without other groups' offsets."""
         own = retry_topic(group)
         others = {
             name
@@ -146,10 +146,10 @@ class GroupComparison:
         self._members = members
 
     def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
-        """Return the smallest offset of the groups in each queue of a topic, except the request's `filter_groups`.
+        """Return by queue id the smallest committed offset of groups in a topic, except the request's `filter_groups`.
 
-        If the compared group is behind that, the value is `AHEAD_OF_ALL`. Offsets before the queue's first message do
-        not count.
+        Queues without an offset are missing. If the compared group is behind that, the value is `AHEAD_OF_ALL`. Offsets
+        before the queue's first message do not count.
         """
         left_out = set((request.filter_groups or "").split(","))
         smallest: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Finds single messages by key or by physical offset.
+"""Finds the messages with a key, or the message at a physical offset.
 
 Follows QueryMessageProcessor of RocketMQ 5.3.3. The result fits a frame; the oldest messages are left out if
 needed (Java's client would drop a larger answer).
@@ -26,7 +26,7 @@ CLOCKS_APART_MS = 10 * 60 * 1000
 
 
 class MessageLookup:
-    """The lookup of single messages."""
+    """The lookup of messages by key or physical offset."""
 
     def __init__(self, store: MessageStore, *, unique_count: int) -> None:
         """`unique_count` is the largest number of messages for a query by unique key, whatever it requests."""
@@ -38,8 +38,9 @@ class MessageLookup:
     ) -> Steps[FoundMessages]:
         """Return the newest messages of a topic with a key; raise RequestError (QUERY_NOT_FOUND) if there is none.
 
-        They were stored in the request's period; for a unique key it is longer by CLOCKS_APART_MS at both ends. `may`
-        returns whether messages of a topic may be shown, because another topic's key may have the same hash.
+        There are at most as many as the request or, for a unique key, this broker's setting allows. They were stored in
+        the request's period; for a unique key it is longer by CLOCKS_APART_MS at both ends. `may` returns whether
+        messages of a topic may be shown, because another topic's key may have the same hash.
         """
         is_unique = request.unique_key_query == "true"
         slack_ms = CLOCKS_APART_MS if is_unique else 0

@@ -36,10 +36,10 @@ class CommittedOffsets:
         self._offsets = offsets
 
     def find(self, request: QueryConsumerOffset) -> Steps[int]:
-        """Return the offset at which a group continues in a queue.
+        """Return the offset that a group committed in a queue, or without one the beginning of a young queue.
 
         Raises:
-            RequestError: QUERY_NOT_FOUND: The group has no offset there and starts by its own rule.
+            RequestError: QUERY_NOT_FOUND: Otherwise; the group starts by its own rule.
         """
         offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         if offset is not None:
@@ -93,7 +93,7 @@ class CommittedOffsets:
         return (yield from elsewhere(is_younger))
 
     def _consumed_until_ms(self, topic: str, offsets: Mapping[int, int]) -> int:
-        """Return the store time of the youngest consumed message, epoch ms; -1 if none. May wait for the disk."""
+        """Return the store time, epoch ms, of a topic's youngest message before `offsets`; -1 if none. May block."""
         times_ms = [-1]
         for queue_id, offset in offsets.items():
             queue = self._store.queue(topic, queue_id)
@@ -107,7 +107,8 @@ class CommittedOffsets:
         """Commit a group's offset; return False if it is ignored because the group was reset meanwhile.
 
         Raises:
-            RequestError: The group, topic or queue does not exist, the offset is invalid, or there is no room.
+            RequestError: The group is the broker's own, the group, topic or queue does not exist, the offset is
+                negative or far beyond the queue's end, or there is no room.
         """
         self._check(request)
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
@@ -164,24 +165,24 @@ class QueueOffsets:
         self._store = store
 
     def end(self, request: QueueRequest) -> int:
-        """Return the offset after the last readable message; 0 for a queue that was never written."""
+        """Return the offset after a queue's last readable message; 0 for a queue that was never written."""
         queue = self._store.queue(request.topic, request.queue_id)
         return 0 if queue is None else queue.max_offset
 
     def beginning(self, request: QueueRequest) -> int:
-        """Return the offset of the first remaining message; 0 for a queue that was never written."""
+        """Return the offset of a queue's first remaining message; 0 for a queue that was never written."""
         queue = self._store.queue(request.topic, request.queue_id)
         return 0 if queue is None else queue.min_offset
 
     def earliest_ms(self, request: QueueRequest) -> Steps[int]:
-        """Return the store time of the first message, epoch ms; `NO_TIME_MS` if there is none."""
+        """Return the store time of a queue's first message, epoch ms; `NO_TIME_MS` (-1) if there is none."""
         queue = self._store.queue(request.topic, request.queue_id)
         if queue is None:
             return NO_TIME_MS
         return (yield from elsewhere(lambda: self._store.earliest_store_time(queue)))
 
     def by_time(self, request: SearchOffset) -> Steps[int]:
-        """Return the offset at a time; 0 for a queue that was never written.
+        """Return a queue's offset at a time; 0 for a queue that was never written.
 
         With LOWER, the default, it is the first message stored at or after the time, with UPPER the last one stored at
         or before it. If there is no such message, it is the max offset or the min offset.

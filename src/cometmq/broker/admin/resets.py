@@ -59,7 +59,9 @@ class GroupResets:
         self._polls = polls
 
     def reset(self, request: ResetOffsetRequest, asker: str) -> Steps[ResetResult]:
-        """Reset a group's offsets; `asker` is for the log.
+        """Reset a group's offsets, or with useServerSideResetOffset=false only return those to which members must move.
+
+        `asker` is for the log.
 
         Raises:
             RequestError: The topic, group or offset does not exist, or members must move themselves and there are none.

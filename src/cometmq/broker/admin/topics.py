@@ -99,7 +99,7 @@ class TopicAdministration:
             yield from self._settled([self._topics.put(config) for config in wanted][-1])
 
     def _settled(self, *saving: "Future[Any]") -> Steps[None]:
-        """Wait until changes are on disk, and for the nameservers (see the module); the saves have already begun."""
+        """Announce changed topics to the nameservers, up to 3 s, then wait until the saves that have begun are done."""
         yield from self._announce()
         yield from saved(*saving)
 
@@ -128,10 +128,10 @@ class TopicAdministration:
             check_queue_type(config.attributes)
 
     def delete(self, name: str, asker: str) -> Steps[None]:
-        """Delete a topic, its messages, the offsets in it, and its pop retry topics; `asker` is for the log.
+        """Delete a topic, its queues, the offsets in it, and its pop retry topics; `asker` is for the log.
 
         Raises:
-            RequestError: It is a system topic, some files could not be deleted, or the disk failed.
+            RequestError: The name is invalid or a system topic's, or the disk failed; some files may remain.
             StoreBusy: The log is being truncated; nothing is changed.
         """
         # Older brokers created topics whose names are too long for a directory; these can be deleted, too.
@@ -162,7 +162,7 @@ class TopicAdministration:
             yield from self._copied(name)
 
     def _pop_retry_topics(self, topic: str) -> list[str]:
-        """Return the retry topics of the groups that popped a topic.
+        """Return the names of the existing retry topics of the groups that popped a topic.
 
         Group a_b with topic c has the same retry topic as group a with topic b_c (enableRetryTopicV2 avoids that). Such
         a topic stays if another group has an offset in it.
@@ -181,7 +181,7 @@ class TopicAdministration:
         return [name for name in owners if name not in shared]
 
     def find(self, name: str) -> TopicConfig:
-        """Return the topic of this name, or raise RequestError (TOPIC_NOT_EXIST)."""
+        """Return the configuration of a topic, or raise RequestError (TOPIC_NOT_EXIST)."""
         config = self._topics.get(name)
         if config is None:
             raise RequestError(

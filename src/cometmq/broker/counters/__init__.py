@@ -1,1 +1,1 @@
-"""The counters of a broker: each event is counted once, and everything that displays a number reads it here."""
+"""The counters of a broker: each event is counted once; statistics, metrics and the dashboard read it here."""

@@ -1,7 +1,7 @@
 """The counters of a broker since its start; statistics, consoles, metrics and the dashboard read them.
 
-Sends add once per queue and read batch; pulls, pops and runs of acknowledgements add once each. Growth is sampled every
-10 s (counters.growth). Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
+Sends add once per run of sends to a queue; pulls, pops and runs of acknowledgements add once each. Growth is sampled
+every 10 s (counters.growth). Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
 """
 
 import time
@@ -33,20 +33,20 @@ class Counters:
     """The broker's counters since its start, and samples of them from which rates are computed.
 
     Attributes:
-        puts: Messages stored, by topic and queue.
+        puts: Messages stored, including the broker's own, by topic and queue.
         gets: Messages delivered, by group, topic and queue.
         from_disk: Delivered messages that were read from the disk.
         acks: Popped messages that were acknowledged.
         check_points: Check points recorded, one per queue of a pop.
-        sent_back: Messages that a group sent back for a retry.
+        sent_back: Messages that a group sent back, for a retry or as dead letters.
         dead: Messages that became dead letters of a group.
         put_failed: Number of sends that the store refused.
-        found: Number of pulls that got messages.
+        found: Number of pulls and pops that got messages.
         missed: Number of pulls that got none.
         get_max_us: Longest duration of a pull or pop with messages, microseconds.
-        sends: Durations of clients' sends until their answer.
+        sends: Durations of clients' sends, from their write to the store until they are stored or confirmed.
         now: Returns monotonic seconds, to be used as the start time of events counted here.
-        events: Rare events, by the labels of their metric.
+        events: Counts and durations of other events, by the labels of their metric.
         at_midnights: Values of `of_today` at the beginning of days.
         fresh: Tallies that have grown since their last sample.
         is_quiet: Whether no message was stored or delivered since the last sample, so that another one is not needed.
@@ -79,7 +79,7 @@ class Counters:
 
     @property
     def tables(self) -> tuple[TallyTable, ...]:
-        """All tables of counters."""
+        """The seven tables of counters: stored, delivered, read from disk, acknowledged, and so on."""
         return (
             self.puts, self.gets, self.from_disk, self.acks, self.check_points, self.sent_back,
             self.dead,
@@ -87,22 +87,22 @@ class Counters:
 
     @property
     def put_count(self) -> int:
-        """Number of messages stored."""
+        """Number of messages stored since the start."""
         return self.puts.all.count
 
     @property
     def put_size(self) -> int:
-        """Size of all stored records in bytes."""
+        """Size of all records stored since the start, in bytes."""
         return self.puts.all.size
 
     @property
     def get_count(self) -> int:
-        """Number of messages delivered to consumers."""
+        """Number of messages delivered to consumers since the start."""
         return self.gets.all.count
 
     @property
     def of_today(self) -> tuple[int, int]:
-        """Messages stored in users' topics, and messages delivered: RocketMQ's numbers per day."""
+        """Messages stored in users' topics, and messages delivered, since the start; the basis of daily numbers."""
         return self.puts.users.count, self.gets.all.count
 
     @property
@@ -137,7 +137,7 @@ class Counters:
     def count_sends(
         self, puts: Sequence[Put], results: Sequence[PutResult], began: float
     ) -> None:
-        """Count messages that clients sent."""
+        """Count messages that clients sent and that were stored."""
         self._count_puts(puts, results, began, self.sends)
 
     def _count_puts(
@@ -154,7 +154,7 @@ class Counters:
             self._wake()
 
     def answered(self, code: int, flag: int, answer_code: int, time_ns: int) -> None:
-        """Count the answer to a single request."""
+        """Count the answer to a request that was not handled in a batch, and its duration."""
         kind = (code, flag & ONEWAY, answer_code)
         for latencies in self._answered.get(kind) or self._places_of(*kind):
             latencies.add(time_ns // 1_000)
@@ -205,7 +205,7 @@ class Counters:
     def count_handed_out(
         self, topic: str, group: str, queue_id: int, count: int, size: int, began: float
     ) -> None:
-        """Count messages of a queue that were put into an answer."""
+        """Count messages of a queue that were put into the answer to a pull or pop."""
         # Each message gets the same share of the time, but the average is per pull (GROUP_GET_LATENCY).
         time_us = self._time_us(began)
         if time_us > self.get_max_us:  # noqa: PLR1730  As in Latencies.
@@ -244,7 +244,7 @@ class Counters:
         self.is_quiet = True
 
     def rates(self, now: float) -> dict[str, tuple[float, ...]]:
-        """Return puts, gets, found and missed pulls per second, in each window that ends `now` (monotonic seconds)."""
+        """Return puts, gets, found and missed pulls per second, by name, for each window that ends at `now` (s)."""
         totals = (self.put_count, self.get_count, self.found, self.missed)
         names = ("put", "get", "found", "missed")
         beginnings = [self._before(now - window, now) for window in WINDOWS_SECONDS]

@@ -26,7 +26,7 @@ class Gauge(NamedTuple):
 
 
 class EventCounts:
-    """Counts of events since the start, by name and labels.
+    """Counts and durations of events since the start, by name and labels.
 
     Attributes:
         gauges: Callbacks that return current values of features; called when metrics are shown; must not wait.
@@ -39,7 +39,7 @@ class EventCounts:
         self.gauges: list[Callable[[], Iterable[Gauge]]] = []
 
     def add(self, name: str, *labels: str, count: int = 1) -> None:
-        """Add to the count of an event."""
+        """Add to the count of an event; new labels are ignored if they are too long, or too many are known."""
         counts = self._counts[name]
         if labels in counts:
             counts[labels] += count
@@ -47,7 +47,7 @@ class EventCounts:
             counts[labels] = count
 
     def took(self, name: str, *labels: str, time_us: int, count: int = 1) -> None:
-        """Add the duration of an event, `count` times."""
+        """Add the duration of an event, `count` times; new labels are ignored if too long, or if too many are known."""
         latencies = self.latencies(name, *labels)
         if latencies is not None:
             latencies.add(time_us, count)
@@ -67,7 +67,7 @@ class EventCounts:
         return True
 
     def of(self, name: str) -> dict[tuple[str, ...], int]:
-        """Return the counts of an event, by labels."""
+        """Return the counts of an event, by labels; empty if there are none."""
         return dict(self._counts.get(name, {}))
 
     def times_of(self, name: str) -> dict[tuple[str, ...], Latencies]:

@@ -54,7 +54,7 @@ class Latencies(TimeCounts):
         self._before, self._long_before = self.counts, self._before
 
     def percentile_ms(self, share: float) -> float:
-        """Return a percentile of the durations in this minute and the last, ms; 0 if there are none."""
+        """Return the percentile `share` (0 to 1) of the durations in this minute and the last, ms; 0 without any."""
         recent = [now - then for now, then in zip(self.counts, self._long_before, strict=True)]
         wanted = sum(recent) * share
         if not wanted:
@@ -76,7 +76,7 @@ class Latencies(TimeCounts):
         ]
 
     def distribution(self) -> str:
-        """Return the counts in the format of StoreStatsService of RocketMQ 5.3.3."""
+        """Return all counts since the start as text, in the format of StoreStatsService of RocketMQ 5.3.3."""
         names = ("<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s",
                  "1~2s", "2~3s", "3~4s", "4~5s", "5~10s", "10s~")  # fmt: skip
         passed = self.up_to(DISTRIBUTION_MS)

@@ -89,7 +89,7 @@ class TallyTable:
         return tally
 
     def topics(self) -> list[str]:
-        """Return the topics that have tallies."""
+        """Return the names of the topics that have tallies."""
         return list(self._topics)
 
     def wholes(self) -> list[Tally]:

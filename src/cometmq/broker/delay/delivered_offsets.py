@@ -32,7 +32,7 @@ class DeliveredOffsets:
             self.offsets = dict(table.offsets)
 
     def save(self) -> Steps[bool]:
-        """Save the current offsets after all deliveries are flushed; return whether they are saved.
+        """Save the current offsets after all deliveries are flushed; return whether they are saved and unchanged.
 
         Raises:
             OSError: The file could not be written; nothing counts as saved.
@@ -65,5 +65,5 @@ class DeliveredOffsets:
         self._saved, self.offsets = taken, dict(offsets)
 
     def text(self) -> str:
-        """Return the file's text with the current offsets."""
+        """Return the text of delayOffset.json (JSON) with the current offsets."""
         return encode_delay_offsets(DelayOffsets(self._saved.version, self.offsets))

@@ -125,7 +125,7 @@ class DelayedDelivery:
                 )  # fmt: skip
 
     def truncated(self, end: int) -> None:
-        """Move the levels back, so that deliveries that the truncated log has lost are repeated."""
+        """Move levels back if the log, truncated to `end`, has lost their deliveries, so that these are repeated."""
         self._truncations += 1
         offsets = self._delivered.offsets
         for level in self._levels:
@@ -229,7 +229,7 @@ class DelayedDelivery:
         self.on_delivered()
 
     def _read_due(self, level: DelayLevel, offset: int) -> DueOfLevel:
-        """Read the due messages at the head of a level's queue. Called in the pool."""
+        """Read the due messages at the head of a level's queue, at most a batch. Called in the pool."""
         store = self._store
         queue = store.queue(SCHEDULE_TOPIC, level.number - 1)
         assert queue is not None

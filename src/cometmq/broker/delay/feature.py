@@ -82,7 +82,7 @@ class DelayLevels(Feature):
         return self._parts.settings.flush_delay_offset_interval_ms / 1000
 
     def facts(self) -> dict[str, str]:
-        """Return the next offset to deliver and the queue's end of each level in use, as runtime numbers show them."""
+        """Return "next offset to deliver,end of the queue" for each level in use, by its key in the runtime numbers."""
         found = {}
         for number, offset in self._delivered.offsets.items():
             queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
@@ -91,5 +91,5 @@ class DelayLevels(Feature):
         return found
 
     def offsets_text(self) -> str:
-        """Return the delivered offset of each level, in the format of delayOffset.json."""
+        """Return the delivered offset of each delay level as text, in the format of delayOffset.json."""
         return self._delivered.text()

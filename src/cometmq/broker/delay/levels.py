@@ -30,7 +30,7 @@ class DelayLevelTable:
     def reroute(self, sent: RoutedSend) -> RoutedSend:
         """Reroute a send with a delay level to the level's queue; see `cometmq.broker.inner.reroute`.
 
-        Half messages are returned unchanged.
+        Half messages, and sends without a level, are returned unchanged.
 
         Raises:
             RequestError: The level is not a number.

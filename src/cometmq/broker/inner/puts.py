@@ -95,7 +95,7 @@ class InnerPuts:
         return results
 
     def written(self) -> None:
-        """Dispatch what is stored to consumers, and flush it if a flush is due."""
+        """Dispatch what is stored to consumers, and notify the flusher."""
         self._store.dispatch_pending()
         self._on_written()
 

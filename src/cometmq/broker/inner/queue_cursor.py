@@ -19,7 +19,7 @@ class QueueCursor:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all messages were read that are visible to consumers."""
+        """Whether all messages were read that are visible to consumers; True if the queue does not exist."""
         queue = self._store.queue(self._topic, self._queue_id)
         return queue is None or self.offset >= queue.max_offset
 

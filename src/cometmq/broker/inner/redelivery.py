@@ -159,6 +159,8 @@ def put_deliverable(
 ) -> list[PutResult]:
     """Store waiting messages with one write; discard and log those of deleted topics and those that no log could hold.
 
+    Returns the places of the stored messages.
+
     Raises:
         StoreError: No message was stored or, if one was illegal and they were stored in parts, only the first ones; a
             later attempt may succeed.

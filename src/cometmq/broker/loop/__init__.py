@@ -1,1 +1,1 @@
-"""The part of the loop that the broker shares out: threads for blocking work, time slices for long work."""
+"""Use of the event loop: threads for blocking work, time slices for long work, flushes, and busy polling."""

@@ -28,7 +28,7 @@ class BusyPoll:
         self._after_vain = SLEEPS_AFTER_VAIN
 
     def begin(self) -> None:
-        """Start to poll, because a single producer was answered and no other waits."""
+        """Start to poll, unless that was in vain lately, because a single producer was answered and no other waits."""
         if self._sleeps_left:
             self._sleeps_left -= 1
         elif self._next_poll is None:

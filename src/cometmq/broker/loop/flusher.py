@@ -57,7 +57,7 @@ class Flusher:
         self._tick()
 
     def written(self) -> None:
-        """Note that records were written, and flush if sends wait for that. Called once per read batch."""
+        """Note that records were written, and flush soon if sends wait for it. Called per read batch or own write."""
         if self._is_at_rest:
             self._tick_in(TICK_SECONDS)
         positions = self._positions
@@ -70,7 +70,7 @@ class Flusher:
             self._loop.call_soon(self._flush_written)
 
     async def close(self) -> None:
-        """Stop the timer and the threads; the store must be closed after this."""
+        """Stop the timer, wait for work in progress, and end the threads; the store must be closed after this."""
         self._is_closed = True
         self._is_at_rest = False
         self._busy_poll.end()  # No producer is expected any more.

@@ -30,7 +30,7 @@ class SlicedWork(Generic[Item]):
         return len(self._left)
 
     def add(self, items: Iterable[Item]) -> None:
-        """Append items; the first slice of work is done at once."""
+        """Append items; if none were left, the first slice of work is done at once."""
         self._left.extend(items)
         if not self._is_begun:
             self._slice()

@@ -107,7 +107,7 @@ class Guards(Feature):
         ]
 
     def locks(self, name: str | None) -> Holders:
-        """Return the owners of the queue locks of one group, or (None) of all."""
+        """Return the client id of the holder of each queue lock, by group and queue, of one group, or (None) of all."""
         held = self._parts.locks.holders()
         return {key: who for key, who in held.items() if name in (None, key[0])}
 

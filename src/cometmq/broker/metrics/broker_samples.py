@@ -38,7 +38,7 @@ class BrokerSamples:
         self._counters, self._store = parts.counters, parts.store
 
     def table(self) -> Mapping[str, Source]:
-        """Return the source of each of these metrics, by name."""
+        """Return the source of each metric of the broker's counters and tables, by name of the metric."""
         return {
             **self._gauges(),
             **self._messages(),

@@ -124,7 +124,7 @@ def target_of(text: str) -> str:
 
 
 def headers_of(text: str) -> tuple[tuple[str, str], ...]:
-    """Parse the headers of each request to a collector, "name:value,name:value".
+    """Parse the headers of each request to a collector, "name:value,name:value", into pairs with lower-case names.
 
     Raises:
         SettingsError: A part is invalid; the message has no value, which may be a secret.

@@ -50,7 +50,7 @@ class Lags:
         self._ages_ms: dict[tuple[str, str, str, str], int] = {}
 
     def look(self) -> Steps[None]:
-        """Compute the lag of all groups."""
+        """Compute the lag of the consumer groups, for the methods that yield it."""
         self._lags = yield from self._looked_up()
         wanted = [lag for lag in self._lags if lag.oldest]
         ages: dict[tuple[str, str, str, str], int] = {lag.labels: 0 for lag in self._lags}
@@ -125,11 +125,11 @@ class Lags:
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:
-        """Yield the age of the oldest message that each group has not consumed, per topic, ms."""
+        """Yield the age of the oldest message that each group has not consumed, per topic, ms, if it was read."""
         yield from self._ages_ms.items()
 
     def dead_letters(self) -> Iterator[Sample]:
-        """Yield the number of dead letters; 0 for groups and topics without any, so that the first one is an increase."""
+        """Yield the number of dead letters by group and topic; 0 before the first one, which is thus an increase."""
         counted = set()
         for each in self._parts.counters.dead.wholes():
             counted.add((each.of.group, each.of.topic))

@@ -57,7 +57,7 @@ class MetricsPage:
         self._common = _labels_text({"otel_scope_name": scope, **common})
 
     def text(self) -> Steps[list[bytes]]:
-        """Return the text of /metrics in pieces."""
+        """Return the text of /metrics as a list of pieces, letting other work run meanwhile."""
         pieces: list[bytes] = [
             f"# TYPE otel_scope_info gauge\notel_scope_info"
             f'{{otel_scope_name="{label_value(self._scope)}"}} 1\n# TYPE target_info gauge\ntarget_info 1\n'.encode()

@@ -198,7 +198,7 @@ class Health:
         return faults
 
     def unregistered(self) -> list[str]:
-        """Return all nameservers if none of them knows this broker, otherwise none."""
+        """Return the addresses of all nameservers if none of them knows this broker, otherwise an empty list."""
         addresses = self._parts.settings.nameserver_addresses
         known = self._parts.registered()
         return [] if not addresses or known else list(addresses)

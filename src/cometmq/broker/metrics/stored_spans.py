@@ -60,7 +60,7 @@ class StoredSpans:
         self._clear_to = 0  # The name does not occur before this offset.
 
     def look(self, start: int, end: int) -> SpanScan:
-        """Scan the log between two record boundaries, or a piece of it. May wait for the disk: call this in a thread."""
+        """Scan the log between two record boundaries, or its first piece, and create spans. May wait for the disk."""
         if start != self._next:  # The log was truncated.
             self._clear_to = 0
         found = SpanScan(end, 0, 0) if self._is_clear(start, end) else self._records(start, end)

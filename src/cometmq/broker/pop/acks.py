@@ -52,11 +52,11 @@ class Acks:
         self._waiting = waiting
 
     def ack(self, request: AckRequest) -> None:
-        """Acknowledge a popped message.
+        """Acknowledge a popped message; ignored if that was done before or the message is delivered again.
 
         Raises:
-            RequestError: Topic, queue or offset does not exist, the handle is malformed or was replaced, or the message
-                was popped in order and is not in flight.
+            RequestError: Topic, queue or offset does not exist, the handle is malformed or was replaced, or the latest
+                pop in order of the queue did not deliver the message.
         """
         topic, queue_id, offset = request.topic, request.queue_id, request.offset
         low, high = self._range(topic, queue_id)
@@ -76,8 +76,8 @@ class Acks:
         """Acknowledge messages of several check points, as many as possible.
 
         Raises:
-            RequestError: The batch is empty, a message popped in order is not in flight, or a handle was replaced. The
-                other messages are acknowledged, but not those after a message not in flight in its entry of the batch.
+            RequestError: The batch is empty, the latest pop in order of a queue did not deliver a message, or a handle
+                was replaced. The others are acknowledged, except those after an undelivered message in its entry.
         """
         if not acks:
             raise RequestError(

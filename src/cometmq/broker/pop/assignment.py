@@ -57,15 +57,18 @@ class Assignments:
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
 
     def load(self) -> None:
-        """Load the request modes from messageRequestMode.json; raises CodecError if it cannot be decoded."""
+        """Load the request modes from messageRequestMode.json; raises CodecError if it and its .bak are damaged."""
         self._modes = self._file.load(decode_request_modes) or {}
 
     async def close(self) -> None:
-        """Save the request modes of groups to disk."""
+        """Save the request modes of groups to disk a last time if the file lacks changes."""
         await self._saver.close()
 
     def assign(self, query: AssignmentQuery) -> Steps[list[Assignment] | None]:
-        """Return the queues that a group's member shall consume, each with pull or pop; None: unknown, it keeps its queues."""
+        """Return the queues that a group's member shall consume, each with pull or pop; None: unknown, it keeps its queues.
+
+        In a broadcasting group, or if the settings leave the sharing to clients, these are all queues of the topic.
+        """
         mode = self._mode_of(query)
         queues = yield from self._queues_of(query.topic)
         share = self._share(query, mode, queues) if queues else None
@@ -75,7 +78,8 @@ class Assignments:
         """Set whether a group pulls or pops a topic, and save that to disk.
 
         Raises:
-            RequestError: The topic is a retry topic, or the topic or the group does not exist.
+            RequestError: The topic is a retry topic or does not exist, the group does not exist and is not created
+                automatically, or the mode could not be written to disk.
         """
         if is_retry_topic(config.topic):
             raise RequestError(
@@ -98,14 +102,14 @@ class Assignments:
             self._saver.save_soon()
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
-        """Forget the modes of deleted topics or groups; `is_gone` gets topic and group."""
+        """Forget the request modes of deleted topics or groups; `is_gone` gets topic and group."""
         left = {key: mode for key, mode in self._modes.items() if not is_gone(*key)}
         for topic in [topic for topic in self._routes if is_gone(topic, "")]:
             del self._routes[topic]
         self.take(left)
 
     def all_modes(self) -> Mapping[tuple[str, str], RequestModeConfig]:
-        """Return all request modes, by topic and group."""
+        """Return a live mapping of all request modes, by topic and group."""
         return self._modes
 
     # --- the share of a member

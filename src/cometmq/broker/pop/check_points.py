@@ -33,7 +33,7 @@ Place = tuple[str, str, int]  # Group, topic, queue.
 
 
 class PointState(IntEnum):
-    """The state of a check point."""
+    """The state of a check point: OPEN, DONE or FORGOTTEN."""
 
     OPEN = auto()  # Some of its messages are neither acknowledged nor retried.
     DONE = auto()  # No message is left; a start may still need its record.
@@ -43,7 +43,7 @@ class PointState(IntEnum):
 
 
 class PointEvent(IntEnum):
-    """An event that changes the state of a check point."""
+    """An event that changes a check point's state: ALL_ACKNOWLEDGED, HANDED_ON (retried), NOT_NEEDED or TAKEN_BACK."""
 
     ALL_ACKNOWLEDGED = auto()
     HANDED_ON = auto()  # The rest was put into the retry topic, or its topic or group is gone.
@@ -106,7 +106,7 @@ class CheckPoint:
 
     @property
     def key(self) -> Key:
-        """The values by which a message's handle names the check point."""
+        """The topic, group, queue id, start offset and pop time by which a message's handle names the check point."""
         body = self.body
         return body.topic, body.group, body.queue_id, body.start_offset, body.pop_time_ms
 
@@ -121,7 +121,7 @@ class CheckPoint:
         return self.body.pop_time_ms + self.body.invisible_ms
 
     def offsets_of(self, bits: int) -> tuple[int, ...]:
-        """Return the queue offsets of the messages of these bits."""
+        """Return the queue offsets of the messages of these bits (the lowest is the first message)."""
         if bits == self.all_bits:
             return self.body.offsets
         return tuple(
@@ -133,7 +133,7 @@ class CheckPoint:
         return self.offsets_of(~self.acknowledged)
 
     def ack_of(self, bits: int) -> AckBody:
-        """Return the acknowledgement record of these bits."""
+        """Return the acknowledgement record of the messages of these bits."""
         body = self.body
         return AckBody(
             body.topic, body.group, body.queue_id, body.start_offset, body.pop_time_ms,
@@ -164,7 +164,7 @@ class _Unsaid(NamedTuple):
 
 
 class CheckPointTable:
-    """The check points of all popped messages.
+    """The check points of popped messages, except for those popped in order, which have none.
 
     Attributes:
         on_work: Called once when input may have created work; again only after `look`.
@@ -224,7 +224,10 @@ class CheckPointTable:
         self._changed.pop(point, None)
 
     def begin_again(self, point: CheckPoint, written: WrittenRecord, grace_ms: int) -> None:
-        """Add a check point read from the revive topic, of an earlier process or another broker; due `grace_ms` later."""
+        """Add a check point read from the revive topic, of an earlier process or another broker; due `grace_ms` later.
+
+        If it is open here already, only its record's place and its acknowledgements are updated.
+        """
         known = self._by_key.get(point.key)
         if known is not None:  # Its record was rewritten.
             known.revive_queue = point.revive_queue
@@ -313,7 +316,7 @@ class CheckPointTable:
     # --- time
 
     def pop_due(self, now_ms: int) -> list[CheckPoint]:
-        """Unschedule and return the check points that are due, oldest first; `again_at` schedules one again."""
+        """Unschedule and return the check points that are due, by due time; `again_at` schedules one again."""
         last = now_ms // PERIOD_MS
         due: list[CheckPoint] = []
         while self._ends and self._ends[0] <= last:
@@ -321,7 +324,7 @@ class CheckPointTable:
         return sorted(due, key=lambda point: point.due_ms)
 
     def next_due_ms(self) -> int | None:
-        """Return when `pop_due` may next return a check point; None if none is open."""
+        """Return when `pop_due` may next return a check point, epoch ms; None if none is scheduled."""
         return self._ends[0] * PERIOD_MS if self._ends else None
 
     def again_at(self, point: CheckPoint, at_ms: int) -> None:
@@ -410,7 +413,7 @@ class CheckPointTable:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing has to be recorded or committed until new input arrives (`on_work`)."""
+        """Whether nothing of the pops has to be recorded or committed until new input arrives (`on_work`)."""
         return not (self._changed or self._unsaid) and all(
             not needed or needed[0][1].state is PointState.OPEN for needed in self._needed
         )
@@ -429,10 +432,10 @@ class CheckPointTable:
             del self._changed[point]
 
     def pop_far_behind(self, revive_queue: int, read_to: int) -> CheckPoint | None:
-        """Remove a check point whose record is so old that it makes a start slow; None if there is none.
+        """Return the check point with the oldest needed record of a revive queue if that makes a start slow, else None.
 
-        The caller writes its record again, or returns it with `keep_record`. `read_to` is the queue offset up to which the
-        revive queue has been read.
+        The table no longer counts the record: the caller writes it again, or calls `keep_record`. `read_to` is the
+        queue offset up to which the revive queue has been read.
         """
         needed = self._needed[revive_queue]
         while needed:
@@ -481,7 +484,7 @@ class CheckPointTable:
         self._tell()
 
     def reset(self, place: Place) -> None:
-        """Forget the uncommitted offsets of a queue whose offset was set explicitly."""
+        """Forget the uncommitted offsets of a group that pops a queue, because its offset was set explicitly."""
         for unsaid in self._unsaid.pop(place, ()):
             if unsaid.point is not None:
                 unsaid.point.is_said = True

@@ -82,7 +82,7 @@ class PopFeature(Feature):
         """Restore the check points of messages that were popped before, and start the background jobs.
 
         Raises:
-            CodecError: consumerOrderInfo.json or a record of the revive topic cannot be decoded.
+            CodecError: consumerOrderInfo.json and its .bak, or a record of the revive topic, cannot be decoded.
             OSError: The disk failed.
         """
         self._is_running = True
@@ -127,11 +127,11 @@ class PopFeature(Feature):
         self._orders.truncated(self._journal.end_of)
 
     def forget_topic(self, topic: str) -> None:
-        """Forget the check points of a deleted topic; pops that wait for it are refused."""
+        """Forget the check points and pops in order of a deleted topic; pops that wait for it are refused."""
         self._forget(lambda name, _group: name == topic)
 
     def forget_group(self, group: str) -> None:
-        """Forget the check points of a deleted group; its waiting pops are refused."""
+        """Forget the check points and pops in order of a deleted group; its waiting pops are refused."""
         self._forget(lambda _topic, name: name == group)
 
     def _forget(self, is_gone: Callable[[str, str], bool]) -> None:
@@ -158,7 +158,7 @@ class PopFeature(Feature):
         await self._orders.close()
 
     async def _flushed(self) -> None:
-        """Wait some seconds for a flush; the store logs a flush that fails."""
+        """Wait up to 5 s for a flush if check points are open; the store logs a flush that fails."""
         if len(self._check_points):
             flushed = self._machines.run(on_device())
             await asyncio.wait([flushed], timeout=_FLUSH_SECONDS_MAX)
@@ -215,15 +215,15 @@ class AssignmentFeature(Feature):
         )
 
     async def start(self) -> None:
-        """Read the request modes from messageRequestMode.json; raises CodecError if it cannot be decoded."""
+        """Read the request modes from messageRequestMode.json; raises CodecError if it and its .bak are damaged."""
         self._assignments.load()
 
     def forget_topic(self, topic: str) -> None:
-        """Forget how groups consume a deleted topic."""
+        """Forget whether groups pull or pop a deleted topic."""
         self._assignments.forget(lambda name, _group: name == topic)
 
     def forget_group(self, group: str) -> None:
-        """Forget how a deleted group consumes topics."""
+        """Forget whether a deleted group pulls or pops topics."""
         self._assignments.forget(lambda _topic, name: name == group)
 
     def _take_modes(self, modes: RequestModes, _end: int | None) -> Steps[None]:
@@ -231,5 +231,5 @@ class AssignmentFeature(Feature):
         yield from ()
 
     async def close(self) -> None:
-        """Save the request modes to disk."""
+        """Save the request modes (pull or pop) to disk a last time if the file lacks changes."""
         await self._assignments.close()

@@ -49,7 +49,10 @@ class GroupOffsets:
         return (yield from elsewhere(lambda: _counted(points))) if points else {}
 
     def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> int:
-        """Return and commit the offset at which a new group starts (PopMessageProcessor.getInitOffset)."""
+        """Return and commit the offset at which a new group starts to pop a queue (PopMessageProcessor.getInitOffset).
+
+        That is the first message for FROM_MIN, for a retry topic and for a young queue, otherwise the last message.
+        """
         group, topic, queue_id = place
         offset = 0
         if queue is not None:
@@ -74,17 +77,17 @@ class GroupOffsets:
         return began_ms < self._store.earliest_store_time(queue)
 
     def passed(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
-        """Note that the group continues at `offset`, after the messages of `point`; None: after skipped messages."""
+        """Note that a group's pops continue at `offset`, after the messages of `point`; None: after skipped ones."""
         self._check_points.passed(place, offset, point)
 
     def reset(self, place: Place, offset: int) -> None:
-        """Set the group's offset explicitly, also back."""
+        """Set a group's offset in a queue that it pops to an explicit value, also a smaller one."""
         self._check_points.reset(place)
         group, topic, queue_id = place
         self._offsets.commit(group, topic, queue_id, offset=offset)
 
     def say(self) -> None:
-        """Commit all offsets that may be committed now."""
+        """Commit the offsets of groups that pop which may be committed now; no offset becomes smaller."""
         for place, offset in self._check_points.pop_sayable(self._store.flushed_offset):
             group, topic, queue_id = place
             said = self._offsets.get(group, topic, queue_id)

@@ -94,7 +94,8 @@ class Journal:
     def read_on(self) -> Steps[list[CheckPoint]]:
         """Read records that other brokers wrote, or this one before its start; return the check points among them.
 
-        Rewritten ones are returned again, also if their check point is known.
+        Rewritten ones are returned again, also if their check point is known. Check points of deleted topics or groups
+        are skipped, and with a log entry those whose content cannot be decoded.
         """
         found: list[CheckPoint] = []
         for queue_id, cursor in enumerate(self._cursors):
@@ -160,7 +161,7 @@ class Journal:
         self.check_points.begin(point, self.passed(point, result))
 
     def record_reset(self, place: Place, offset: int) -> None:
-        """Record that a group's offset was set, so that older check points do not move it back."""
+        """Record that a group's offset was set, so that older check points do not move it back; only log a failure."""
         group, topic, queue_id = place
         body = CheckPointBody(
             topic, group, queue_id, offset, (), self._parts.clock.now_ms(), 0,
@@ -195,7 +196,7 @@ class Journal:
                 self.passed(point, result)
 
     def truncated(self, end: int) -> None:
-        """Adapt to a log that was truncated: forget what it lost, and queue lost records for rewriting."""
+        """Adapt to a truncated log: forget popped messages that it lost, and queue lost check points for rewriting."""
         topic = self._topic.name
         self._anew = deque(self.check_points.truncated(end, self.end_of))
         for queue_id, cursor in enumerate(self._cursors):
@@ -229,7 +230,7 @@ class Journal:
     def rewrite_old(self) -> None:
         """Write records of check points again that are lost, or so old that a start would have to read too much.
 
-        One call writes at most 500 lost ones, and 500 old ones per revive queue.
+        One call writes at most 500 lost ones, and 500 old ones per revive queue. It ends early if the store fails.
         """
         try:
             self._rewrite_truncated()
@@ -248,7 +249,7 @@ class Journal:
                 self.check_points.rewritten(point, self.passed(point, result))
 
     def say_done(self) -> None:
-        """Commit the offset up to which a start need not read the revive topic."""
+        """Commit, for each revive queue, the offset up to which a start need not read it."""
         flushed = self._parts.store.flushed_offset
         for queue_id, cursor in enumerate(self._cursors):
             needed = self.check_points.first_needed(queue_id, flushed)
@@ -283,7 +284,7 @@ class Journal:
         )
 
     def passed(self, point: CheckPoint, result: PutResult) -> WrittenRecord:
-        """Note that a record was written and need not be read again; return its position."""
+        """Note that a record of the revive topic was written and need not be read again; return its position."""
         written = WrittenRecord._make(result)
         cursor = self._cursors[point.revive_queue]
         if cursor.offset == written.queue_offset:

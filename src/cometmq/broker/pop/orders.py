@@ -31,11 +31,11 @@ class Orders:
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
-        """Read consumerOrderInfo.json; raises CodecError if it cannot be decoded."""
+        """Read consumerOrderInfo.json, if it exists; raises CodecError if it and its .bak are damaged."""
         self._states = self._file.load(decode_order_states) or {}
 
     def is_closed(self, place: Place, attempt_id: str | None) -> bool:
-        """Return whether messages of the queue are in flight, so that it must not be popped.
+        """Return whether messages of a queue popped in order are in flight, so that it must not be popped.
 
         A client that repeats a pop whose answer was lost, with the same attempt id, gets the same messages again.
         """
@@ -58,7 +58,7 @@ class Orders:
         invisible_ms: int,
         attempt_id: str | None,
     ) -> dict[int, int]:
-        """Note that messages were delivered; return how often before, by queue offset of those that were.
+        """Note that a pop in order delivered messages; return how often before, by queue offset of those that were.
 
         A repeated pop (same attempt id) gets the numbers of the first one.
         """
@@ -80,7 +80,10 @@ class Orders:
         return counts
 
     def acknowledge(self, place: Place, offset: int, pop_time_ms: int) -> int:
-        """Acknowledge a message; return the offset to commit, NOT_FOUND, or OUTDATED if the handle is old."""
+        """Acknowledge a message popped in order; return the offset to commit, NOT_FOUND, or OUTDATED (old handle).
+
+        If no pop in order of the queue is known, the offset to commit is the one after the message.
+        """
         state = self._states.get(place)
         if state is None:
             return offset + 1
@@ -96,35 +99,35 @@ class Orders:
         return state.offsets[-1] + 1
 
     def show_again_at(self, place: Place, offset: int, pop_time_ms: int, at_ms: int) -> None:
-        """Set the time at which a message is delivered again, epoch ms; an outdated handle is ignored."""
+        """Set the time at which a message popped in order is delivered again, epoch ms; ignore an outdated handle."""
         state = self._states.get(place)
         if state is not None and state.pop_time_ms == pop_time_ms and offset in state.offsets:
             state.visible[offset] = at_ms
             self.saver.changed()
 
     def truncated(self, end_of: Callable[[str, int], int]) -> None:
-        """Unlock the queues that had delivered messages after `end_of(topic, queue_id)`, because the log was truncated."""
+        """Unlock queues popped in order that had delivered messages at or after `end_of`: the log was truncated."""
         for place, state in list(self._states.items()):
             _, topic, queue_id = place
             if state.offsets and state.offsets[-1] >= end_of(topic, queue_id):
                 self.forget(place)
 
     def forget(self, place: Place) -> None:
-        """Forget the messages in flight of a queue, which unlocks it."""
+        """Forget the messages in flight of a queue that is popped in order, which unlocks it."""
         if self._states.pop(place, None) is not None:
             self.saver.changed()
 
     def forget_all(self, is_gone: Callable[[str, str], bool]) -> None:
-        """Forget the queues of deleted topics or groups; `is_gone` gets topic and group."""
+        """Forget the pops in order of deleted topics or groups; `is_gone` gets topic and group."""
         for place in [place for place in self._states if is_gone(place[1], place[0])]:
             self.forget(place)
 
     def save_if_dirty(self) -> None:
-        """Save consumerOrderInfo.json if something has changed since the last call."""
+        """Save consumerOrderInfo.json if something has changed since the last save."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save consumerOrderInfo.json a last time."""
+        """Save consumerOrderInfo.json a last time if it lacks changes."""
         await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:

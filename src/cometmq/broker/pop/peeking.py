@@ -53,10 +53,10 @@ class Peeking:
         self._chance = chance
 
     def peek(self, request: PeekRequest) -> Steps[PeekResult]:
-        """Return up to 32 messages that the group has not popped yet, or PULL_NOT_FOUND.
+        """Return as many messages as requested, up to 32, that the group has not popped yet, or PULL_NOT_FOUND.
 
         Raises:
-            RequestError: The topic cannot be popped, or not by this group.
+            RequestError: The topic or this queue of it cannot be popped, or not by this group.
         """
         self._popping.topic_of(request.topic, request.queue_id)
         self._popping.check_group(request.consumer_group)

@@ -47,7 +47,7 @@ class PopResult(NamedTuple):
         left: Number of further messages.
         starts: Topic kind, queue id and start offset of each queue.
         offsets: Topic kind, queue id and the messages' queue offsets of each queue.
-        order_counts: For pops in order: topic kind, place and number of earlier deliveries.
+        order_counts: For pops in order: topic kind, place and number of earlier deliveries; None for others.
         records: The messages as they are encoded in the log; retried ones with the requested topic.
     """
 
@@ -147,7 +147,7 @@ class Popping:
         """Return whether messages can be popped; None if the request waits until they can or its time is over.
 
         Raises:
-            RequestError: The topic cannot be popped, or not by this group.
+            RequestError: The topic or this queue of it cannot be popped, or not by this group.
         """
         topic = self.topic_of(request.topic, request.queue_id)
         self.check_group(request.consumer_group)
@@ -169,7 +169,7 @@ class Popping:
         return None
 
     def polling(self, request: PollingInfoRequest) -> int:
-        """Return the number of pops and notification requests that wait for just this queue; -1: for any queue.
+        """Return how many of a group's pops and notification requests wait for just this queue; -1: for any queue.
 
         Raises RequestError if the topic cannot be popped or has no such queue.
         """

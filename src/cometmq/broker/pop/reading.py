@@ -103,7 +103,7 @@ class PopReader:
         self._chance = chance
 
     def collect(self, pop: Pop) -> Steps[PoppedMessages]:
-        """Read messages for a pop, and record a check point for those of each queue; if it is in order, lock the queue.
+        """Read messages for a pop and record a check point for those of each queue; if in order, lock it instead.
 
         Raises:
             StoreError: No check point can be recorded, so no message is returned.
@@ -141,7 +141,7 @@ class PopReader:
                 yield config
 
     def has_messages(self, topic: str, group: str, queue_id: int) -> bool:
-        """Return whether a queue has messages that the group has not received."""
+        """Return whether a queue has messages that the group has not received; filters and locks are ignored."""
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return False

@@ -43,7 +43,10 @@ class Revive:
         self._waiting = waiting
 
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
-        """Redeliver the unacknowledged messages of due check points; those that fail are retried later."""
+        """Redeliver the unacknowledged messages of due check points; those that fail are retried 10 s later.
+
+        Messages of a deleted topic or group are dropped.
+        """
         for point in due:
             if point.state is not PointState.OPEN:
                 continue

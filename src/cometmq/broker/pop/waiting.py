@@ -36,7 +36,7 @@ Key = tuple[str, str]  # Topic, group.
 
 
 class HeldState(IntEnum):
-    """The state of a pop that waits or has waited."""
+    """The state of a pop that waits or has waited: WAITING, TRIED, READING or ANSWERED."""
 
     WAITING = auto()  # For an arrival, or for its deadline.
     TRIED = auto()  # Its attempt runs now.
@@ -107,7 +107,7 @@ class PopLongPolls:
         return self._count
 
     def count(self, key: Key, queue_id: int) -> int:
-        """Return the number of pops and notification requests that wait for just this queue; -1: for any queue."""
+        """Return how many pops and notifications of a topic and group wait for just this queue; -1: for any queue."""
         return sum(waiter.queue_id == queue_id for waiter in self._waiters.get(key, ()))
 
     def is_full(self, key: Key) -> bool:
@@ -160,7 +160,7 @@ class PopLongPolls:
             self._woken[key] = None
 
     def wake_ordered(self) -> None:
-        """Wake the pops in order, because a queue that they wait for may be unlocked by now."""
+        """Try the waiting pops in order again, because a queue that they wait for may be unlocked by now."""
         for key in self._ordered:
             self.wake(key)
 
@@ -171,7 +171,10 @@ class PopLongPolls:
         return min(self._due, self._swept + _SWEEP_SECONDS) - now
 
     def expire(self, now: float) -> None:
-        """Answer pops whose deadline has passed, and forget those whose connection is closed."""
+        """Answer pops whose deadline has passed, forget those of closed connections, and wake those of deleted topics.
+
+        Does nothing if no deadline has passed and the last call that did something is less than 1 s ago.
+        """
         if now < self._due and now < self._swept + _SWEEP_SECONDS:
             return
         self._swept, self._due = now, math.inf

@@ -109,7 +109,7 @@ class Pull(NamedTuple):
 
 
 class Pulls:
-    """The pulls of push, pull and lite consumers."""
+    """The service that does the pulls of push, pull and lite consumers."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Pulls:
         self._again = self._run_again  # One bound method for all held pulls.
 
     def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
-        """Return messages, or the reason why there are none; None if the pull is held.
+        """Return messages, or the reason why there are none, or steps that return it; None if the pull is held.
 
         Raises:
             RequestError: The pull is refused.
@@ -365,7 +365,7 @@ class Pulls:
         return self._answer(pull, stays, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
     def next_broker(self, group: GroupConfig, *, is_far: bool) -> int:
-        """Return the id of the broker that a group should pull from next."""
+        """Return the id of the broker that a group should pull from next; 0, the master, unless slaves may be read."""
         if not self._settings.is_slave_read:  # As PullMessageProcessor of RocketMQ 5.3.3.
             return 0
         return group.slow_broker_id if is_far else group.broker_id

@@ -145,7 +145,7 @@ def _is_ip(text: str) -> bool:
 
 
 def unique_ids_of(ip: str, chance: Random, *, clock: Clock) -> UniqueIds:
-    """Return a generator of unique ids for messages without one, as a client at this address would create them."""
+    """Return a source of unique ids for messages without one, as a client at this address would create them."""
     return UniqueIds(
         ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
     )

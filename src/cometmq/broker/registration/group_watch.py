@@ -102,7 +102,7 @@ class GroupWatch:
             self._machines[nameserver] = keep(f"group at {nameserver}", step)
 
     def look(self) -> None:
-        """Ask each nameserver now."""
+        """Ask each nameserver now for the members of this broker's group."""
         for machine in self._machines.values():
             machine.wake()
 
@@ -115,7 +115,7 @@ class GroupWatch:
         return None
 
     def registered(self, nameserver: str) -> None:
-        """Ask a nameserver again, because a registration there has succeeded or failed."""
+        """Ask a nameserver for the group's members again, because a registration there has succeeded or failed."""
         if nameserver in self._machines:
             self._machines[nameserver].wake()
 

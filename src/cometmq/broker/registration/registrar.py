@@ -133,7 +133,7 @@ class Registrar:
         self._making: dict[DataVersion, list[Done]] = {}
 
     def start(self, keep: KeepMachine) -> Steps[None]:
-        """Register at all nameservers and start the jobs; done when each has answered or failed, or at the timeout."""
+        """Register at all nameservers by starting jobs; done when each has answered or failed, or at the timeout."""
         rounds = [link.ask_round() for link in self._links]
         for link in self._links:
             link.begin(keep)
@@ -165,7 +165,7 @@ class Registrar:
         yield from _all_of(up, seconds=seconds_max)
 
     def leave(self) -> Steps[None]:
-        """Unregister from all reachable nameservers at once; the jobs must be stopped before."""
+        """Unregister from all reachable nameservers at once, logging failures; the jobs must be stopped before."""
         rounds = []
         for link in self._links:
             if link.is_up:

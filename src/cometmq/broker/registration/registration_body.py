@@ -36,7 +36,7 @@ class RegistrationBody(NamedTuple):
 
 
 def make_body(table: TopicTable, *, is_compressed: bool) -> RegistrationBody:
-    """Encode a topic table, compressed if wanted or needed. Callable in any thread."""
+    """Encode a topic table, compressed if wanted or needed, without topics that do not fit. Callable in any thread."""
     count = len(table.topics)
     size = sum(map(topic_size, table.topics.values()))
     if not is_compressed and size + count * _JSON_TOPIC_REST <= JSON_SIZE_MAX:

@@ -53,7 +53,7 @@ class AllowedAddresses:
         return ip in self._members or any(ip_address(ip) in each for each in self._networks)
 
     def knows(self, ip: str) -> bool:
-        """Return whether an address is known to be allowed; if not, ask nameservers for the next time."""
+        """Return whether an address is known to be allowed; if not, begin to ask nameservers, at most once a second."""
         if self.has(ip):
             return True
         self._begin_look()
@@ -77,7 +77,7 @@ class AllowedAddresses:
         return True
 
     async def look(self) -> None:
-        """Ask for the members again, unless that was done just now."""
+        """Ask nameservers for the members again and wait for the answer, unless that was done in the last second."""
         self._begin_look()
         if self._looking is not None:
             await asyncio.shield(self._looking)

@@ -81,7 +81,7 @@ class LogCopier:
             await asyncio.wait([self._last.gone], timeout=1)
 
     def master_told(self, address: str) -> None:
-        """Set the address of the master's HA port, "ip:port"; if it has changed, connect to it at once."""
+        """Set the address of the master's HA port, "ip:port", and connect to it; ignored if empty or unchanged."""
         if not address or address == self._address:
             return
         _log.info("the log is copied from the master's HA port, %s", address)

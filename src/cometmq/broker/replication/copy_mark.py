@@ -55,7 +55,7 @@ class CopyMark:
         self._disk = disk
 
     def load(self) -> None:
-        """Read slaveMark.json; if it cannot be decoded, assume that no topic is known to be the master's (log end 0).
+        """Read slaveMark.json; if it and its .bak are damaged, assume that no topic is known as the master's (end 0).
 
         Raises:
             OSError: The disk failed.
@@ -65,7 +65,7 @@ class CopyMark:
             self.known = KnownTopics(0, DataVersion(0))
 
     def save(self, known: KnownTopics) -> None:
-        """Write slaveMark.json; the topics must be on disk already. Callable in any thread.
+        """Write slaveMark.json if its content changes; the topics must be on disk already. Callable in any thread.
 
         Raises:
             OSError: It could not be written; the old mark remains.

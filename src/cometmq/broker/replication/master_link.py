@@ -24,7 +24,7 @@ _RETRY_SECONDS = 0.5
 
 
 class MasterLink(asyncio.BufferedProtocol):
-    """A connection to the master.
+    """A slave's connection to its master, from which it receives the log.
 
     Attributes:
         end: The state machine of the protocol.
@@ -68,7 +68,7 @@ class MasterLink(asyncio.BufferedProtocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether the connection is open and the two logs fit."""
+        """Whether the connection to the master is open and the two logs fit."""
         return self._transport is not None and self.end.is_copying and self.end.is_joined
 
     @property
@@ -79,13 +79,13 @@ class MasterLink(asyncio.BufferedProtocol):
     # --- asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the first report, which requests the log."""
+        """Send the master the first report, which requests the log."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass.
         self._report()
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def get_buffer(self, _size: int) -> memoryview:
-        """Return the buffer for the next bytes; log bytes go directly to where they are read."""
+        """Return the buffer for the master's next bytes; log bytes go directly to where the store reads them."""
         size = self.end.log_wanted
         if size:
             self._received_in = self._intake.space(size)
@@ -94,7 +94,7 @@ class MasterLink(asyncio.BufferedProtocol):
         return self._received_in
 
     def buffer_updated(self, count: int) -> None:
-        """Process bytes that were received from the master."""
+        """Process bytes received from the master; close the connection if they are faulty or the two logs differ."""
         self.read_ms = self._clock.now_ms()
         content = self._received_in[:count]
         try:
@@ -107,7 +107,7 @@ class MasterLink(asyncio.BufferedProtocol):
         self._go_on()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Clean up after the connection is closed."""
+        """Stop the timers and set `gone`, because the connection to the master is closed."""
         self._transport = None
         if self._timer is not None:
             self._timer.cancel()
@@ -123,7 +123,7 @@ class MasterLink(asyncio.BufferedProtocol):
     # --- behaviour
 
     def moved(self) -> None:
-        """Report new offsets and continue, because the log was written or flushed."""
+        """Report new offsets to the master and go on reading and appending: the slave's log was written or flushed."""
         self._report()
         self._go_on()
 
@@ -176,7 +176,7 @@ class MasterLink(asyncio.BufferedProtocol):
             self._joint = b""
 
     def _go_on(self) -> None:
-        """Schedule an append if one is due, and read as long as there is room."""
+        """Schedule an append of received bytes if one is due, and read from the master as long as there is room."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -225,7 +225,10 @@ class MasterLink(asyncio.BufferedProtocol):
 
 
 def first_difference(ours: memoryview, theirs: memoryview) -> int:
-    """Return the index of the first byte that differs; bisects, because a byte loop would take 50 ms per frame."""
+    """Return the index of the first byte that differs in two different blocks of the same size.
+
+    Bisects, because a byte loop would take 50 ms per frame.
+    """
     same, end = 0, len(ours)
     while end - same > 1:
         middle = (same + end) // 2

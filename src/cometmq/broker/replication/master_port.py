@@ -42,7 +42,7 @@ class MasterPort:
     """The port from which slaves copy the log.
 
     Attributes:
-        door: Its door; `bind` gives it an address.
+        door: Accepts connections; its `bind` gives the port an address.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class MasterPort:
         self._pumped_to = 0  # Physical offset up to which links were asked to send.
 
     def begin(self, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
-        """Start to make sends wait for replicas, at most `slave_timeout_ms`, and limit the rates to slaves."""
+        """Start to limit the rates to slaves, and let sends wait up to `slave_timeout_ms` for replicas, if needed."""
         self._side.change_timeout(slave_timeout_ms)
         self._rate_max, self._far_rate.per_second = rates
         self._follow()
         self._count()
 
     def change(self, rule: CopyRule, *, slave_timeout_ms: int, rates: SlaveRates) -> None:
-        """Apply a changed rule, also to sends that are waiting, and changed rate limits."""
+        """Apply a changed rule for replicas, also to sends that are waiting, and changed timeout and rate limits."""
         self._side.change_timeout(slave_timeout_ms)
         self._rate_max, self._far_rate.per_second = rates
         waited, self._copies.rule = self._copies.rule, rule
@@ -106,7 +106,7 @@ class MasterPort:
         self.door.serve()
 
     async def close(self) -> None:
-        """Close the port and all connections."""
+        """Close the HA port and all connections of slaves."""
         await self.door.close()
         await self._tasks.close()
         for timer in (self._timer, self._bunch):
@@ -153,7 +153,7 @@ class MasterPort:
     # --- called by links
 
     def bounds(self) -> LogBounds:
-        """Return the current bounds of the log."""
+        """Return the current bounds of the log, as physical offsets."""
         store = self._store
         return LogBounds(
             store.min_offset,
@@ -168,7 +168,7 @@ class MasterPort:
         return self._clock.monotonic()
 
     def came(self, link: SlaveLink) -> None:
-        """Note a new connection."""
+        """Note a new connection of a slave."""
         self._links.append(link)
         link.bound(self._rate_of(link))
         self._follow()
@@ -199,7 +199,7 @@ class MasterPort:
                 self._copies.gone(link.member)
 
     def acked(self, link: SlaveLink) -> None:
-        """Note that a slave has acknowledged more of the log, and confirm sends that wait for it."""
+        """Note that a slave has acknowledged more of the log, and confirm the sends that now have enough replicas."""
         self._count_in(link)
         self._count()
 
@@ -270,7 +270,7 @@ class MasterPort:
         self._side.on_moved(self.moved if is_followed else None)
 
     def moved(self) -> None:
-        """Send the new part of the log to the slaves; collect it for up to 5 ms unless sends wait for replicas."""
+        """Send the new part of the log to the slaves; collect it for 5 ms or 1 MiB unless sends wait for replicas."""
         if self._copies.rule.needed > 1:
             self._pump()
             self._count()

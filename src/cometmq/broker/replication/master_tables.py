@@ -54,7 +54,7 @@ class OwnTables:
         self._going: dict[str, int] = {}
 
     def all(self) -> Sequence[MasterTable]:
-        """Return all tables, in Java's order (SlaveSynchronize.syncAll)."""
+        """Return the `MasterTable` of topics, clients' offsets, the broker's own offsets, and groups, in this order."""
         topics, groups, offsets = self._topics, self._groups, self._offsets
         return (
             MasterTable(
@@ -116,7 +116,10 @@ class OwnTables:
             yield from self._saved(self._offsets.saver)
 
     def _note_topics(self, end: int | None) -> Steps[None]:
-        """Record, once the topics are on disk, up to which log offset they are known to be the master's."""
+        """Record, once the topics are on disk, up to which log offset they are known to be the master's.
+
+        Does nothing without a mark, and while a deleted topic still has queues.
+        """
         mark = self._mark
         if mark is None or self._going:
             return

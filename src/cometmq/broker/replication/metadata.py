@@ -1,9 +1,10 @@
 """Keeps a slave's tables equal to its master's: topics, groups, offsets, modes, progress of delays and timer.
 
-The slave requests the tables every 3 s (Java: 10 s in 4.9, 60 s in 5.x). A body equal to the last one is not decoded,
-unless the table here has changed. The progress of deliveries is applied only when the log here has reached the end that
-the master's log had then; otherwise a promoted slave would skip deliveries that it does not have. Offsets that groups
-committed here while the master was gone are sent to it, one UPDATE_CONSUMER_OFFSET each, until it has reached them.
+The slave requests the tables every 3 s (Java: 10 s in 4.9, 60 s in 5.x) and when its master notifies it. A body equal
+to the last one is not decoded, unless the table here has changed. The progress of deliveries is applied (and decoded)
+only when the log here has reached the end that the master's log had then; otherwise a promoted slave would skip
+deliveries that it does not have. Offsets that groups committed here while the master was gone are sent to it, one
+UPDATE_CONSUMER_OFFSET each and at most 1,000 per round, until it has reached them.
 """
 
 import logging
@@ -50,7 +51,7 @@ class AskMaster(Protocol):
         fields: Mapping[str, str],
         done: Callable[[PeerAnswer | None, BaseException | None], None],
     ) -> None:
-        """Send a request; `done` is called later with the answer, whatever its code, or with a CometError."""
+        """Send a request to the master; `done` is called later with the answer, whatever its code, or a CometError."""
         ...
 
 
@@ -100,7 +101,10 @@ class MasterMetadata:
         self._refused: set[int] = set()
 
     def step(self) -> Steps[float]:
-        """Do a round; return the seconds until the next one."""
+        """Copy the tables from the master once; return the seconds until the next round.
+
+        A failure is noted in `error`; the first one is logged.
+        """
         master = self._master()
         if master is None:
             return self._unnamed()
@@ -154,7 +158,7 @@ class MasterMetadata:
         return answer
 
     def _answer(self, master: str, code: int) -> Steps[PeerAnswer | None]:
-        """Return the master's answer with a table; None if it has none or does not know the request."""
+        """Return the master's answer with a table; None if it is empty, SYSTEM_ERROR or REQUEST_CODE_NOT_SUPPORTED."""
         try:
             answer = yield from self._call(master, code)
         except BrokerRefused as refused:

@@ -55,12 +55,12 @@ class LogIntake:
 
     @property
     def has_room(self) -> bool:
-        """Whether the store has dispatched enough to accept more."""
+        """Whether the slave's store has dispatched enough of the appended bytes to accept more."""
         return self._side.undispatched < UNDISPATCHED_SIZE_MAX
 
     @property
     def is_due(self) -> bool:
-        """Whether the bytes held may contain a whole record."""
+        """Whether the bytes that were received but not appended may contain a whole record."""
         return self.size >= self._wanted
 
     @property
@@ -73,7 +73,7 @@ class LogIntake:
         return self._from + self.size
 
     def space(self, size: int) -> memoryview:
-        """Return the buffer for the next bytes, of `size` or less."""
+        """Return the buffer for the next bytes from the master, of `size` bytes or less."""
         if not self.size and not self._side.undispatched:
             self._from = (
                 0  # The old bytes are not needed, and this memory is in the processor's cache.
@@ -109,7 +109,7 @@ class LogIntake:
         self.size += len(content)
 
     def append(self) -> None:
-        """Append a piece: whole records, or a part of the blank space at a file's end.
+        """Append a piece of the received bytes to the log: whole records, or a part of the blank space at a file's end.
 
         Raises:
             CopyingStopped: The bytes are not records.

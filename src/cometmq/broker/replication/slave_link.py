@@ -35,7 +35,7 @@ class LinkOwner(Protocol):
 
 
 class SlaveLink(ServedProtocol):
-    """A connection to a slave.
+    """A master's connection to a slave, to which it sends the log.
 
     Attributes:
         end: The state machine of the protocol.
@@ -66,13 +66,13 @@ class SlaveLink(ServedProtocol):
 
     @property
     def member(self) -> str:
-        """The identity of the slave across connections: its id, or for a Java slave its IP."""
+        """The identity of the slave across connections: "id N" with its broker id, or for a Java slave its IP."""
         number = self.end.broker_id
         return self.ip if number is None else f"id {number}"
 
     @property
     def is_busy(self) -> bool:
-        """Whether the slave gets the log."""
+        """Whether the connection is in use, because the slave gets the log."""
         return self.end.is_copying
 
     @property
@@ -102,7 +102,7 @@ class SlaveLink(ServedProtocol):
         self._port.came(self)
 
     def data_received(self, content: bytes) -> None:
-        """Process the slave's reports and its handshake."""
+        """Process the slave's reports and its handshake; close the connection if they are faulty."""
         self.has_read = True
         was_copying, acked = self.end.is_copying, self.end.acked
         self._do(lambda: self.end.received(content, self._port.bounds(), self._port.now()))
@@ -113,16 +113,16 @@ class SlaveLink(ServedProtocol):
         self.abort()
 
     def pause_writing(self) -> None:
-        """Stop sending until the transport has room."""
+        """Stop sending the log to the slave until the transport has room."""
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """Continue to send, because the transport has room again."""
+        """Continue to send the log to the slave, because the transport has room again."""
         self._is_paused = False
         self.pump()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Clean up after the connection is closed."""
+        """Remove this connection from those of the port, because it is closed."""
         self._transport = None
         self._forget_again()
         self._port.left(self)
@@ -130,7 +130,7 @@ class SlaveLink(ServedProtocol):
     # --- called by the port
 
     def tick(self) -> None:
-        """Check timeouts, and send a heartbeat if one is due."""
+        """Check the timeouts of a slave's connection, and send a heartbeat if one is due."""
         if self._transport is None or self._transport.is_closing():
             return
         was_copying, acked = self.end.is_copying, self.end.acked
@@ -158,7 +158,7 @@ class SlaveLink(ServedProtocol):
             self._again = asyncio.get_running_loop().call_soon(self._pump_again)
 
     def bound(self, per_second: int | None) -> None:
-        """Limit the rate to bytes of the log per second; None: no limit."""
+        """Limit the rate of sending to a slave, in bytes of the log per second; None: no limit."""
         pace = self.end.pace
         if per_second == (None if pace is None else pace.per_second):
             return
@@ -172,7 +172,7 @@ class SlaveLink(ServedProtocol):
         self.pump()
 
     def fail(self, why: str) -> None:
-        """Close the connection and report the reason to the port."""
+        """Close the connection to the slave, unless it is closed, and report the reason to the port."""
         if self._transport is not None and not self._transport.is_closing():
             self._port.failed(self, why)
             self._transport.abort()
@@ -252,7 +252,7 @@ class SlaveLink(ServedProtocol):
         return content
 
     def _read(self, span: Span, done: "asyncio.Future[Buffer | None]") -> None:
-        """Send a piece that a thread has read."""
+        """Send the slave a piece of the log that a thread has read; close the connection if that failed."""
         self._is_reading = False
         if done.cancelled() or self._transport is None or self._transport.is_closing():
             return

@@ -28,7 +28,7 @@ def link_terms(settings: BrokerSettings) -> LinkTerms:
 
 
 def copy_rule(settings: BrokerSettings) -> CopyRule:
-    """Return how many members must have a message before it is acknowledged."""
+    """Return the rule how many members must have a message before it is acknowledged: 1 unless it is a SYNC_MASTER."""
     is_sync = settings.broker_role is BrokerRole.SYNC_MASTER
     needed = settings.replicas_needed or _COPIES_PROMISED
     return CopyRule(
@@ -40,7 +40,7 @@ def copy_rule(settings: BrokerSettings) -> CopyRule:
 
 
 def slave_rates(settings: BrokerSettings) -> SlaveRates:
-    """Return the rate limits for sending to a slave."""
+    """Return the rate limits for sending to slaves: the operator's (None: no limit), and that for catching up."""
     most = settings.ha_rate_max if settings.is_ha_rate_bound else None
     return SlaveRates(most, settings.ha_catch_up_rate)
 

@@ -54,7 +54,7 @@ class ClientRelay:
         self._world = world
 
     def running(self, request: RunningRequest, fields: dict[str, str]) -> Steps[PeerAnswer]:
-        """Return a consumer's running info; `fields` is the header of the request, sent on without the signature.
+        """Return a consumer's answer with its running info; `fields` is the header, sent on without the signature.
 
         Raises:
             RequestError: The consumer is not connected, lacks the rights of a member, is too old, disconnects or does
@@ -64,7 +64,7 @@ class ClientRelay:
         return (yield from _pass_on(client, RequestCode.GET_CONSUMER_RUNNING_INFO, fields))
 
     def consume(self, request: DirectRequest, fields: dict[str, str]) -> Steps[PeerAnswer]:
-        """Let a consumer consume a message, whose record is sent along; `fields` is the header of the request.
+        """Let a consumer consume a message, whose record is sent along, and return its answer; `fields` is the header.
 
         Raises:
             RequestError: As for `running`, or there is no such message.
@@ -117,7 +117,7 @@ class ClientRelay:
     def statuses(
         self, request: ClientStatusRequest
     ) -> Steps[dict[str, dict[MessageQueue, int]]]:
-        """Return the offsets in memory of each member of a group, or of the one that the request names, by client id.
+        """Return the offsets in memory, by client id and queue, of all members of a group or of the one requested.
 
         Members that do not answer or lack the rights are left out.
 

@@ -39,7 +39,7 @@ class ColdReads:
 
         Raises:
             ConnectionLost: The client disconnected before the read began.
-            RequestError: The read waited longer than waitTimeMillsInPullQueue for a thread.
+            RequestError: The read waited for a thread for waitTimeMillsInPullQueue, if brokerFastFailureEnable.
         """
         asked = self._clock.monotonic()
 
@@ -72,7 +72,7 @@ class StallWatch(Feature):
         self._timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Start to watch the loop for stalls."""
+        """Start to watch the loop for stalls, unless brokerFastFailureEnable is false."""
         if self._is_on:
             self._loop = asyncio.get_running_loop()
             self._look_later(TICK_SECONDS, self._look)

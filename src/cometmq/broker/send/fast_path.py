@@ -91,7 +91,10 @@ class SendIntake:
         count_max: int,
         signer: KnownSigner | None = None,
     ) -> int:
-        """Accept a connection's sends; unless it needs signatures, offer others to other fast paths (`net.requests.Intake`)."""
+        """Accept a connection's sends; return the position after what was accepted (`net.requests.Intake`).
+
+        Other requests are offered to other fast paths, unless the connection needs signatures.
+        """
         batch = self._batch
         before = batch.request_count
         end = take_sends(

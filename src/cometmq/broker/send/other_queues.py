@@ -14,7 +14,7 @@ MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 
 
 class OtherQueues(Feature):
-    """A feature that refuses sends to batch topics and light queues."""
+    """A feature that refuses sends to batch topics and, with enableMultiDispatch, to light queues."""
 
     def __init__(self, parts: Parts) -> None:
         self._is_multi_dispatch = parts.settings.is_multi_dispatch

@@ -44,7 +44,7 @@ _HOST_NAME = platform.node() or "broker-a"
 
 
 class BrokerRole(Enum):
-    """The role of a broker in its group."""
+    """The role of a broker in its group: ASYNC_MASTER, SYNC_MASTER (sends wait for slaves) or SLAVE."""
 
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
@@ -261,7 +261,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
 
 
 def conf_file(path: str | None) -> ConfFile:
-    """Return a broker's conf file, next to which changes made over the wire are stored."""
+    """Return an object for a broker's conf file, unread, next to which changes made over the wire are stored."""
     return ConfFile(None if path is None else str(Path(path).absolute()), RealDisk())
 
 

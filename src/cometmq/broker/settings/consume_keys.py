@@ -8,7 +8,7 @@ from cometmq.model.settings import setting
 
 
 class RequestMode(Enum):
-    """The way consumers get messages of a topic if the broker assigns the queues."""
+    """The way consumers get messages of a topic if the broker assigns the queues: PULL or POP."""
 
     PULL = "PULL"
     POP = "POP"

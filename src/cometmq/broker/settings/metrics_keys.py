@@ -8,7 +8,7 @@ from cometmq.model.settings import setting
 
 
 class MetricsExporter(Enum):
-    """The way a broker exports metrics."""
+    """The way a broker exports metrics: DISABLE, PROM (a page), OTLP_GRPC (a collector, and the page) or LOG."""
 
     DISABLE = "DISABLE"
     PROM = "PROM"

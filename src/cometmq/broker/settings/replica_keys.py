@@ -111,6 +111,6 @@ class ReplicaKeys(StoreKeys):
 
 
 def split_addresses(text: str) -> list[str]:
-    """Split a list at commas or semicolons."""
+    """Split a list of addresses at commas or semicolons, without empty parts and the brackets of IPv6."""
     parts = (part.strip() for part in text.replace(";", ",").split(","))
     return [without_brackets(part) for part in parts if part]

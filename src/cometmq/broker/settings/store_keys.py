@@ -19,7 +19,7 @@ _HOURS = 24
 
 
 class FlushDiskType(Enum):
-    """The moment at which a send is answered: after it is written, or after it is flushed."""
+    """The moment at which a send is answered: after it is written (ASYNC_FLUSH), or flushed (SYNC_FLUSH)."""
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
     SYNC_FLUSH = "SYNC_FLUSH"
@@ -153,7 +153,7 @@ class StoreKeys(DelayKeys):
 
     @property
     def store_directory(self) -> str:
-        """The root (storePathRootDir), with ~ expanded."""
+        """The absolute path of the store directory (storePathRootDir), with ~ expanded."""
         return _absolute(self.store_path)
 
     def store_settings(self) -> StoreSettings:

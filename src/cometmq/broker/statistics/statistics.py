@@ -60,7 +60,7 @@ class ProgressStatistics:
     # --- topics
 
     def of_topic(self, name: str) -> Steps[TopicStats]:
-        """Return the bounds of a topic's queues and its put rate; raise RequestError (TOPIC_NOT_EXIST)."""
+        """Return the bounds of a topic's queues and its put rate; raise RequestError (TOPIC_NOT_EXIST) without one."""
         config = self._topic(name)
         queues = self._queues(config, max(config.read_queues, config.write_queues))
         return (yield from elsewhere(lambda: self._topic_stats(queues)))
@@ -84,7 +84,7 @@ class ProgressStatistics:
     def of_group(
         self, group: str, named: list[str] | None, *, only_ordered: bool = False
     ) -> Steps[list[ConsumeStats]]:
-        """Return the progress of a group in the named topics, or in all that it consumes."""
+        """Return the progress of a group in the named topics, or in all that it consumes; unknown ones are left out."""
         in_flight = yield from self._positions.in_flight()
         topics = named
         if topics is None:
@@ -95,7 +95,7 @@ class ProgressStatistics:
     def of_groups(
         self, groups: Sequence[str], *, only_ordered: bool
     ) -> Steps[dict[str, list[ConsumeStats]]]:
-        """Return the progress of several groups, in all or only in ordered topics; some of them per loop iteration."""
+        """Return the progress of groups by name, in all or only in ordered topics; some of them per loop iteration."""
         in_flight = yield from self._positions.in_flight()
         offsets = self._offsets.places()
         topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))
@@ -161,7 +161,7 @@ class ProgressStatistics:
         """Return the time span of the messages of each queue, and the age of a group's next one.
 
         Raises:
-            RequestError: TOPIC_NOT_EXIST.
+            RequestError: TOPIC_NOT_EXIST: There is no such topic.
         """
         config = self._topic(topic)
         positions = {

@@ -23,7 +23,10 @@ class _QueueSpan:
 
 
 class ByteQuotas:
-    """The sizes of the last messages of queues. Used by one thread at a time; reads may wait for the disk."""
+    """Sums of the record sizes of queues, to find the last messages that fit into a number of bytes.
+
+    Used by one thread at a time; reads may wait for the disk.
+    """
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
@@ -35,7 +38,10 @@ class ByteQuotas:
         self._spans = {}  # A new dict: a call in progress continues with the old one, which is dropped.
 
     def first_kept(self, queue: ConsumeQueue, most: int) -> int:
-        """Return the queue offset of the first of the last messages that fit into `most` bytes; the newest stays."""
+        """Return the queue offset of the first of the last messages that fit into `most` bytes.
+
+        The newest is always among them. If the queue's oldest file is deleted meanwhile, it is the queue's min offset.
+        """
         span = self._spans.get(queue)
         if span is None:
             span = self._spans[queue] = _QueueSpan(queue.min_offset, queue.min_offset)
@@ -82,7 +88,7 @@ class ByteQuotas:
         span.first += len(sizes)
 
     def _sizes(self, queue: ConsumeQueue, offset: int, count: int) -> list[int]:
-        """Return the sizes of the records of up to `count` messages, in bytes; at least one."""
+        """Return the record sizes of 1 to `count` messages, in bytes (0 for gaps); raise FileNotFoundError if none."""
         entries = self._store.entries(queue, offset, count)
         if not entries:
             raise FileNotFoundError(f"{queue} has no entry {offset}")

@@ -31,7 +31,7 @@ class _Read:
 
 
 class ColdReaders:
-    """The number of bytes that each group has read from the disk in the current window of 5 s."""
+    """Counts the bytes that each group has read from the disk in the current window of 5 s, and checks thresholds."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self._settings = settings
@@ -42,10 +42,11 @@ class ColdReaders:
         self._window_ends = clock.monotonic()
 
     def check(self, group: str) -> None:
-        """Check that a group may read from the disk now.
+        """Check that a group may read from the disk now; it always may if cold data control is off.
 
         Raises:
-            RequestError: SYSTEM_BUSY: this group, or all groups together, have read too much; clients pull again later.
+            RequestError: SYSTEM_BUSY: this group has read too much, or it has read in the last minute and all groups
+                together have read too much; clients pull again later.
         """
         if not self._settings.is_cold_limited:
             return
@@ -63,7 +64,7 @@ class ColdReaders:
             )
 
     def add(self, group: str, size: int) -> None:
-        """Count bytes that a group has read from the disk."""
+        """Count bytes that a group has read from the disk, if cold data control is on; not beyond 10,000 groups."""
         if not self._settings.is_cold_limited or not size:
             return
         now_ms = self._clock.now_ms()
@@ -77,7 +78,7 @@ class ColdReaders:
         self._size += size
 
     def change(self, thresholds: Mapping[str, int]) -> None:
-        """Set the thresholds of these groups, in bytes; raise RequestError if there would be too many."""
+        """Set groups' thresholds of reads from the disk, in bytes per 5 s; raise RequestError if there are too many."""
         if len(self._thresholds.keys() | thresholds.keys()) > GROUPS_MAX:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER,
@@ -86,11 +87,11 @@ class ColdReaders:
         self._thresholds.update(thresholds)
 
     def remove(self, group: str) -> None:
-        """Remove a group's own threshold."""
+        """Remove a group's own threshold of reads from the disk; the general one applies again."""
         self._thresholds.pop(group, None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counts as JSON, for GET_COLD_DATA_FLOW_CTR_INFO."""
+        """Return the counts and thresholds as a dict, for the JSON answer of GET_COLD_DATA_FLOW_CTR_INFO."""
         self._look()
         reads = {
             group: {

@@ -39,14 +39,15 @@ class DeletedTopics:
         return len(self._topics)
 
     def load(self) -> None:
-        """Read the file; if it is missing or cannot be decoded, no deletion is known."""
+        """Read deletedTopics.json; if it and its .bak are missing or cannot be decoded, no deletion is known."""
         found = self._file.load(decode_deleted_topics, is_needed=False)
         self._topics = dict(found or {})
 
     def note(self, name: str, end: int, now_ms: int) -> asyncio.Future[None]:
         """Note that a topic was deleted at `now_ms` (epoch ms); the future is done when that is on disk.
 
-        `end` is the physical offset after the last record that may be of the deleted topic.
+        `end` is the physical offset after the last record that may be of the deleted topic. If too many deletions are
+        remembered, the oldest is forgotten.
         """
         known = self._topics.pop(name, None)
         self._topics[name] = DeletedTopic(max(end, known.end if known else 0), now_ms)
@@ -55,7 +56,7 @@ class DeletedTopics:
         return self.saver.save_soon()
 
     def covers(self, name: str, physical_offset: int) -> bool:
-        """Return whether a record of a topic was stored before that topic was deleted."""
+        """Return whether a record of a topic was stored before a remembered deletion of that topic."""
         found = self._topics.get(name)
         return found is not None and physical_offset < found.end
 
@@ -65,7 +66,7 @@ class DeletedTopics:
         return found is not None and found.deleted_ms >= since_ms
 
     def fit(self, begin: int, end: int) -> None:
-        """Adapt to a log from `begin` to `end`: forget older deletions, and limit the others to the end.
+        """Adapt to a log from `begin` to `end`: forget deletions before `begin`, and limit the others to `end`.
 
         A log that was truncated, or lost its last records, gets new ones after its end.
         """

@@ -50,7 +50,7 @@ class Allowance:
         self._since = clock.monotonic()
 
     def take(self) -> bool:
-        """Take one from the allowance; return False if it is used up."""
+        """Take one from the allowance and return True, or return False if it is used up."""
         now = self._clock.monotonic()
         self._left = min(self._most, self._left + (now - self._since) * self._per_second)
         self._since = now
@@ -92,7 +92,7 @@ class Groups:
         )
 
     def load(self) -> None:
-        """Read subscriptionGroup.json and add missing system groups; raise CodecError if it cannot be decoded."""
+        """Read subscriptionGroup.json, add missing system groups; raise CodecError if it and its .bak are damaged."""
         table = self._file.load(decode_group_table)
         if table is not None:
             self._groups = dict(table.groups)
@@ -110,7 +110,7 @@ class Groups:
         A slave creates no group, because its table is a copy. It returns the group that the master would create.
 
         Raises:
-            RequestError: The group would be created, but there are too many, or too many new ones.
+            RequestError: The group (not a system group) would be created, but there are too many, or too many new ones.
         """
         found = self._groups.get(name)
         if found is None and (self._settings.is_group_auto_created or is_system_group(name)):
@@ -126,7 +126,7 @@ class Groups:
         return found
 
     def check_room(self, name: str, *, code: int = ResponseCode.SYSTEM_ERROR) -> None:
-        """Raise RequestError with `code` if there are too many groups for a new one."""
+        """Raise RequestError with `code` if this group does not exist and there are too many groups for a new one."""
         if name not in self._groups and len(self._groups) >= self._settings.groups_max:
             raise RequestError(
                 code,
@@ -147,7 +147,7 @@ class Groups:
         return self._groups.get(name)
 
     def table(self) -> GroupTable:
-        """Return a snapshot of all groups."""
+        """Return a snapshot of all groups, the topics that they must not read, and the version."""
         return GroupTable(self.version, dict(self._groups), dict(self._forbidden))
 
     def put(self, config: GroupConfig) -> asyncio.Future[None]:
@@ -158,7 +158,8 @@ class Groups:
     def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
         """Delete a group, and with its offsets everything stored about it; the future is done when that is on disk.
 
-        With `is_place_kept` the offsets are kept, so that the group continues there if it is created again.
+        With `is_place_kept`, only its settings and read permissions are deleted: its offsets and what else is stored
+        about it are kept, so that the group continues there if it is created again.
         """
         self._groups.pop(name, None)
         self._forbidden.pop(name, None)
@@ -167,7 +168,7 @@ class Groups:
         return self._changed()
 
     def make_again(self, made: Iterable[str], topics: Container[str]) -> None:
-        """Recreate groups whose retry or dead-letter topics are in `made`; `topics` are the names of all topics."""
+        """Recreate missing groups with retry or dead-letter topics in `made`; `topics` are the names of all topics."""
         found = {group_of_derived(topic, topics) for topic in made}
         missing = sorted({name for name in found if name is not None} - self._groups.keys())
         if missing:
@@ -184,14 +185,14 @@ class Groups:
             forget(name)
 
     def forget_topic(self, topic: str) -> None:
-        """Forget which groups must not read a topic, because the topic is deleted."""
+        """Forget which groups are forbidden to read a topic, because the topic is deleted."""
         for name in [name for name, topics in self._forbidden.items() if topic in topics]:
             self.permit(name, topic, is_readable=True)
 
     def take(self, table: GroupTable, *, is_whole: bool) -> list[str]:
-        """Replace groups, read permissions and version by those of a master, and return the groups that were deleted.
+        """Apply a master's groups, read permissions and version, and return the names of the groups that were deleted.
 
-        With `is_whole`, groups that the master does not have are deleted, except for system groups.
+        With `is_whole`, groups that the master does not have are deleted, except for system groups; else they stay.
         """
         gone = [
             name
@@ -212,7 +213,7 @@ class Groups:
     # --- topics that a group may not read
 
     def is_readable(self, name: str, topic: str) -> bool:
-        """Return whether a group may read a topic."""
+        """Return whether a group may read a topic, which it may unless `permit` has forbidden it."""
         topics = self._forbidden.get(name)
         return topics is None or not topics.get(topic, 0) & PERM_READ
 
@@ -236,7 +237,7 @@ class Groups:
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save subscriptionGroup.json a last time."""
+        """Save subscriptionGroup.json a last time if it lacks changes."""
         await self.saver.close()
 
     def _changed(self) -> asyncio.Future[None]:

@@ -35,7 +35,7 @@ _Held = tuple[str, float]  # (client id, monotonic seconds until which)
 
 
 class QueueLocks:
-    """The locks of all groups."""
+    """The locks of all consumer groups on queues."""
 
     def __init__(self, file: ConfigFile, *, clock: Clock, pool: Executor) -> None:
         self._file = file
@@ -48,9 +48,9 @@ class QueueLocks:
         self._saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
-        """Read the file; locks from before the start stay valid for as long as their owners rely on them.
+        """Read queueLocks.json; locks from before the start stay valid for 30 s, as long as their owners rely on them.
 
-        If it cannot be decoded, no queue can be locked until no client relies on an old lock.
+        If it is too large, or it and its .bak cannot be decoded, no queue can be locked for these 30 s.
         """
         until = self._clock.monotonic() + BELIEF_SECONDS
         holders = self._file.load(_decode, is_needed=False)
@@ -72,19 +72,19 @@ class QueueLocks:
     # --- reading
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
-        """Return the client that holds the lock of a queue, or None."""
+        """Return the id of the client that holds a group's lock of a queue, or None."""
         held = self._groups.get(group, {}).get(queue)
         return held[0] if held is not None and held[1] > self._clock.monotonic() else None
 
     def holders(self) -> Holders:
-        """Return the client that holds each locked queue."""
+        """Return the id of the client that holds each locked queue, by (group, queue)."""
         now = self._clock.monotonic()
         return {
             (group, queue): who for group, queue, (who, until) in self._all() if until > now
         }
 
     def is_group_ordered(self, group: str) -> bool:
-        """Return whether a client of the group holds a lock (isLockAllExpired)."""
+        """Return whether a client of the group holds a lock (the opposite of isLockAllExpired)."""
         now = self._clock.monotonic()
         return any(until > now for _, until in self._groups.get(group, {}).values())
 
@@ -95,9 +95,9 @@ class QueueLocks:
     ) -> tuple[list[MessageQueue], asyncio.Future[None] | None]:
         """Lock or renew the queues that are free or already this client's.
 
-        Returns the queues that it holds now, and a future to await before answering (None if locks were only renewed).
-        A free queue is left out if the locks would take too much memory, and each queue for 30 s after a start whose
-        file of locks could not be read.
+        Returns those of these queues that it holds now, and a future that is done when new locks are on disk, to await
+        before answering (None if there is no new lock). A free queue is left out if the locks would take too much
+        memory, and each queue for 30 s after a start whose file of locks could not be read.
         """
         now = self._clock.monotonic()
         if now < self._blind_until:
@@ -134,7 +134,7 @@ class QueueLocks:
         self._size += size
 
     def unlock(self, queues: Iterable[MessageQueue], *, group: str, client_id: str) -> None:
-        """Release the locks that this client holds."""
+        """Release those of these queues that this client has locked."""
         locks = self._groups.get(group, {})
         # A set, because a client may name a queue twice.
         given = [
@@ -173,7 +173,7 @@ class QueueLocks:
     # --- the file
 
     async def close(self) -> None:
-        """Save queueLocks.json a last time."""
+        """Save queueLocks.json a last time if it lacks changes."""
         await self._saver.close()
 
     def _snapshot(self) -> Callable[[], str]:
@@ -188,7 +188,7 @@ class QueueLocks:
 
 
 def _decode(text: str) -> dict[tuple[str, MessageQueue], str] | int:
-    """Decode the file; return its size if it is too large."""
+    """Decode the text of queueLocks.json; return its length instead if it is too large."""
     return len(text) if len(text) > _FILE_SIZE_MAX else decode_locks_file(text)
 
 

@@ -46,7 +46,7 @@ class HeldPull:
 
     @property
     def size(self) -> int:
-        """Size of the held pull in bytes, without subscriptions from heartbeats, which its group holds."""
+        """Estimated size of the held pull in bytes, without subscriptions from heartbeats, which its group holds."""
         text = self.request.subscription
         if text is None:
             return _SIZE
@@ -83,8 +83,8 @@ class LongPolls:
         """Hold a pull until messages arrive or its deadline passes.
 
         Raises:
-            RequestError: SYSTEM_BUSY: too many wait. Java's clients then pull again after 3 s; after an answer without
-                messages they would pull again at once.
+            RequestError: SYSTEM_BUSY: too many pulls wait, or they take too much memory. Java's clients then pull again
+                after 3 s; after an answer without messages they would pull again at once.
         """
         if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
             raise RequestError(
@@ -98,7 +98,7 @@ class LongPolls:
         self._is_due_at(pull.deadline)
 
     def watch(self, queue: ConsumeQueue, on_arrival: Callable[[ConsumeQueue], None]) -> None:
-        """Call `on_arrival` for each arrival in a queue."""
+        """From now on call `on_arrival` with a queue each time messages arrive in it."""
         self._watchers.setdefault(queue, []).append(on_arrival)
         queue.watched = True
 
@@ -119,7 +119,7 @@ class LongPolls:
         self._watchers.clear()
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
-        """Call the watchers of a queue, and wake its pulls that want new messages with these tag hashes.
+        """Call a queue's watchers, and run its held pulls again that want all messages or one of these tag hashes.
 
         The broker sets it as `MessageStore.on_arrival`.
         """

@@ -76,7 +76,7 @@ def who_may(clients: Iterable[Client], *accesses: Access) -> list[Client]:
 
 
 def membership(group: str) -> Access:
-    """Return the access to a consumer group that its members need."""
+    """Return the access to a consumer group that its members need: SUB on the group."""
     return Access(Resource.GROUP, group, frozenset({Action.SUB}))
 
 
@@ -123,7 +123,7 @@ class _ClientIdOwner:
 
 
 class Members:
-    """The registry of clients.
+    """The registry of a broker's producers and consumers, by group.
 
     Attributes:
         changes: Number that increases with each heartbeat or departure of a consumer, which may change subscriptions.
@@ -135,7 +135,10 @@ class Members:
     def __init__(
         self, clock: Clock, *, timeout_ms: int, is_notified: Callable[[str], bool]
     ) -> None:
-        """`is_notified` returns whether members of a group are notified of changes."""
+        """Have `expire` disconnect clients without a heartbeat for `timeout_ms`.
+
+        `is_notified` returns whether members of a consumer group are notified of changes.
+        """
         self.changes = 0
         self.on_heartbeat: list[OnHeartbeat] = []
         self.on_first: Callable[[], None] = lambda: None
@@ -154,25 +157,25 @@ class Members:
     # --- reading
 
     def consumer_groups(self) -> list[ConsumerGroup]:
-        """Return the groups with living members."""
+        """Return the `ConsumerGroup` objects of the groups with living members."""
         return list(self._consumers.values())
 
     def consumer_group(self, name: str) -> ConsumerGroup | None:
-        """Return a group with living members, or None."""
+        """Return the `ConsumerGroup` of this name, or None if it has no living members."""
         return self._consumers.get(name)
 
     def consumer(self, group: str, client_id: str) -> Client | None:
-        """Return the member of a group with this client id, or None."""
+        """Return the member of a consumer group with this client id (if it has two connections, the first), or None."""
         found = self._consumers.get(group)
         clients = () if found is None else found.clients.values()
         return next((client for client in clients if client.client_id == client_id), None)
 
     def groups_of(self, topic: str) -> list[str]:
-        """Return the groups whose living members subscribe to a topic."""
+        """Return the names of the consumer groups whose living members subscribe to a topic."""
         return [name for name, group in self._consumers.items() if topic in group.subscriptions]
 
     def producer(self, client_id: str) -> Client | None:
-        """Return the producer with this client id, which gets replies; None if there is none or its user is gone."""
+        """Return the producer with this client id, for replies; None if none or its user is no longer accepted."""
         client = self._producers_by_id.get(client_id)
         return client if client is not None and client.asker.is_known else None
 
@@ -181,11 +184,11 @@ class Members:
         return list(self._producers.get(group, {}).values())
 
     def producer_groups(self) -> list[str]:
-        """Return the groups with living producers."""
+        """Return the names of the groups with living producers."""
         return list(self._producers)
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
-        """Return the subscription of a group to a topic, as in its heartbeats, or None."""
+        """Return the subscription of a consumer group to a topic, as in its members' heartbeats, or None."""
         found = self._consumers.get(group)
         return None if found is None else found.subscriptions.get(topic)
 
@@ -243,12 +246,14 @@ class Members:
     def register_consumer(
         self, part: ConsumerPart, client: Client, *, is_without_subscriptions: bool = False
     ) -> bool:
-        """Register a heartbeat of a consumer; if members or topics changed, notify its group and return True.
+        """Register a heartbeat of a consumer; return whether members or topics of its group changed.
+
+        If they did, the group's members are notified, unless `is_notified` excludes the group.
 
         Args:
             part: The group's part of the heartbeat.
             client: The consumer.
-            is_without_subscriptions: Whether to keep the subscriptions of its last full heartbeat.
+            is_without_subscriptions: Whether to keep the group's subscriptions of the last full heartbeat.
 
         Raises:
             RequestError: Memberships take too much memory.
@@ -300,7 +305,7 @@ class Members:
         return held
 
     def _take(self, held: _Share, sizes: dict[str, int], group: str, size: int) -> None:
-        """Account for the size of a new or known membership."""
+        """Account for the size of a new or known membership; raise RequestError if it takes too much memory."""
         more = size - sizes.get(group, 0)
         if more > 0 and (held.size + more) * _HELD_SHARE > HELD_SIZE_MAX - self._size:
             raise RequestError(
@@ -323,14 +328,14 @@ class Members:
     def unregister(
         self, peer: ClientPeer, *, producer_group: str | None, consumer_group: str | None
     ) -> None:
-        """Remove a client from groups that it leaves."""
+        """Remove a client from the producer group and the consumer group that it leaves; None: from no such group."""
         if producer_group:
             self._drop_producer(peer, producer_group)
         if consumer_group:
             self._drop_consumer(peer, consumer_group)
 
     def expire(self) -> float:
-        """Close the connections of clients whose heartbeats are overdue; calling it each minute is enough.
+        """Close the connections of clients whose heartbeats are overdue.
 
         Returns the monotonic seconds at which the next client may be overdue; infinite without clients.
         """
@@ -398,7 +403,10 @@ class Members:
     # --- notifications
 
     def _notify(self, group: ConsumerGroup) -> None:
-        """Notify the members of a change: at once, or later if the last notification was recent."""
+        """Notify the members of a change: at once, or later if the last notification was recent.
+
+        Does nothing if a notification is already scheduled or the group's members are not notified.
+        """
         if group.is_telling or not self._is_notified(group.name):
             return
         pause = max(TELL_SECONDS, len(group.clients) / _TOLD_PER_SECOND)

@@ -75,7 +75,7 @@ class Offsets:
         self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
-        """Read the file of consumer offsets; raise CodecError with its name if it cannot be decoded."""
+        """Read the file of consumer offsets, if any; raise CodecError with its name if it and its .bak are damaged."""
         table = self._file.load(decode_offset_table)
         if table is None and self._other_file is not None:
             table = self._other_file.load(decode_offset_table)
@@ -85,7 +85,7 @@ class Offsets:
         self._size = sum(_size_of(key, queues) for key, queues in self._offsets.items())
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the next offset to consume, or None if the group has none."""
+        """Return the next offset that a group consumes of a queue, or None if it has none there."""
         queues = self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group)
         return None if queues is None else queues.get(queue_id)
 
@@ -94,7 +94,7 @@ class Offsets:
         return topic + TOPIC_GROUP_SEPARATOR + group in self._offsets
 
     def commit(self, group: str, topic: str, queue_id: int, *, offset: int) -> None:
-        """Set a group's offset; it may be smaller than before, as in RocketMQ."""
+        """Set a group's offset of a queue; it may be smaller than before, as in RocketMQ."""
         key = topic + TOPIC_GROUP_SEPARATOR + group
         queues = self._offsets.get(key)
         if queues is None:
@@ -126,7 +126,7 @@ class Offsets:
             self.commit(group, topic, queue_id, offset=offset)
 
     def has_room(self, group: str, topic: str, queue_id: int) -> bool:
-        """Return whether an offset that a client commits may be stored; a new one may not if there are too many."""
+        """Return whether an offset that a client commits may be stored; if there are too many, log it for a new one."""
         if self._size < OFFSETS_SIZE_MAX or self.get(group, topic, queue_id) is not None:
             return True
         _log.warning(
@@ -139,7 +139,7 @@ class Offsets:
     # --- resets
 
     def reset(self, group: str, topic: str, queue_id: int, *, offset: int) -> None:
-        """Set a group's offset, and tell it to the consumer that pulls the queue next."""
+        """Set a group's offset of a queue, and note that the consumer that pulls the queue next must be told."""
         self.commit(group, topic, queue_id, offset=offset)
         key = topic + TOPIC_GROUP_SEPARATOR + group
         self.resets.setdefault(key, {})[queue_id] = offset
@@ -149,7 +149,7 @@ class Offsets:
         return queue_id in self.resets.get(topic + TOPIC_GROUP_SEPARATOR + group, ())
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the offset of a reset that no consumer has been told yet, and mark it as told."""
+        """Return the offset of a queue's reset that no consumer was told yet, and mark it as told; None without one."""
         if not self.resets:
             return None
         key = topic + TOPIC_GROUP_SEPARATOR + group
@@ -208,12 +208,12 @@ class Offsets:
         self._grown = None
 
     def grown(self) -> dict[str, dict[int, int]]:
-        """Return the offsets committed here beyond those of the master, by "topic@group" and queue."""
+        """Return the offsets committed on this slave beyond those of the master, by "topic@group" and queue."""
         return {key: dict(queues) for key, queues in (self._grown or {}).items()}
 
     @property
     def has_grown(self) -> bool:
-        """Whether groups committed offsets beyond those of the master."""
+        """Whether groups committed offsets on this slave beyond those of the master; False on a master."""
         return bool(self._grown)
 
     def take(self, theirs_by_key: Iterable[tuple[str, Mapping[int, int]]]) -> int:
@@ -287,11 +287,11 @@ class Offsets:
             yield topic, group
 
     def places(self) -> list[tuple[str, dict[int, int]]]:
-        """Return each "topic@group" with a live view of its offsets by queue; callers must not change it."""
+        """Return a list of each "topic@group" with its live dict of offsets by queue; callers must not change it."""
         return list(self._offsets.items())
 
     def of(self, group: str, topic: str) -> dict[int, int]:
-        """Return all offsets of a group in a topic, by queue."""
+        """Return a copy of all offsets of a group in a topic, by queue; empty if it has none."""
         return dict(self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {}))
 
     def began_ms(self, group: str, topic: str) -> int | None:
@@ -319,12 +319,12 @@ class Offsets:
         return {key: sum(queues.values()) for key, queues in self._offsets.copy().items()}
 
     def consumed_count(self, key: str) -> int | None:
-        """Return the sum of the offsets of one "topic@group", or None."""
+        """Return the sum of the offsets of one "topic@group", or None if it has none."""
         queues = self._offsets.get(key)
         return None if queues is None else sum(queues.values())
 
     def forget_queue(self, group: str, topic: str, queue_id: int) -> None:
-        """Forget the offset of a group in one queue."""
+        """Forget the offset of a group in one queue, unless it was committed on this slave and the master lacks it."""
         others = self.of(group, topic)
         others.pop(queue_id, None)
         key = topic + TOPIC_GROUP_SEPARATOR + group
@@ -357,7 +357,7 @@ class Offsets:
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save the consumer offsets a last time."""
+        """Save the consumer offsets a last time if the file lacks changes."""
         await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:

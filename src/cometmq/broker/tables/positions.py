@@ -72,7 +72,7 @@ class GroupPositions:
         members: Members,
         is_slave: bool = False,
     ) -> None:
-        """Count for a master, or for a slave, whose log may begin later than that of its master."""
+        """Count for a master, or with `is_slave` for a slave, whose log may begin later than a group's offset."""
         self.pops: Pops | None = None
         self._is_slave = is_slave
         self._store = store
@@ -86,7 +86,10 @@ class GroupPositions:
             self._members.forget_topic(topic)
 
     def pairs(self) -> list[tuple[str, str]]:
-        """Return each group with each topic that it consumes."""
+        """Return (group, topic) of each topic in which a group has offsets or to which its members subscribe.
+
+        Left out: topics to which its members no longer subscribe, and for a broadcasting group those without offsets.
+        """
         found = []
         for place, _ in self._offsets.places():
             topic, _, group = place.partition(TOPIC_GROUP_SEPARATOR)
@@ -97,12 +100,12 @@ class GroupPositions:
         return found
 
     def topics_of(self, group: str, committed: list[str]) -> list[str]:
-        """Return the topics that a group consumes; it has offsets in the `committed` ones."""
+        """Return the topics that a group consumes: those in `committed`, where it has offsets, and subscribed ones."""
         consumed = [topic for topic in committed if self._is_consumed(group, topic)]
         return consumed + list(self._begun(group))
 
     def is_broadcast(self, group: str) -> bool:
-        """Return whether each member of a group consumes all messages, and keeps its own offsets."""
+        """Return whether members of a group are connected that each consume all messages and keep their own offsets."""
         members = self._members.consumer_group(group)
         return members is not None and members.model == BROADCASTING
 
@@ -136,7 +139,7 @@ class GroupPositions:
                 yield topic
 
     def in_flight(self) -> Steps[Mapping[Place, int]]:
-        """Count the messages that were popped and not acknowledged, by queue and group."""
+        """Count the messages that were popped and not acknowledged, by group, topic and queue."""
         if self.pops is None:
             return {}
         return (yield from self.pops.in_flight())

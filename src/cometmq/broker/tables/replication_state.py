@@ -67,8 +67,8 @@ class ReplicationState:
     Attributes:
         is_master: Whether this broker is the master.
         max_offset: Physical offset after its last record.
-        copies: Its slaves; empty for a slave.
-        in_sync: Number of members in sync, including the broker (inSyncSlaveNums of RocketMQ is one less).
+        copies: Its slaves that are connected and copy the log; empty for a slave.
+        in_sync: Number of members in sync, including this broker (inSyncSlaveNums of RocketMQ is one less). Slave: 1.
         needed: Number of members that must have a send before it is answered, including the broker; 1: no waiting.
         refused: Number of connections closed since the start because of the peer or what it sent.
         master: The master of a slave; None for a master.

@@ -35,13 +35,13 @@ class _Saved(asyncio.Future[None]):
     """A future that is done when a save is finished."""
 
     def cancel(self, msg: object = None) -> bool:
-        """Refuse, because others wait, too; a waiting task that is cancelled ends when the save is done."""
+        """Refuse (False), because others wait, too; a waiting task that is cancelled ends when the save is done."""
         del msg
         return False
 
 
 class Saver:
-    """The saver of one table.
+    """Saves one table to its file.
 
     Attributes:
         is_dirty: Whether there are changes that no save has covered.
@@ -60,14 +60,17 @@ class Saver:
         self._began = 0.0  # Start of the current save, seconds of the loop.
 
     def changed(self) -> None:
-        """Note a change; `save_if_dirty` saves it."""
+        """Note a change of the table; `save_if_dirty` saves it later."""
         if not self.is_dirty:
             self.is_dirty = True
             for tell in self.on_dirty:
                 tell()
 
     def save_soon(self) -> asyncio.Future[None]:
-        """Save the table as it is now; the future is done when it is on disk, or fails with RequestError."""
+        """Save the table, at once or after the save or pause in progress, with all changes until then.
+
+        Returns a future that is done when it is on disk, or fails with RequestError.
+        """
         self.is_dirty = True
         if self._running is None and self._pause is None:
             return self._begin(_Saved())
@@ -76,7 +79,10 @@ class Saver:
         return self._next
 
     def saving(self) -> "asyncio.Future[None] | None":
-        """Return a future that is done when the table as it is now is on disk; None if it is already."""
+        """Return a future that is done when the table as it is now is on disk, or None if it is already.
+
+        Starts a save if no save has covered the last changes.
+        """
         if self.is_dirty:
             return self.save_soon()
         return self._next or self._running
@@ -142,7 +148,7 @@ class Saver:
             self._begin(self._next)
 
     def _go_on(self) -> None:
-        """End the pause and save what has changed meanwhile."""
+        """End the pause and begin the save that `save_soon` has requested meanwhile, if any."""
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
@@ -151,7 +157,7 @@ class Saver:
 
 
 def saved(*savings: "asyncio.Future[Any] | None") -> Steps[None]:
-    """Wait until saves have ended (None: no save); raise RequestError if the disk failed."""
+    """Wait until the saves of all these futures have ended (None: no save); raise RequestError if the disk failed."""
     error = None
     for saving in savings:
         if saving is not None:

@@ -31,7 +31,7 @@ _ROUNDS = 3
 
 
 class TableReader(Protocol):
-    """The connection of a slave."""
+    """The connection of a slave that requests tables."""
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None: ...  # noqa: D102
 
@@ -54,7 +54,10 @@ class TableCopies:
         self._waiting: list[tuple[Callable[[], bool], Done]] = []
 
     def asked(self, code: int, slave: str, peer: TableReader) -> None:
-        """Note that a slave with this broker id and connection (`peer`) requests the table that `code` returns."""
+        """Note that a slave with this broker id and connection (`peer`) requests the table that `code` returns.
+
+        Ignored unless such a slave is connected to copy the log.
+        """
         if slave not in self._slaves():
             return
         self._peers[slave] = peer
@@ -108,7 +111,7 @@ class TableCopies:
             )  # fmt: skip
 
     def _until(self, is_there: Callable[[], bool]) -> Steps[None]:
-        """Wait until `is_there`; raise TimeoutError if that takes too long."""
+        """Wait until `is_there` returns True; raise TimeoutError after 4 s."""
         if is_there():
             return
         try:

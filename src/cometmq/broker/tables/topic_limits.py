@@ -1,4 +1,4 @@
-"""Limits of the messages that consumers get of a topic, in hours, messages and bytes: the `retention.*` attributes.
+"""Parses a topic's `retention.*` attributes (limits in hours, messages, bytes) and finds the first message they keep.
 
 These attributes are CometMQ's own. The log is shared, so nothing is deleted: the queue's min offset is raised, and
 consumers before it are moved to it (docs/design/0007).
@@ -22,7 +22,7 @@ _HOUR_MS = 3_600_000
 
 
 class TopicLimits(NamedTuple):
-    """The limits of one topic.
+    """The limits of one topic for the messages that consumers see, from its `retention.*` attributes.
 
     Attributes:
         hours: Messages stored longer ago are hidden; None: no limit.
@@ -36,7 +36,10 @@ class TopicLimits(NamedTuple):
 
 
 def limits_of(attributes: Mapping[str, str]) -> TopicLimits | None:
-    """Return the limits in a topic's attributes, or None; raise RequestError if a value is not a number from 1 on."""
+    """Return the `TopicLimits` in a topic's attributes, or None without a `retention.*` attribute.
+
+    Raises RequestError if a value is not a whole number of at least 1.
+    """
     limits = TopicLimits(
         _number(attributes, HOURS), _number(attributes, COUNT), _number(attributes, BYTES)
     )
@@ -56,7 +59,7 @@ def _number(attributes: Mapping[str, str], name: str) -> int | None:
 
 
 def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, TopicLimits]]:
-    """Return the topics that have limits; invalid values are ignored."""
+    """Return (name, limits) of the topics with `retention.*` limits; topics with an invalid value are left out."""
     found = []
     for name, config in topics.items():
         if config.attributes:
@@ -77,7 +80,10 @@ def first_kept(
     now_ms: int,
     quotas: ByteQuotas,
 ) -> int:
-    """Return the queue offset of the first message that the limits keep. For any thread; may wait for the disk."""
+    """Return the queue offset of the first message that the limits keep; the max offset if all are too old.
+
+    For any thread; may wait for the disk.
+    """
     first = queue.min_offset
     if limits.message_count is not None:
         first = max(first, queue.max_offset - limits.message_count)

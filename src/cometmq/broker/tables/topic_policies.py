@@ -1,7 +1,7 @@
-"""Refuses topic attributes of RocketMQ 5 that this broker does not implement, and warns of them at the start.
+"""Refuses values of the topic attributes `cleanup.policy`, `reserve.time` and `queue.type` that are not implemented.
 
 A compaction topic (`cleanup.policy=COMPACTION`) would be an ordinary one, which loses the last values of its keys with
-the log; a topic's own `reserve.time` would not be observed.
+the log; a topic's own `reserve.time` would not be observed. At the start it warns of topics with these two attributes.
 """
 
 import logging
@@ -22,7 +22,7 @@ _NAMED_MAX = 10
 
 
 def check_policies(attributes: Mapping[str, str], known: Mapping[str, str]) -> None:
-    """Refuse attributes that are not implemented; those that the topic already has may stay.
+    """Refuse a `cleanup.policy` or `reserve.time` that is not implemented; a value that the topic already has may stay.
 
     Raises:
         RequestError: INVALID_PARAMETER for such an attribute with a value that `known` does not have.
@@ -33,7 +33,7 @@ def check_policies(attributes: Mapping[str, str], known: Mapping[str, str]) -> N
 
 
 def warn_of_policies(topics: Mapping[str, TopicConfig]) -> None:
-    """Log a warning for topics in topics.json with attributes that are not implemented."""
+    """Log one warning for each `cleanup.policy` or `reserve.time` that is not implemented; it names up to 10 topics."""
     by_what: dict[str, list[str]] = {}
     for topic in topics.values():
         if topic.attributes:
@@ -47,7 +47,7 @@ def warn_of_policies(topics: Mapping[str, TopicConfig]) -> None:
 
 
 def _asked(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the attributes that are not implemented, each with an explanation."""
+    """Return (name, explanation) of `cleanup.policy` and `reserve.time` if their values are not implemented."""
     policy = attributes.get(CLEANUP_POLICY, "DELETE")
     reserved = attributes.get(RESERVE_TIME, "-1")
     not_compacted = (
@@ -76,5 +76,5 @@ def check_queue_type(attributes: Mapping[str, str]) -> None:
 
 
 def is_batch_topic(attributes: Mapping[str, str]) -> bool:
-    """Return whether a topic has batch queues (QueueTypeUtils.isBatchCq of RocketMQ 5.3.3)."""
+    """Return whether a topic with these attributes has batch queues (QueueTypeUtils.isBatchCq of RocketMQ 5.3.3)."""
     return attributes.get(QUEUE_TYPE, "").lower() == BATCH.lower()

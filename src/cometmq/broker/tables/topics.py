@@ -82,7 +82,7 @@ class Topics:
         self._unsaved: dict[str, asyncio.Future[None]] = {}
 
     def load(self) -> None:
-        """Read topics.json (with a warning its .bak if damaged) and deletedTopics.json; add missing system topics."""
+        """Read topics.json (with a warning its .bak if damaged, or none) and deletedTopics.json; add system topics."""
         self.deleted.load()
         found = self._file.load(decode_topics_file, is_needed=False)
         self.is_whole = self._file.is_whole
@@ -97,7 +97,7 @@ class Topics:
         self.add_system_topics()
 
     def promote(self) -> None:
-        """Raise the epoch of the version, by which nameservers distinguish the new master from the old one."""
+        """Mark the broker as a promoted slave and raise the epoch of the version, by which nameservers recognize it."""
         self.is_promoted = True
         epoch = self.version.state_version + 1
         self.version = replace(self.version, state_version=epoch)
@@ -118,7 +118,7 @@ class Topics:
                 listener(config.name)
 
     def make_again(self, counts: Mapping[str, int], batch_topics: Collection[str]) -> list[str]:
-        """Recreate missing topics that have messages and return their names, and add missing queues to others.
+        """Recreate users' missing topics that have messages and return their names; add missing queues to other topics.
 
         `counts` are the numbers of queues that topics need for their messages; `batch_topics` are those with batch
         queues.
@@ -155,7 +155,7 @@ class Topics:
         return [config.name for config in made]
 
     def say_unknown(self, counts: Mapping[str, int]) -> None:
-        """Log a warning for topics that have queues but are not in an intact topics.json."""
+        """Log one warning that names the users' topics in `counts` (numbers of queues) that are not in topics.json."""
         unknown = self.unknown(counts)
         if unknown:
             _log.warning(
@@ -165,7 +165,7 @@ class Topics:
             )  # fmt: skip
 
     def unknown(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return the users' topics among these that are not in the table, with their counts; no light queues."""
+        """Return those of `counts` whose names are users' topics, no light queues, and not in the table."""
         return {
             name: count
             for name, count in counts.items()
@@ -221,7 +221,7 @@ class Topics:
         return TopicTable(self.version, dict(self._topics))
 
     def is_system(self, name: str) -> bool:
-        """Return whether users must not change or delete a topic."""
+        """Return whether a topic is a system topic, which users must not change or delete."""
         return name in self._system or names.is_system_topic(name)
 
     def system_names(self) -> list[str]:
@@ -247,7 +247,8 @@ class Topics:
         """Create or change a topic; the future is done when that is on disk.
 
         Raises:
-            RequestError: There are too many topics, or they would not fit into a registration at nameservers.
+            RequestError: There are too many topics for a new one that is no system topic, or they would not fit into a
+                registration at nameservers.
         """
         known = self._topics.get(config.name)
         self._check_room(config, known)
@@ -280,7 +281,7 @@ class Topics:
         return self.deleted.note(deleted_group(group), end, self.clock.now_ms())
 
     def take(self, table: TopicTable, *, end: int | None) -> list[str]:
-        """Replace topics and version by those of a master, and return the topics that were deleted.
+        """Apply a master's topics and version, and return the names of the topics that were deleted.
 
         `end` is the physical offset of the log's end when the table was read; topics that the table lacks are deleted,
         except for system topics. If it is None, the logs are not known to match, and nothing is deleted.
@@ -344,7 +345,7 @@ class Topics:
 
         Args:
             name: The topic.
-            queues: Least number of queues; a topic has at least one.
+            queues: Least number of queues; it is limited to 1 to QUEUES_MAX.
             perm: The permission of a new topic.
             sys_flag: The unit bits of a new topic.
 
@@ -399,7 +400,7 @@ class Topics:
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save topics.json and deletedTopics.json a last time."""
+        """Save topics.json and deletedTopics.json a last time if they lack changes."""
         await self.saver.close()
         await self.deleted.saver.close()
 
@@ -427,6 +428,6 @@ class Topics:
 
 
 def _shown(counts: Mapping[str, int]) -> str:
-    """Format names with their numbers of queues, as many as fit into a log line."""
+    """Return a text of up to 20 names with their numbers of queues, for a log line."""
     shown = [f"{name} ({count} {plural(count, 'queue')})" for name, count in counts.items()]
     return ", ".join([*shown[:_SHOWN_MAX], *(["..."] if len(shown) > _SHOWN_MAX else [])])

@@ -117,7 +117,7 @@ class TimedDelivery:
         return not self.files.waiting_count and self.files.queue_offset >= end
 
     def facts(self) -> dict[str, str]:
-        """Return the timer's progress: seconds behind, messages before and in the wheel, rates per second."""
+        """Return the timer's progress as texts by key: seconds behind, messages before and in the wheel, rates."""
         files, (_, end) = self.files, self._queue.bounds()
         return {
             "timerReadBehind": str(self._behind_ms(self._clock.now_ms()) // 1000),

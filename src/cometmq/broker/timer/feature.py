@@ -160,7 +160,7 @@ class Timer(Feature):
         return NEVER
 
     def facts(self) -> dict[str, str]:
-        """Return the timer's progress: seconds behind, messages before and in the wheel, rates."""
+        """Return the timer's progress as texts by key: seconds behind, messages before and in the wheel, rates."""
         return self._delivery.facts()
 
     @property

@@ -54,6 +54,8 @@ class Recall:
     def recall(self, request: RecallRequest, born_host: bytes) -> Steps[RecallResult]:
         """Recall a message; done when that is as durable as a send. `born_host` is the client's host as records store it.
 
+        Whether the message still waits is not checked.
+
         Raises:
             RequestError: The message cannot be recalled; the code says why.
             StoreError: The second message was not stored, or its flush is late or failed.

@@ -31,9 +31,9 @@ class TimerHandler:
         return Answer(fields={"msgId": unique_key, keys_of.MSG_REGION: region})
 
     def check(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the progress of the timer's files (GET_TIMER_CHECK_POINT 60)."""
+        """Return the progress of the timer's files, encoded as in timercheckpoint (GET_TIMER_CHECK_POINT 60)."""
         return Answer(body=encode_check(self._timer.check))
 
     def counts(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the number of waiting messages per topic (GET_TIMER_METRICS 61)."""
+        """Return the number of waiting timed messages per topic, as in timermetrics (GET_TIMER_METRICS 61)."""
         return Answer(body=self._timer.counts_text().encode())

@@ -48,7 +48,7 @@ class TimerQueue:
         return (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
 
     def read(self, offset: int) -> ArrivedMessages:
-        """Read the next messages from an offset on. May wait for the disk; callable in any thread."""
+        """Read the next messages, at most 256, from an offset on. May wait for the disk; callable in any thread."""
         queue = self._store.queue(WHEEL_TIMER_TOPIC, 0)
         assert queue is not None
         arrived = ArrivedMessages(next_offset=max(offset, queue.min_offset))

@@ -231,7 +231,7 @@ class StateChecks:
     # --- resuming
 
     def resume(self, message_id: str) -> Steps[None]:
-        """Reopen a discarded transaction and check it from the start; one that is open is unchanged.
+        """Reopen a discarded transaction, so that later rounds check it from count 0; one that is open is unchanged.
 
         Args:
             message_id: Offset message id of the half message in TRANS_CHECK_MAX_TIME_TOPIC.

@@ -63,7 +63,7 @@ class TransactionEnds:
         transaction that has ended already is left as it is.
 
         Raises:
-            RequestError: The request is refused; the code says why.
+            RequestError: The request is refused, for example because the transaction has ended with another outcome.
             StoreError, CodecError, OSError: A read or write failed, and the transaction is still open; or it has ended,
                 but the flush is late or failed.
         """

@@ -136,7 +136,7 @@ def committed(
 
 
 def as_asked(record: Record, properties: dict[str, str]) -> bytes:
-    """Return the half message as it is sent to a producer to check it, with its real topic and queue."""
+    """Return the record of a half message as it is sent to a producer to check it, with its real topic and queue."""
     asked = record._replace(
         topic=properties.get(keys_of.REAL_TOPIC, ""),
         queue_id=number_of(properties, keys_of.REAL_QID) or 0,

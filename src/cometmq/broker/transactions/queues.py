@@ -118,7 +118,10 @@ class TransactionQueues:
         self._table.loaded()
 
     def catch_up(self) -> Steps[None]:
-        """Read the half messages that have arrived since the last read; raises as `load` does."""
+        """Read the half messages that have arrived since the last read, or after a truncation both queues again.
+
+        Raises as `load` does.
+        """
         while self._is_loading:
             yield from turn_end()
         while self._load_from is not None:
@@ -243,7 +246,7 @@ class TransactionQueues:
         )
 
     def write(self, messages: list[InnerMessage], done: list[int]) -> list[PutResult]:
-        """Write messages, and ops for the half offsets that end with them; return their positions in this order.
+        """Write messages, then ops for the half offsets in `done`, which end with them; return all positions in order.
 
         Raises:
             StoreError, CodecError: Nothing was written.

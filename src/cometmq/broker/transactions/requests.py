@@ -34,7 +34,7 @@ class TransactionHandler:
         return Answer(remark=remark)
 
     def resume(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Check a discarded transaction again (RESUME_CHECK_HALF_MESSAGE 323)."""
+        """Reopen a discarded transaction, so that it is checked again (RESUME_CHECK_HALF_MESSAGE 323)."""
         message_id = decode_fields(ResumeCheck, command.fields).msg_id or ""
         yield from self._transactions.resume(message_id)
         return Answer()

@@ -20,7 +20,10 @@ _ENDED_MAX = 20_000
 
 
 class OpenTransactionState(Enum):
-    """The state of a transaction; the values are texts for users."""
+    """The state of an open or ended transaction; the values are texts for users.
+
+    UNSURE, PREPARED, ASKED, COMMITTING, ROLLING_BACK, COMMITTED, ROLLED_BACK or GIVEN_UP.
+    """
 
     UNSURE = "open when the broker started, perhaps committed before"
     PREPARED = "open"
@@ -33,7 +36,10 @@ class OpenTransactionState(Enum):
 
 
 class TransactionEvent(Enum):
-    """An event that changes the state of a transaction."""
+    """An event that changes the state of a transaction; the values describe it.
+
+    NOT_FOUND or FOUND (in the index), STORED_ANEW, ASK, COMMIT, ROLL_BACK, GIVE_UP, WRITTEN or NOT_WRITTEN.
+    """
 
     NOT_FOUND = "the index has no committed message of it"
     FOUND = "the index has its committed message; only the op is missing"

@@ -19,7 +19,7 @@ SAVE_SECONDS = 10.0  # transactionMetricFlushInterval.
 
 
 class WaitingCounts:
-    """The counts of timed messages or of transactions."""
+    """The counts per topic of timed messages that wait, or of open transactions."""
 
     def __init__(self, parts: Parts, file_name: str, member: str) -> None:
         """`member` is TIMER or TRANSACTION of `codec.bodies.waiting_counts`: the field of the file that has the counts."""
@@ -31,7 +31,7 @@ class WaitingCounts:
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
-        """Read the counts from their file; a file that cannot be decoded counts as empty."""
+        """Read the counts of waiting messages from their file; none if it and its .bak are damaged or missing."""
         try:
             table = self._file.load(
                 lambda text: decode_waiting(text, self._member), is_needed=False
@@ -51,7 +51,7 @@ class WaitingCounts:
             self.saver.changed()
 
     def set_all(self, counts: Mapping[str, int]) -> None:
-        """Replace all counts; topics without a count get 0."""
+        """Replace the counts of waiting messages of all topics; known topics without a new count get 0."""
         now_ms = self._clock.now_ms()
         for topic in {*self._counts, *counts}:
             count = counts.get(topic, 0)
@@ -60,12 +60,12 @@ class WaitingCounts:
                 self.saver.changed()
 
     def forget(self, topic: str) -> None:
-        """Forget the count of a deleted topic."""
+        """Forget the count of waiting messages of a deleted topic."""
         if self._counts.pop(topic, None) is not None:
             self.saver.changed()
 
     def take(self, table: WaitingTable) -> None:
-        """Replace counts and version by those of this slave's master."""
+        """Replace counts of waiting messages and version by those of this slave's master."""
         if (table.version, table.counts) != (self._version, self._counts):
             self._version, self._counts = table.version, dict(table.counts)
             self.saver.changed()
@@ -75,15 +75,15 @@ class WaitingCounts:
         return {topic: count for topic, (count, _) in self._counts.items()}
 
     def text(self) -> str:
-        """Return the counts in the format of their file."""
+        """Return the counts of waiting messages as JSON text, as in their file."""
         return encode_waiting(WaitingTable(self._version, self._counts), self._member)
 
     def save_if_dirty(self) -> None:
-        """Save changes; to be called every `SAVE_SECONDS`."""
+        """Save changed counts of waiting messages; to be called every `SAVE_SECONDS`."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:
-        """Save the counts a last time."""
+        """Save the counts of waiting messages a last time if their file lacks changes."""
         await self.saver.close()
 
     def _snapshot(self) -> Callable[[], str]:

@@ -42,7 +42,7 @@ def silent_broker(name: str, error: CometError) -> AbsentBroker:
 
 
 async def missing_brokers(instance: ClientInstance) -> list[AbsentBroker]:
-    """Return the brokers that left their nameserver and have not come back; known only to a CometMQ nameserver."""
+    """Return the brokers that left their nameserver and have not come back; empty without a CometMQ nameserver."""
     try:
         missing = await instance.nameserver_api.missing_brokers()
     except (BrokerRefused, CodecError):
@@ -59,7 +59,7 @@ def _absent(broker: MissingBroker) -> AbsentBroker:
 def those_that_answer(
     names: Iterable[str], answers: Iterable[Value | CometError], silent: dict[str, AbsentBroker]
 ) -> dict[str, Value]:
-    """Return the answers by broker name, and add the brokers that cannot be reached to `silent`.
+    """Return a dict of broker names to answers, and add the brokers that cannot be reached to `silent`.
 
     Raises the first CometError if a broker refused, or if none answered.
     """

@@ -83,7 +83,7 @@ def entry_lines(said: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[EntryLi
 def new_entry(
     resource: str, actions: Sequence[str], sources: Sequence[str], *, is_allowed: bool
 ) -> dict[str, Any]:
-    """Check a new policy entry and return it as RocketMQ's JSON; raise SettingsError if it is invalid."""
+    """Check a new policy entry and return it as a dict in RocketMQ's form; raise SettingsError if it is invalid."""
     from cometmq.access.policies import read_policies
 
     entry = {

@@ -54,7 +54,10 @@ class Accounts:
         self.api = UserApi(instance)
 
     async def told(self) -> AccountsReport:
-        """Return all users and policies of all brokers; raise SettingsError if a broker's policy is malformed."""
+        """Return all users and policies of all brokers, and the errors of brokers that did not answer.
+
+        Raises SettingsError if a broker's policy is malformed.
+        """
         users = await each_member(self._instance, self.api.users)
         answered = {
             name: each for name, each in users.items() if not isinstance(each, CometError)

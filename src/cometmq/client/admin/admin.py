@@ -123,7 +123,7 @@ class AsyncAdmin(AsyncClient):
         return await ask_replicas(self._live)
 
     async def change_settings(self, broker_name: str, values: Mapping[str, str]) -> None:
-        """Change settings of a running master: either all of them or none.
+        """Change settings of a running master; a CometMQ broker changes all of them or none.
 
         Raises:
             BrokerNotFound: No such master is registered.
@@ -482,7 +482,8 @@ class AsyncAdmin(AsyncClient):
 
         Args:
             group: The consumer group.
-            topic: Topic of the queues; None: all topics that its members subscribe to, or in which it has offsets.
+            topic: Topic of the queues; None: all topics in which it has offsets, or (not with Java brokers) that its
+                members subscribe to.
 
         Raises:
             GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
@@ -556,7 +557,7 @@ class AsyncAdmin(AsyncClient):
     async def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
         """Return the members of a consumer group that are connected to each broker, by broker name.
 
-        Raises BrokerNotFound if no broker is registered.
+        Brokers without a member are left out. Raises BrokerNotFound if no broker is registered.
         """
         group = self._full(group)
         seen = await self._each_master(

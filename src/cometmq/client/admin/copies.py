@@ -48,7 +48,7 @@ class Copy(NamedTuple):
 
 
 async def ask_replicas(instance: ClientInstance) -> list[Replica]:
-    """Query the replication status of each member, and of each broker that claims the id of a member, by name and id.
+    """Return the replication status of each member and of each broker that claims a member's id, sorted by name and id.
 
     A broker that claims the id of a member but does not answer is left out.
     """
@@ -92,7 +92,7 @@ async def settled_replicas(ask: Callable[[], Awaitable[list[Replica]]]) -> list[
 
 
 def judge_copies(members: Sequence[Replica]) -> list[Copy]:
-    """Assess each member's copy of the log in comparison with its master: state, gap, fault and advice."""
+    """Return a `Copy` for each member: its copy of the log compared with its master's: state, gap, fault and advice."""
     masters: dict[str, HaStatus | None] = {}
     for each in members:
         if each.broker_id == MASTER_ID and each.owner is None:

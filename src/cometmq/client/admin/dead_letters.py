@@ -70,7 +70,7 @@ class DeadLetters:
         self._states = States(instance)
 
     async def counts(self) -> list[DeadLetterCount]:
-        """Return the number of dead letters and the time of the latest for each group that has any, by name."""
+        """Return the number of dead letters and the time of the latest, for each group that has any, sorted by name."""
         found = []
         for topic in await self._instance.nameserver_api.topics():
             if not topic.startswith(DLQ_PREFIX):

@@ -53,7 +53,7 @@ class DelayedMessages(NamedTuple):
     """The messages that wait on brokers for their delay level or delivery time.
 
     Attributes:
-        messages: Messages by due time.
+        messages: Messages, sorted by due time.
         unread: Number of messages in the system topics that were not read; some of them may wait, too.
     """
 
@@ -88,7 +88,7 @@ class DelayedFinder:
         self._bytes_left = float("inf") if look_bytes is None else look_bytes
 
     async def all(self) -> DelayedMessages:
-        """Find messages that wait for a delay level or for a time.
+        """Return the messages that wait for a delay level or for a time, sorted by due time.
 
         Raises TopicNotFound if no broker is registered, and NetError, BrokerRefused, BrokerNotFound or CodecError if
         one cannot be queried.
@@ -96,7 +96,7 @@ class DelayedFinder:
         return _joined([await self.of_levels(), await self.of_timer()])
 
     async def of_levels(self) -> DelayedMessages:
-        """Find messages that wait for a delay level.
+        """Return the messages that wait for a delay level, sorted by due time.
 
         Raises TopicNotFound if no broker is registered, and NetError, BrokerRefused, BrokerNotFound or CodecError if
         one cannot be queried.
@@ -114,7 +114,7 @@ class DelayedFinder:
         )
 
     async def of_timer(self) -> DelayedMessages:
-        """Find messages that wait for a time and were not cancelled.
+        """Return the messages that wait for a time and were not cancelled, sorted by due time.
 
         Raises TopicNotFound if no broker is registered, and NetError, BrokerRefused, BrokerNotFound or CodecError if
         one cannot be queried.

@@ -175,7 +175,7 @@ class Explainer:
         return None
 
     async def _other_topics(self, group: str, looked_at: list[str]) -> list[str]:
-        """Return the topics in which the group has offsets, then all others: members may be offline or have resubscribed."""
+        """Return up to 500 other topics, those with offsets of the group first; its members may be offline."""
         addresses = (await self._instance.nameserver_api.readable_brokers()).values()
         answers = await side_by_side(
             lambda address: self._api.topics_of_group(address, group), addresses

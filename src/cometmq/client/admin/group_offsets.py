@@ -28,7 +28,7 @@ class GroupOffsetAdmin:
         self._brokers = BrokerApi(instance)
 
     async def at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
-        """Return the offset of each queue at a time, ms since 1970; 0: the first offset, None: the end."""
+        """Return the offset at a time by queue of a topic; ms since 1970, 0: the first offset, None: the end."""
         return await self._of((await self._instance.known(topic)).read_queues, timestamp_ms)
 
     async def _of(

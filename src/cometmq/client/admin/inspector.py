@@ -142,7 +142,7 @@ class AsyncInspector(AsyncClient):
         return await self._states.groups_of_topic(topic)
 
     async def groups(self) -> list[GroupState]:
-        """Return every consumer group with its lag and members, by name; brokers are queried concurrently."""
+        """Return a list of all consumer groups with lag and members, sorted by name; queries brokers concurrently."""
         return await self._states.groups()
 
     async def group(self, group: str) -> GroupState:
@@ -176,7 +176,7 @@ class AsyncInspector(AsyncClient):
     async def explain(
         self, message_id: str, group: str, *, topic: str | None = None
     ) -> Explanation:
-        """Explain why a group has not consumed a message.
+        """Check why a group has not consumed a message, and return the findings.
 
         Args:
             message_id: Id that the producer assigned, or the offset message id.
@@ -193,7 +193,7 @@ class AsyncInspector(AsyncClient):
     async def conflicts(self, group: str | None = None) -> list[Conflict]:
         """Return conflicts between a group's members: different subscriptions or message models, or a shared client id.
 
-        Java brokers refuse this request.
+        Java brokers refuse this request (BrokerRefused).
 
         Args:
             group: The consumer group; None: all groups.
@@ -209,7 +209,7 @@ class AsyncInspector(AsyncClient):
     async def queue_locks(
         self, group: str | None = None
     ) -> dict[tuple[str, MessageQueue], str]:
-        """Return the client ids that hold queue locks, by group and queue; Java brokers refuse this request."""
+        """Return the client ids that hold queue locks, by group and queue; BrokerRefused by Java brokers."""
         found: dict[tuple[str, MessageQueue], str] = {}
         addresses = (await self._live.nameserver_api.readable_brokers()).values()
         for locks in all_of(
@@ -232,7 +232,7 @@ class AsyncInspector(AsyncClient):
     async def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters of a group back to their original topics, each once; return "" or the reason of failure for each.
+        """Send dead letters of a group to their original topics, each once; return for each "" or why it was not sent.
 
         Args:
             group: The consumer group.

@@ -69,8 +69,8 @@ class LedgerTopic:
     async def open(self, reader: AsyncQueueReader, *, is_made: bool) -> None:
         """Find the ledger's topic, create it if `is_made`, and read it; the reader is also used later.
 
-        Raises RequestError if the name of the group is too long for the topic's name, and BrokerNotFound if no master
-        is registered.
+        Without the topic and `is_made`, the ledger stays empty. Raises RequestError if the name of the group is too
+        long for the topic's name, and BrokerNotFound if no master is registered.
         """
         check_topic(self._topic)
         self._reader = reader

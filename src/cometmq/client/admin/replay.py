@@ -103,7 +103,7 @@ class Replay:
         self._due = 0.0
 
     async def run(self) -> ReplayResult:
-        """Send the dead letters, and return how many were sent, skipped or refused.
+        """Send the dead letters of the plan (in a dry run count them); return how many were sent, skipped or refused.
 
         Raises:
             TopicNotFound: The group never had a dead letter.
@@ -124,7 +124,10 @@ class Replay:
         return self.result
 
     async def these(self, letters: Sequence[StoredMessage], *, again: bool) -> list[str]:
-        """Send these dead letters, without waiting for other runs; return "" or the reason of failure for each."""
+        """Send these dead letters, without waiting for other runs; return for each "" or why it was not sent.
+
+        With `again`, also send those that were replayed before.
+        """
         ids = [id_of(each) for each in letters]
         homed = list({id_of(each): each for each in letters if self._target(each)}.values())
         async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
@@ -267,7 +270,7 @@ class Replay:
             self.result.reasons.append(str(error))
 
     async def _wait_for(self, held: Sequence[StoredMessage]) -> None:
-        """Wait until the claims of another run, which may be dead, expire."""
+        """Wait at most 2 s for the claims of another run, which may be dead, to expire; then read the ledger."""
         now_ms = self._instance.clock.now_ms()
         free_ms = min(self._ledger.state.free_at(id_of(each)) for each in held)
         if free_ms > now_ms:
@@ -307,7 +310,7 @@ class ReplayCandidate(NamedTuple):
 async def sent_before(
     queries: MessageQueries, letters: Sequence[ReplayCandidate]
 ) -> set[LetterId]:
-    """Return those dead letters that have a copy in the index of their target topic; they were sent by a run that died.
+    """Return the ids of dead letters that have a copy in the index of their target topic, sent by a run that died.
 
     Raises NetError, BrokerRefused or CodecError if a broker of the topic cannot be queried.
     """
@@ -326,7 +329,7 @@ async def sent_before(
 async def replayed(
     instance: ClientInstance, group: str, letters: Sequence[StoredMessage]
 ) -> list[bool]:
-    """Return whether each dead letter of a group was replayed, by any program, according to the ledger."""
+    """Return a list with whether each dead letter of a group was replayed, by any program, according to the ledger."""
     ids = [id_of(each) for each in letters]
     ledger = LedgerTopic(instance, group, only=ids)
     async with AsyncQueueReader(group=TOOLS_GROUP, instance=instance) as reader:

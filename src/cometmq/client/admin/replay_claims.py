@@ -70,7 +70,7 @@ class AsyncReplayClaims(AsyncGroupClient):
         return self._ledger
 
     async def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
-        """Claim dead letters for this run, and return those that no other run has sent.
+        """Claim dead letters for this run, and return the ids of those that no other run has sent.
 
         Those that this run has sent before, under the same id, are returned again.
 

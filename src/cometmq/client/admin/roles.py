@@ -106,7 +106,7 @@ class Roles:
         return copies
 
     async def promote(self, plan: Promotion, *, is_forced: bool) -> None:
-        """Make the slave of a plan the master.
+        """Make the slave of a plan the master, after the present master, if it answers, has become a slave.
 
         Raises:
             RequestError: There are obstacles, and `is_forced` is False.

@@ -102,7 +102,10 @@ class GroupState:
 
     @property
     def lag(self) -> Total:
-        """The number of messages in all queues that the group has not consumed."""
+        """The number of messages that the group has not consumed, as a `Total` with reasons why it may be larger.
+
+        It is 0 with a reason for a broadcasting group, whose members keep their own offsets.
+        """
         reasons = (*self.uncounted, *map(str, self.absent))
         if self.model == BROADCASTING:
             return Total(0, ("each member of a broadcasting group keeps its own offsets",))
@@ -111,7 +114,7 @@ class GroupState:
         return Total(sum(each.lag for each in self.progress.values()), reasons)
 
     def lag_in(self, topic: str) -> Total:
-        """Return the number of messages of one topic that the group has not consumed."""
+        """Return the number of messages of one topic that the group has not consumed, as in `lag`."""
         of_topic = {
             queue: each for queue, each in self.progress.items() if queue.topic == topic
         }
@@ -152,7 +155,7 @@ class TopicState:
 
     @property
     def messages(self) -> Total:
-        """The number of messages in all queues."""
+        """The number of messages in all queues, as a `Total` with the brokers that are not counted."""
         held = sum(each.max_offset - each.min_offset for each in self.queues.values())
         return Total(held, tuple(map(str, self.absent)))
 
@@ -225,7 +228,7 @@ class States:
     # --- topics
 
     async def missing(self) -> list[AbsentBroker]:
-        """Return the brokers that left their nameserver and have not come back."""
+        """Return the brokers that left their nameserver and have not come back; empty without a CometMQ nameserver."""
         return await missing_brokers(self._instance)
 
     async def topic(
@@ -299,7 +302,7 @@ class States:
     # --- groups
 
     async def groups(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
-        """Return the state of every consumer group, by name of the group, with its lag and members.
+        """Return a list with the state of every consumer group, sorted by name, with lag and members.
 
         Args:
             brokers: Addresses of the brokers to query, by broker name; None: all registered brokers.

@@ -27,7 +27,7 @@ AT_ONCE = 512
 
 
 class BrokerAsker(Protocol):
-    """A client that can send requests to brokers."""
+    """Interface of a client that can send requests to brokers."""
 
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
@@ -40,7 +40,7 @@ class BrokerAsker(Protocol):
 
 
 class QueueAsker(BrokerAsker, Protocol):
-    """A client that can send requests and find the brokers of queues."""
+    """Interface of a client that can send requests and find the brokers of queues."""
 
     async def broker_of(self, queue: MessageQueue) -> str:
         """Return the address of a queue's broker.
@@ -139,7 +139,7 @@ def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
 async def ask_each(
     finds: QueueAsker, asked: Sequence[tuple[MessageQueue, Command]]
 ) -> list[Command | CometError]:
-    """Send a request to the broker of each queue, at most `AT_ONCE` concurrently; return the answers or errors."""
+    """Send a request to the broker of each queue, at most `AT_ONCE` concurrently; return answers or errors in order."""
     # One queue represents all queues of its topic at its broker.
     places = {(queue.topic, queue.broker_name): queue for queue, _ in asked}
     found = await side_by_side(finds.channel_of, places.values())

@@ -101,7 +101,7 @@ class BrokerApi:
     # --- broker
 
     async def runtime(self, address: str) -> dict[str, str]:
-        """Return the runtime values of a broker, under RocketMQ's names; retry if the broker has just started."""
+        """Return the runtime values of a broker, by RocketMQ's names; retry for 5 s if a Java broker just started."""
         for _ in range(_TOO_YOUNG_PAUSES):
             try:
                 return await self._runtime(address)
@@ -116,7 +116,7 @@ class BrokerApi:
         return await read_body(decode_kv_table, answer.body, f"the numbers of {address}")
 
     async def settings(self, address: str) -> SettingsReport:
-        """Return the effective settings of a broker."""
+        """Return a `SettingsReport` with the effective settings of a broker."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_CONFIG))
         changed, told = answer.fields.get(CHANGED_KEYS, ""), answer.fields.get(SET_KEYS)
         return SettingsReport(
@@ -126,7 +126,7 @@ class BrokerApi:
         )
 
     async def change_settings(self, address: str, values: Mapping[str, str]) -> None:
-        """Change settings of a running broker: either all of them or none."""
+        """Change settings of a running broker; a CometMQ broker changes all of them or none."""
         body = encode_properties_text(values)
         command = Command(RequestCode.UPDATE_BROKER_CONFIG, body=body)
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
@@ -138,7 +138,7 @@ class BrokerApi:
         return read_fields(RoleChanged, answer, f"the answer of {address} about its role")
 
     async def stats(self, address: str, name: str, key: str) -> StatsWindows:
-        """Return the sums of a RocketMQ statistic, by its name and key."""
+        """Return a RocketMQ statistic's sums of the last minute, hour and day, by its name and key."""
         header = BrokerStatsRequest(name, key)
         answer = await self._ask(address, RequestCode.VIEW_BROKER_STATS_DATA, header)
         return decode_stats_windows(answer.body)
@@ -146,13 +146,13 @@ class BrokerApi:
     # --- topics
 
     async def topic_stats(self, address: str, topic: str) -> TopicStats:
-        """Return the offsets and last store time of each queue of a topic at this broker."""
+        """Return the first and end offsets and the last store time of each queue of a topic at a broker."""
         answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic))
         what = f"the queues of {topic} at {address}"
         return await read_body(decode_topic_stats, answer.body, what)
 
     async def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
-        """Return the consumer groups that have offsets in a topic or members that subscribe to it."""
+        """Return the names of the consumer groups that have offsets in a topic or members that subscribe to it."""
         header = TopicRequest(topic)
         answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return decode_group_list(answer.body)
@@ -303,14 +303,14 @@ class BrokerApi:
         return (await self.consume_stats(address, group, topic)).queues
 
     async def consume_stats(self, address: str, group: str, topic: str | None) -> ConsumeStats:
-        """Return the progress of a group and its rate of consumed messages per second."""
+        """Return the progress of a group in a topic (None: in all) and its rate of consumed messages per second."""
         header = ConsumeStatsRequest(group, topic)
         answer = await self._ask(address, RequestCode.GET_CONSUME_STATS, header)
         what = f"the progress of {group} at {address}"
         return await read_body(decode_consume_stats, answer.body, what)
 
     async def all_consume_stats(self, address: str) -> dict[str, tuple[ConsumeStats, ...]]:
-        """Return the progress of every group at a broker, with a part for each of its topics."""
+        """Return the progress of all groups at a broker, by group name: a tuple with one entry for each topic."""
         header = AllConsumeStatsRequest()
         answer = await self._ask(address, RequestCode.GET_BROKER_CONSUME_STATS, header)
         what = f"the progress of all groups at {address}"
@@ -319,9 +319,9 @@ class BrokerApi:
     async def reset_offsets(
         self, address: str, group: str, topic: str, timestamp_ms: int
     ) -> dict[MessageQueue, int] | None:
-        """Move a group to the first message of each queue stored at or after a time, ms since 1970; -1: to the ends.
+        """Move a group in a topic to the first message stored at or after a time, ms since 1970; -1: to the ends.
 
-        Returns the new offsets; None if only members could apply the reset and none is connected.
+        Returns the new offset of each queue; None if only members could apply the reset and none is connected.
         """
         header = ResetOffsetRequest(topic, group, timestamp_ms)
         try:
@@ -376,7 +376,7 @@ class BrokerApi:
     async def consume_directly(
         self, address: str, group: str, client_id: str, offset_message_id: str
     ) -> DirectOutcome:
-        """Have a member of a group consume one message now, without committing anything."""
+        """Have a member of a group consume one message now, without committing anything; return the outcome."""
         header = DirectRequest(group, client_id, offset_message_id)
         command = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields=encode_fields(header))
         answer = await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)

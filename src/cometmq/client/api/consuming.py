@@ -44,7 +44,7 @@ class ConsumeApi:
         self._asks = asks
 
     async def pop(self, address: str, header: PopRequest) -> PoppedRecords | None:
-        """Pop the next messages for a group.
+        """Pop the next messages for a group and return their records.
 
         Returns None if none arrived within the header's `poll_time` (ms), or at once if the broker holds too many pops.
         """

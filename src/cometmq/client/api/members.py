@@ -59,7 +59,7 @@ class MemberApi:
         return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def assignment(self, address: str, query: AssignmentQuery) -> list[Assignment] | None:
-        """Return a member's queues if the broker assigns them; None if the broker does not know the group yet."""
+        """Return the queues of a topic that a broker assigns to a member; None if it does not know the group yet."""
         command = Command(RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query))
         answer = await self._asks.ask(address, command)
         what = f"the share of {query.group} in {query.topic}"

@@ -74,7 +74,7 @@ class MessageApi:
             ) from None
 
     async def view(self, address: str, commitlog_offset: int) -> bytes:
-        """Return the record at a physical offset of a broker's log."""
+        """Return the encoded record at a physical offset of a broker's commit log."""
         header = ViewMessageRequest(commitlog_offset)
         command = Command(RequestCode.VIEW_MESSAGE_BY_ID, fields=encode_fields(header))
         return (await self._asks.ask(address, command)).body

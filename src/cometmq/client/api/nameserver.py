@@ -35,7 +35,7 @@ from cometmq.model.text import in_quotes
 
 
 class NameserverApi:
-    """Sends requests to a nameserver that answers; raises NetError, BrokerRefused and CodecError."""
+    """Sends requests to a nameserver that answers, or to all; raises NetError, BrokerRefused and CodecError."""
 
     def __init__(self, nameservers: Nameservers) -> None:
         self._nameservers = nameservers
@@ -79,7 +79,7 @@ class NameserverApi:
         return await read_body(decode_cluster_info, answer.body, what, size_max=size_max)
 
     async def each_cluster(self) -> dict[str, ClusterInfo | CometError]:
-        """Return the brokers and clusters that each nameserver knows, or its error, by address."""
+        """Return a dict of nameserver addresses to the brokers and clusters that each knows, or to its error."""
         answers = await self._nameservers.ask_each(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
         found: dict[str, ClusterInfo | CometError] = {}
         for address, answer in answers.items():
@@ -100,7 +100,7 @@ class NameserverApi:
         self._nameservers.turn_to(address)
 
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
-        """Return the addresses of the masters of a cluster, or of all, by broker name; BrokerNotFound if there are none."""
+        """Return the masters' addresses of a cluster, or of all, by broker name; raise BrokerNotFound without any."""
         known = await self.cluster()
         names = (
             known.broker_names.get(cluster, ()) if cluster is not None else tuple(known.brokers)
@@ -120,7 +120,7 @@ class NameserverApi:
         return masters
 
     async def member(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
-        """Return the address of a member of a broker group, by default of the master; BrokerNotFound if unregistered."""
+        """Return the address of a broker group's member (default: the master); raise BrokerNotFound if unregistered."""
         brokers = (await self.cluster()).brokers
         if broker_name not in brokers:
             there = ", ".join(sorted(brokers)) or "none"
@@ -154,7 +154,7 @@ class NameserverApi:
         return decode_missing_brokers(answer.body)
 
     async def claims(self) -> set[tuple[str, int, str]]:
-        """Return name, id and address of all registered brokers, and of those refused because their id is taken.
+        """Return a set of (name, id, address) of all registered brokers, and of those refused because the id is taken.
 
         The answers of all nameservers are combined. RocketMQ's report only registered brokers; one that does not answer
         is left out.

@@ -72,7 +72,7 @@ class OffsetApi:
     # --- many queues
 
     async def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the offset of the first message of each queue, or an error."""
+        """Return a dict of queues to the offset of their first message, or to an error."""
         found = await self._ask_each(queues, _min_offset)
         return {
             queue: max(offset, 0) if isinstance(offset, int) else offset
@@ -80,13 +80,13 @@ class OffsetApi:
         }
 
     async def max_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
-        """Return the offset that the next message of each queue will get, or an error."""
+        """Return a dict of queues to the offset that their next message will get, or to an error."""
         return await self._ask_each(queues, _max_offset)
 
     async def bounds(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, OffsetBounds | CometError]:
-        """Return the offset of the first message and of the next one to come in each queue, or an error."""
+        """Return a dict of queues to the offsets of their first message and the next one to come, or to an error."""
         queues = list(queues)
         firsts, ends = await asyncio.gather(self.min_offsets(queues), self.max_offsets(queues))
         return {queue: _bounds(firsts[queue], ends[queue]) for queue in queues}
@@ -94,7 +94,7 @@ class OffsetApi:
     async def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int], *, upper: bool = False
     ) -> Offsets:
-        """Return the offset of the first message stored at or after a time in each queue, or an error.
+        """Return a dict of queues to the offset of the first message stored at or after a time, or to an error.
 
         `times_ms` are the times by queue, ms since 1970; `upper` and the end of a queue are as in `offset_by_time`.
         """
@@ -120,7 +120,7 @@ class OffsetApi:
     async def committed_offsets(
         self, group: str, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """Return the committed offset of a group in each queue, None if there is none, or an error."""
+        """Return a dict of queues to a group's committed offset, None if there is none, or an error."""
         found = await self._ask_each(queues, lambda queue: _committed(group, queue))
         return {
             queue: None
@@ -146,8 +146,8 @@ class OffsetApi:
     ) -> None:
         """Commit a group's next offsets of several queues; the failure of one broker does not affect the others.
 
-        With `answered`, wait until the brokers have stored all offsets; otherwise only for the first of a topic at a
-        broker. The first error is raised.
+        With `answered`, wait until the brokers have answered all commits; otherwise only this object's first one of a
+        group and topic at a broker. The first error is raised at the end.
         """
         shares: dict[tuple[str, str, str], list[tuple[MessageQueue, int]]] = {}
         for queue, offset in offsets.items():

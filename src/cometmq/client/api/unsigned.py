@@ -17,7 +17,10 @@ NO_PERMISSION = ResponseCode.NO_PERMISSION
 async def unsigned_answers(
     clock: Clock, settings: ClientSettings, nameservers: Iterable[str], brokers: Iterable[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the nameservers that answer an unsigned request, and the brokers that refuse one."""
+    """Return the addresses of the nameservers that accept an unsigned request, and of the brokers that refuse one.
+
+    Servers that do not answer are in neither list.
+    """
     channels = Channels(clock, tls=settings.tls or environment_tls())
 
     async def code_of(address: str, command: Command) -> int:

@@ -47,7 +47,7 @@ class UserApi:
         ]
 
     async def policies(self, address: str) -> dict[str, Sequence[Any]]:
-        """Return the policies of every user that has any, by user name, as RocketMQ's JSON."""
+        """Return the policies of every user that has any, by user name, as decoded JSON in RocketMQ's form."""
         answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_ACL))
         return {
             part.text("subject").removeprefix(_SUBJECT): part.raw().get("policies") or []
@@ -79,7 +79,7 @@ class UserApi:
         await self._asks.ask(address, command)
 
     async def put_policies(self, address: str, name: str, policies: Sequence[Any]) -> None:
-        """Add all entries of policies (RocketMQ's JSON) to a user; an existing entry of the same resource is replaced."""
+        """Add all entries of policies (as `policies` returns) to a user; one of the same resource is replaced."""
         body = fastjson.dumps({"subject": _SUBJECT + name, "policies": list(policies)})
         fields = {"subject": _SUBJECT + name}
         await self._asks.ask(

@@ -1,7 +1,7 @@
 """The part that the producers and consumers of a client share: routes, connections and heartbeats (MQClientInstance).
 
-A client fetches routes from one nameserver (again every 30 s), keeps one connection to each broker, and sends the
-brokers of its routes a heartbeat with its groups every 30 s: masters, and slaves if it has a consumer. After a lost
+A client fetches routes from one nameserver, keeps one connection to each broker, and sends the brokers of its routes a
+heartbeat with its groups: masters, and slaves if it has a consumer. It repeats both every 30 s by default. After a lost
 connection it sends a heartbeat as soon as the broker is back.
 """
 
@@ -65,7 +65,7 @@ _NAMED_SECONDS = 120.0
 
 
 class Member(Protocol):
-    """A producer or consumer that shares a `ClientInstance`."""
+    """Interface of a producer or consumer that shares a `ClientInstance`."""
 
     @property
     def group(self) -> str:
@@ -110,7 +110,7 @@ class ClientInstance:
         clock: Clock | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        """Create the instance without I/O; `start` connects it.
+        """Create the instance without connecting; `start` begins the periodic work.
 
         Raises SettingsError if a nameserver address, the client's ip, or the credentials or TLS settings of the
         environment are invalid.
@@ -168,7 +168,7 @@ class ClientInstance:
     # --- life cycle
 
     async def start(self) -> None:
-        """Start refreshing routes and sending heartbeats; requires the running loop."""
+        """Start refreshing routes and sending heartbeats in the background; do nothing if already started."""
         if not self._is_started:
             self._is_started = True
             if self._pid != os.getpid():
@@ -182,7 +182,7 @@ class ClientInstance:
             self.tasks.spawn(self._keep_known(), "heartbeat")
 
     async def close(self) -> None:
-        """Stop everything and close the connections; requests that still wait fail."""
+        """Stop everything and close the connections; requests that still wait fail. Members must have left before."""
         self._is_started = False
         self._route_fetcher.close()
         await self.tasks.close()
@@ -200,7 +200,10 @@ class ClientInstance:
         await self.beat()
 
     async def leave(self, member: Member) -> None:
-        """Remove a member and notify the connected brokers, so that other members need not wait for a timeout."""
+        """Remove a member and notify the connected brokers, so that other members need not wait for a timeout.
+
+        Failures are only logged; an unknown member is ignored.
+        """
         if member in self._members:
             self._members.remove(member)
             self._leaving.append(member)
@@ -222,7 +225,7 @@ class ClientInstance:
     # --- routes
 
     async def known(self, topic: str) -> KnownTopic:
-        """Return the route of a topic with its queues; the first call fetches it, and it is then refreshed.
+        """Return the known route of a topic with its queues; fetch it if it is unknown or only derived from TBW102.
 
         Raises TopicNotFound if the topic has no route, and NetError, BrokerRefused or CodecError if no nameserver can
         be queried.
@@ -233,7 +236,7 @@ class ClientInstance:
         return await self._route_fetcher.fetch(topic)
 
     async def fresh(self, topic: str) -> KnownTopic:
-        """Fetch the current route of a topic from the nameserver, even if it is known.
+        """Fetch the current route of a topic from the nameserver, even if it is known, and return it with its queues.
 
         Raises TopicNotFound if the topic has no route, and NetError, BrokerRefused or CodecError if no nameserver can
         be queried.
@@ -241,7 +244,7 @@ class ClientInstance:
         return await self._route_fetcher.fetch(topic)
 
     async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
-        """Return the route for sending to a topic; for a topic that does not exist it is derived from the default topic.
+        """Return the known route of a topic, or fetch it; without one, derive it from the default topic.
 
         Raises TopicNotFound if neither exists, and NetError, BrokerRefused or CodecError if no nameserver can be
         queried.
@@ -276,7 +279,10 @@ class ClientInstance:
             self._lost.set()
 
     async def _learn_cluster(self) -> None:
-        """Query the brokers of the cluster; unlike Java's client, not by the default topic, which not every broker has."""
+        """Fetch all brokers from a nameserver and store them in the route table; failures are only logged.
+
+        Java's client uses the default topic's route instead, but not every broker has that topic.
+        """
         try:
             info = await self.nameserver_api.cluster(size_max=OWN_SIZE_MAX)
         except CometError as error:
@@ -300,14 +306,14 @@ class ClientInstance:
     # --- requests
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
-        """Return the address of a broker, "host:port"; raise BrokerNotFound if no route contains it."""
+        """Return "host:port" of a member of a broker group (default: the master); raise BrokerNotFound if unknown."""
         address = self.routes.address(broker_name, broker_id)
         if address is None:
             raise self.not_found(broker_name, broker_id)
         return address
 
     def not_found(self, broker_name: str, broker_id: int = MASTER_ID) -> BrokerNotFound:
-        """Return the error for a broker that no route contains."""
+        """Return, without raising it, the error for a broker that no route contains."""
         return BrokerNotFound(
             f"no route has an address of broker {in_quotes(broker_name)} (id {broker_id}); known brokers are "
             f"{', '.join(sorted(self.routes.brokers)) or 'none'}; is it registered at the nameserver?"
@@ -390,14 +396,14 @@ class ClientInstance:
                 self.outages.worked(_BEATING, address)
 
     def _addresses_to_beat(self) -> set[str]:
-        """Return the addresses that need heartbeats; slaves only if there are consumers, since producers do not use them."""
+        """Return the addresses that need heartbeats: slaves only if there is a consumer; none without members."""
         is_reading = any(
             isinstance(each.heartbeat_part(), ConsumerPart) for each in self._members
         )
         return self.routes.addresses(only_masters=not is_reading) if self._members else set()
 
     def _introduce(self) -> None:
-        """Send a heartbeat on each connection that had none yet, whatever it was opened for.
+        """Start a task that sends a heartbeat on each connection that had none, to a broker that needs heartbeats.
 
         A broker removes members together with their connections and assigns their queues to others. Waiting for the next
         regular heartbeat would cause messages to be consumed twice.

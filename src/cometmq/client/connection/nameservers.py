@@ -67,7 +67,7 @@ class Nameservers:
         self._chosen = (self._chosen + 1) % len(self.addresses)
 
     def turn_to(self, address: str) -> None:
-        """Try the nameserver at this address first from now on."""
+        """Try the nameserver at this address first from now on; raise ValueError if it is not in `addresses`."""
         self._chosen = self.addresses.index(address)
 
     async def ask(self, command: Command) -> Command:
@@ -82,9 +82,10 @@ class Nameservers:
         return answer
 
     async def ask_all(self, command: Command) -> list[Command]:
-        """Send a request to every nameserver concurrently, because they do not communicate; return the answers in order.
+        """Send a request to every nameserver concurrently, because they do not communicate; return a list of answers.
 
-        All are queried; then NetError, BrokerRefused or CodecError of the first one that failed is raised.
+        The answers are in the order of `addresses`. All are queried; then NetError, BrokerRefused or CodecError of the
+        first one that failed is raised.
         """
         answers = []
         for answer in (await self.ask_each(command)).values():
@@ -94,7 +95,7 @@ class Nameservers:
         return answers
 
     async def ask_each(self, command: Command) -> dict[str, Command | CometError]:
-        """Send a request to every nameserver concurrently and return the answer or error of each, by address."""
+        """Send a request to every nameserver concurrently; return the answers by address, with errors as values."""
 
         async def ask(address: str) -> Command | CometError:
             try:

@@ -24,7 +24,10 @@ class Reconnections:
         self._deadlines: dict[str, float] = {}
 
     async def wait(self, address: str, deadline: float) -> None:
-        """Wait until a connection to a broker exists, or until the latest deadline of all callers (monotonic seconds)."""
+        """Wait until a connection to a broker exists, or until the latest deadline of all callers (monotonic seconds).
+
+        Returns None in both cases. Tries to connect again and again, the first time after 20 ms.
+        """
         self._deadlines[address] = max(deadline, self._deadlines.get(address, deadline))
         trying = self._trying.get(address)
         if trying is None:
@@ -50,6 +53,6 @@ class Reconnections:
             del self._trying[address], self._deadlines[address]
 
     def close(self) -> None:
-        """Cancel all waiting callers."""
+        """Cancel all attempts; their waiting callers get CancelledError."""
         for trying in self._trying.values():
             trying.cancel()

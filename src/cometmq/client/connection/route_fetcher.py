@@ -24,7 +24,7 @@ _QUEUES_AT_ONCE = (
 
 
 class RouteFetcher:
-    """Fetches routes into a client's route table; calls `on_new` when a new route was stored."""
+    """Fetches routes into a client's route table; calls `on_new` after storing a new or changed route."""
 
     def __init__(
         self, routes: TopicRoutes, api: NameserverApi, on_new: Callable[[], None]

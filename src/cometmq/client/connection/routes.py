@@ -34,7 +34,7 @@ class KnownTopic:
 
     @property
     def has_other_brokers(self) -> bool:
-        """Return whether messages may be sent to more than one broker."""
+        """Return whether the queues to send to are on more than one broker."""
         queues = self.write_queues  # They are sorted.
         return bool(queues) and queues[0].broker_name != queues[-1].broker_name
 
@@ -54,14 +54,14 @@ class TopicRoutes:
         self._cluster: dict[str, tuple[BrokerData, float]] = {}
 
     def put(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
-        """Store a route; return whether it differs from the known one."""
+        """Store a route; return whether it is new or differs from the known one."""
         if not self.is_new(topic, route, is_inherited=is_inherited):
             return False
         self.put_known(topic, known_topic(topic, route, is_inherited=is_inherited))
         return True
 
     def is_new(self, topic: str, route: TopicRoute, *, is_inherited: bool = False) -> bool:
-        """Return whether a route differs from the known one."""
+        """Return whether a route differs from the topic's known one, or there is none."""
         known = self._topics.get(topic)
         return known is None or known.route != route or known.is_inherited != is_inherited
 
@@ -112,7 +112,7 @@ class TopicRoutes:
 
     @property
     def topics(self) -> list[str]:
-        """The topics with a known route."""
+        """A list of the topics with a known route."""
         return list(self._topics)
 
     @property
@@ -121,7 +121,7 @@ class TopicRoutes:
         return self._brokers
 
     def addresses(self, *, only_masters: bool) -> set[str]:
-        """Return the addresses of all brokers, or only of the masters."""
+        """Return the set of addresses of all known brokers, or only of the masters."""
         return {
             address
             for members in self._brokers.values()
@@ -130,11 +130,11 @@ class TopicRoutes:
         }
 
     def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """Return the address of a member of a broker group, or None."""
+        """Return the address of a member of a broker group, or None if unknown."""
         return self._brokers.get(broker_name, {}).get(broker_id)
 
     def address_to_read(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """Return the address of the wanted member, otherwise of the master, otherwise of any member."""
+        """Return the address of the wanted member, otherwise the master's, otherwise that of the lowest id, or None."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
@@ -142,7 +142,7 @@ class TopicRoutes:
 
 
 def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) -> KnownTopic:
-    """List the queues of a route to send to and to read from."""
+    """Return a `KnownTopic`: a route with the lists of its queues to send to and to read from."""
     return KnownTopic(
         route,
         tuple(route.write_queues(topic)),

@@ -73,7 +73,10 @@ class FixedQueues:
 
 
 class MachineRooms:
-    """A strategy for queues of brokers in certain rooms, named `room@name` (AllocateMessageQueueByMachineRoom)."""
+    """A strategy for queues of brokers named `room@name` in certain rooms; other queues get no member.
+
+    Follows AllocateMessageQueueByMachineRoom.
+    """
 
     def __init__(self, rooms: Collection[str]) -> None:
         self._rooms = frozenset(rooms)

@@ -98,7 +98,7 @@ def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subs
 
 
 def each_of(subscriptions: Subscriptions | None) -> Iterable[tuple[str, Filter]]:
-    """Return topics with their filters; raise SubscriptionError for a single text instead of a list."""
+    """Return (topic, filter) pairs, by default with `ALL`; raise SubscriptionError for a text instead of a list."""
     if isinstance(subscriptions, str):
         raise SubscriptionError(
             f"subscriptions is the text {in_quotes(subscriptions, 80)}; write [{in_quotes(subscriptions, 80)}], or a "

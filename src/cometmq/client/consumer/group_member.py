@@ -62,7 +62,7 @@ _REBALANCE_PAUSE_SECONDS = 0.1
 
 
 class QueueAdmission(Protocol):
-    """Locks and unlocks queues for orderly consumption."""
+    """Interface for locking and unlocking queues for orderly consumption."""
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Lock queues and return those for which the lock was granted."""
@@ -93,7 +93,7 @@ class GroupMember:
         admission: Locks queues for orderly consumption; None: queues need no lock.
 
     Args:
-        is_push: Whether the consumer has a listener, and therefore a retry topic.
+        is_push: Whether the consumer has a listener, and therefore, unless broadcasting, a retry topic.
         deliver: Called with pulled messages and their loop.
         discard: Called with a record that cannot be decoded.
         revoked: Called with the loop of a queue that is no longer assigned.
@@ -180,7 +180,7 @@ class GroupMember:
     # --- life cycle
 
     async def start(self) -> None:
-        """Join the group and start pulling."""
+        """Join the group and start to rebalance, pull and commit in the background; do nothing if already started."""
         if self._is_started:
             return
         self._is_started = True
@@ -197,7 +197,7 @@ class GroupMember:
         )
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull exactly these queues, without joining the group."""
+        """Pull exactly these queues, without joining the group; commit the offsets of the others and drop them."""
         if not self.is_assigned:
             self.is_assigned = True
             self._tasks.spawn(
@@ -218,7 +218,7 @@ class GroupMember:
             await self._shares.assigned.stop()
 
     async def leave(self) -> None:
-        """Commit the offsets and leave the group; call `stop_pulling` first."""
+        """Commit the offsets, unlock the queues and leave the group; failures are logged. Call `stop_pulling` first."""
         # The next owners of the queues read these offsets as soon as we have left.
         await self._store(is_answered=True)
         for loop in self.loops.values():

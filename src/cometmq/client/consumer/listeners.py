@@ -3,7 +3,8 @@
     def handle(message: StoredMessage) -> None: ...                     # listener=handle
     async def handle_all(messages: list[StoredMessage]) -> None: ...    # batch_listener=handle_all
 
-None or True: consumed. False or any exception: retry later. Two exceptions choose the delay, or prevent retries:
+None or True: consumed. False or any exception: retry later, except with broadcasting. Two exceptions choose the delay,
+or prevent retries:
 
     raise RetryLater(timedelta(minutes=5))
     raise DeadLetter("no such customer")
@@ -49,7 +50,7 @@ class OrderlyStatus(Enum):
 
 
 class DeadLetter(Exception):
-    """Raised by a listener to make its message a dead letter immediately, without further retries.
+    """Raised by a listener to make its message a dead letter immediately; with broadcasting only logged.
 
     Args:
         reason: Why a retry would not help; written to the log.
@@ -105,7 +106,7 @@ class ListenerVerdict(NamedTuple):
     error: BaseException | None = None
 
     def delay_level(self, message: StoredMessage) -> int:
-        """Return the delay level with which a refused message is sent back to its broker."""
+        """Return the delay level for sending a refused message back: -1: dead letter, 0: the broker chooses."""
         if self.dead(message):
             return DEAD_LETTER
         if self.delay_ms is None:
@@ -276,7 +277,7 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
 
 
 def is_consuming(answer: object) -> bool:
-    """Return whether a listener's result means that its messages are consumed."""
+    """Return whether a listener's result means that its messages are consumed: None, True or COMMIT."""
     return answer is None or answer is True or answer is OrderlyStatus.COMMIT
 
 

@@ -1,4 +1,4 @@
-"""A member's committed offsets: kept in memory and written every 5 s and at the end.
+"""A member's committed offsets: kept in memory and written every 5 s (by default) and at the end.
 
 An offset is that of the next message to consume.
 """
@@ -15,7 +15,7 @@ from cometmq.model.queue import MessageQueue
 
 
 class OffsetStore(Protocol):
-    """Storage of a consumer group's offsets by queue: at the brokers (`ClusterOffsets`) or in a file (`LocalOffsets`)."""
+    """Interface of a store of a group's offsets: at the brokers (`ClusterOffsets`) or in a file (`LocalOffsets`)."""
 
     async def read(self, queue: MessageQueue) -> int | None:
         """Return the stored offset of a queue, that of the next message to consume; None if there is none."""
@@ -44,7 +44,10 @@ class ClusterOffsets:
         return await self._offsets.committed(self._group, queue)
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
-        """Send the offsets to the brokers; a lost request is made up for by the next pull, which commits, too."""
+        """Send the offsets to the brokers; do nothing without `is_written`.
+
+        A lost request is made up for by the next pull, which commits, too.
+        """
         if self._is_written:
             await self._offsets.commit_all(self._group, changed, answered=is_answered)
 
@@ -66,7 +69,7 @@ class LocalOffsets:
     async def write(
         self, changed: dict[MessageQueue, int], *, is_answered: bool = True
     ) -> None:
-        """Replace the file, of which the previous one becomes .bak; raise OSError if it cannot be written."""
+        """Rewrite the file with the changed offsets; the previous one becomes .bak. Raise OSError if that fails."""
         del is_answered  # The file is always written when this returns.
         stored = self._load()
         stored.update(changed)

@@ -1,6 +1,7 @@
 """Rebalancing: queries the members of the group and computes which queues of each topic this member consumes.
 
-Every member does so every 20 s and when a broker reports a change of the group. Follows RebalanceImpl of RocketMQ 5.3.3.
+Every member does so every 20 s (by default) and when a broker reports a change of the group. Follows RebalanceImpl of
+RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterable
@@ -42,7 +43,7 @@ class Rebalance:
         self._allocate = settings.allocation
 
     async def work_out(self, topics: Iterable[str]) -> dict[str, list[MessageQueue]]:
-        """Return this member's queues of each topic, without the topics for which no broker could be queried."""
+        """Return this member's queues by topic, without the topics for which they cannot be found out."""
         self.is_complete = True
         shares = {}
         for topic in topics:
@@ -82,7 +83,7 @@ class Rebalance:
         return self._allocate(queues, members, self._instance.client_id)
 
     async def _addresses(self, topic: str) -> list[str]:
-        """Return some of the topic's brokers in random order; each knows all members."""
+        """Return the addresses of up to three of the topic's brokers in random order; each knows all members."""
         known = await self._instance.known(topic)
         addresses = [
             address

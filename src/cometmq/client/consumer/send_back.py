@@ -76,7 +76,7 @@ class SendBack:
         delay_level: int,
         message: StoredMessage | None = None,
     ) -> None:
-        """Ask a broker to put the message at this physical offset into the retry topic.
+        """Ask a broker to put the message at this physical offset into the retry topic or the dead letters.
 
         Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker did not do so.
         """

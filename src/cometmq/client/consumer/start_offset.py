@@ -51,7 +51,7 @@ class StartOffset:
         self._timestamp_ms = settings.consume_timestamp_ms or clock.now_ms() - _BEFORE_START_MS
 
     async def find(self, queue: MessageQueue) -> int:
-        """Return the first offset to pull from a queue.
+        """Return the first offset to pull from a queue: the stored one, otherwise one by the `consume_from` rule.
 
         Raises BrokerRefused, BrokerNotFound, TopicNotFound, NetError or CodecError if the broker could not be queried;
         try again instead of guessing, because a wrong offset may skip messages.

@@ -38,7 +38,7 @@ class Accumulator:
         self._under_way: set[asyncio.Future[SendResult]] = set()
 
     def takes(self, message: Message) -> bool:
-        """Return whether a message may be part of a batch."""
+        """Return whether a message may be part of a batch: not if large, delayed or for a retry or system topic."""
         return not (
             len(message.body) > self._alone_over
             or message.delay_level
@@ -116,7 +116,7 @@ class _Accumulation:
 
 
 def split_result(result: SendResult, count: int) -> Sequence[SendResult]:
-    """Return the results of a batch's messages, with their own ids and offsets."""
+    """Return the results of a batch's messages, each with its own message id and queue offset."""
     if count == 1:
         return [result]
     message_ids = result.message_id.split(",")

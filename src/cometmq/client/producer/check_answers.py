@@ -62,7 +62,7 @@ class CheckAnswers(ProducerMember):
         self.takers[RequestCode.CHECK_TRANSACTION_STATE] = self._take
 
     def topics(self) -> list[str]:
-        """Return the topic of half messages, so that the client sends heartbeats to every broker that has one."""
+        """Return a list with the topic of half messages, so that every broker that has it gets heartbeats."""
         return [HALF_TOPIC]
 
     async def close(self) -> None:

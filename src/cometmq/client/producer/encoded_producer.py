@@ -127,7 +127,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
         *,
         queue: MessageQueue | None = None,
     ) -> asyncio.Future[list[SendResult | CometError]]:
-        """Send messages and batches concurrently and return the result or the error of each, in their order.
+        """Send messages and batches concurrently; return a list of results or errors in order (asyncio: a future).
 
         Args:
             messages: Messages and batches, each sent as one request.
@@ -196,7 +196,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
         return await side_by_side(end, half_messages)
 
     async def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
-        """Return for each half message whether its committed message, which consumers see, exists.
+        """Return for each half message whether the broker's index has its committed message, which consumers see.
 
         Raises ClientClosed if the producer is not running, and CometError if a broker cannot be queried.
         """

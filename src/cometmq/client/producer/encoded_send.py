@@ -103,7 +103,7 @@ class SendEncoder:
         self.plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _front(self, topic: str, code: int) -> tuple[str, str]:
-        """Return the header text that all messages of a topic share; check the topic on its first use."""
+        """Return a topic with its namespace, and the header text of its messages; MessageError for system topics."""
         if is_written_by_brokers(topic):
             raise MessageError(f"clients may not send to system topic {in_quotes(topic)}")
         full = self._namespace.wrap(topic)
@@ -122,7 +122,7 @@ class SendEncoder:
         more: str = "",
         made: tuple[int, str] | None = None,
     ) -> EncodedSend:
-        """Encode one message; raise MessageError if the body is too long, or users may not send to the topic.
+        """Encode one message, compressed if long; raise MessageError if too long, or users may not send to the topic.
 
         Args:
             message: Message to send.
@@ -222,7 +222,7 @@ class SendEncoder:
         return _encoded_send(EncodedSend, (*fronts, middle, body, stored.message_id))
 
     def pack_batch(self, messages: Sequence[Message]) -> EncodedSend:
-        """Encode messages of one topic as one request (DefaultMQProducer.batch of 5.3.3).
+        """Encode messages of one topic as one uncompressed request (DefaultMQProducer.batch of 5.3.3).
 
         Consumers in every language see the batch's id as the id of each message, because the broker appends the
         properties of the batch to those of the message. Raises MessageError for no messages, several topics, different

@@ -33,6 +33,6 @@ class FaultTable:
 
 
 def avoided_for_ms(latency_ms: float) -> int:
-    """Return how long a broker is avoided after a request with this latency, ms."""
+    """Return for how many ms a broker is avoided after a request with this latency in ms; 0 below 550 ms."""
     place = bisect_right(_LATENCY_CLASSES_MS, latency_ms) - 1
     return _AVOIDED_MS[place] if place >= 0 else 0

@@ -22,7 +22,7 @@ class ProducerMember:
         return ProducerPart(self.group)
 
     def topics(self) -> list[str]:
-        """Return no topics, because the routes in use are refreshed anyway."""
+        """Return an empty list, because the routes in use are refreshed anyway."""
         return []
 
     def take_request(self, command: Command, channel: Channel) -> bool:

@@ -24,7 +24,7 @@ Pick = Callable[[Sequence[MessageQueue]], MessageQueue]
 
 
 def by_hash(key: str) -> Selector:
-    """Return a selector that keeps all messages of a key in one queue while the number of queues stays the same."""
+    """Return a selector that always chooses the same queue for this key, while the number of queues stays the same."""
     value = abs(java_hash(str(key)))
 
     def select(queues: Sequence[MessageQueue], _message: Message) -> MessageQueue:
@@ -109,7 +109,7 @@ def pick_of(
 
 
 class RoundRobin:
-    """Uses the queues of each topic in turn, from a random one on; a retry goes to another broker.
+    """Uses the queues of each topic in turn, from a random one on; a retry goes to another broker if possible.
 
     `is_available` returns whether a broker may be used now (`FaultTable`); None: all may.
     """
@@ -122,7 +122,7 @@ class RoundRobin:
         self._next: dict[str, int] = {}
 
     def next_index(self, topic: str, count: int) -> int:
-        """Return the counter of the next queue of `topic`; modulo `count` it is the queue's index."""
+        """Return the counter of the next queue of `topic`; modulo `count` it is the index. At first random."""
         index = self._next.get(topic)
         return self._chance.randrange(count) if index is None else index
 

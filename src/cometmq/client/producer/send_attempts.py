@@ -58,7 +58,7 @@ _result = tuple.__new__
 def header_pieces(
     encoded: EncodedSend, queue: MessageQueue, command_flag: int = 0
 ) -> SendPieces:
-    """Return the text pieces of a send request's header for one queue."""
+    """Return the pieces of a send request's header for one queue: three texts, and the queue id as the second."""
     _, front, middle, _, _ = encoded
     return front, queue.queue_id, middle, back_text(queue.broker_name, command_flag)
 
@@ -107,7 +107,7 @@ class PendingSend:
         self._deadline = deadline
 
     def attempt(self) -> None:
-        """Send now, or as soon as route and connection are available."""
+        """Send now, or as soon as route and connection are available; fail the send if the sender is closed."""
         sender = self._sender
         if sender.is_closed:
             self._settle(
@@ -204,7 +204,7 @@ class PendingSend:
     # --- called by the channel (net.waiters.Waiter)
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Handle the broker's answer; a send that its caller cancelled is counted as completed, too."""
+        """Handle the broker's answer: set the result, retry or fail; a send cancelled by its caller is only counted."""
         queue, sender = self._queue, self._sender
         try:
             if answer[0] != _SUCCESS or sender.faults is not None or queue is None:
@@ -248,7 +248,7 @@ class PendingSend:
     # --- failures
 
     def failed(self, error: BaseException, _opaque: int = 0, /) -> None:
-        """Handle a failed attempt: try again, or fail the send with all errors."""
+        """Handle a failed attempt: try again if the error permits it and time is left, or fail the send."""
         if not isinstance(error, CometError):
             self._settle(error)
             return

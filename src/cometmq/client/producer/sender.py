@@ -57,7 +57,10 @@ class EncodedSender:
         timeout_ms: int | None,
         result: asyncio.Future[SendResult] | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Start a send and return its future, which fails with a CometError, for example SendFailed or BrokerRefused."""
+        """Start a send, or let it wait above the limits, and return its future.
+
+        The future fails with a CometError, for example SendFailed or BrokerRefused, or an error of `pick`.
+        """
         if result is None:
             result = self.loop.create_future()
         seconds = self._timeout_seconds if timeout_ms is None else timeout_ms / 1000
@@ -98,7 +101,7 @@ class EncodedSender:
             self.loop.call_soon(sending.attempt)
 
     def close(self) -> None:
-        """Prevent further attempts and fail the sends that wait."""
+        """Prevent further attempts and fail the sends that wait above the limits."""
         self.is_closed = True
         self.returns.close()
         waiting, self._waiting = self._waiting, deque()

@@ -21,7 +21,8 @@ async def send_all(
 ) -> list[SendResult]:
     """Send messages with at most `window` in flight and return the results in their order.
 
-    Raises SendFailed, after all sends have completed, if some failed; it gives their number and the first reason.
+    Raises SendFailed, after all sends have completed, if some failed; it gives their number and the first reason. An
+    error of calling `send` ends the loop and is raised after the earlier sends have completed.
     """
     sends = SendsInFlight(window)
     try:

@@ -76,11 +76,14 @@ class TransactionListener(Protocol):
     def execute(
         self, message: Message, argument: Any
     ) -> TransactionState | Awaitable[TransactionState]:
-        """Do the work that belongs to the message; after UNKNOWN or an exception a broker will check the transaction."""
+        """Do the work of `send_in_transaction` and return its outcome; UNKNOWN or an exception leads to a check."""
         ...
 
     def check(self, message: StoredMessage) -> TransactionState | Awaitable[TransactionState]:
-        """Return the outcome of a transaction; called again later after UNKNOWN or an exception."""
+        """Return a transaction's outcome when a broker checks it, unless the producer knows it.
+
+        The broker checks again later after UNKNOWN or an exception.
+        """
         ...
 
 
@@ -159,7 +162,7 @@ class ProducerTransactions:
     async def begin(
         self, sender: EncodedSender, message: Message, pick: Pick | None, timeout_ms: int | None
     ) -> SendResult:
-        """Send the half message of a transaction.
+        """Send the half message of a transaction and return its result.
 
         Raises:
             MessageError: The message has a delay, which transactions do not support, or cannot be sent.
@@ -259,7 +262,10 @@ class ProducerTransactions:
     # --- checks by brokers
 
     def take_check(self, command: Command, channel: Channel) -> bool:
-        """Handle CHECK_TRANSACTION_STATE 39; return False if it does not concern this group."""
+        """Answer CHECK_TRANSACTION_STATE 39 in the background; return False if it does not concern this group.
+
+        A check is skipped if too many wait, since the broker repeats it.
+        """
         record = decode_record(command.body)
         properties = record.properties()
         if properties.get(keys_of.PRODUCER_GROUP) != self._group:
@@ -360,13 +366,13 @@ class AsyncTransaction:
 
     @property
     def half(self) -> SendResult:
-        """The result of the half message, whose `message_id` identifies the transaction; MessageError before the start."""
+        """The result of the half message; its `message_id` identifies the transaction. MessageError before sending."""
         if self._half is None:
             raise MessageError("the transaction has not begun; use it inside `async with`")
         return self._half
 
     def commit(self) -> asyncio.Future[None]:
-        """Commit, so that consumers receive the message; the end of the block also commits, and waits for the result.
+        """Begin to commit, so that consumers receive the message; return a future of None. The block's end commits.
 
         Raises:
             MessageError: The transaction has ended already, or has not begun.
@@ -375,9 +381,9 @@ class AsyncTransaction:
         return self._finish(TransactionState.COMMIT)
 
     def rollback(self) -> asyncio.Future[None]:
-        """Roll back, so that no consumer receives the message; an exception in the block also rolls back.
+        """Begin to roll back, so that no consumer receives the message, and return a future of None.
 
-        Raises MessageError and BrokerRefused as `commit` does.
+        An exception in the block also rolls back. Raises MessageError and BrokerRefused as `commit` does.
         """
         return self._finish(TransactionState.ROLLBACK)
 

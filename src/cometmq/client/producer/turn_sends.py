@@ -113,7 +113,7 @@ class TurnSends:
         start: int,
         channels: set[Channel],
     ) -> int:
-        """Send consecutive simple messages to one broker and return their number."""
+        """Send consecutive simple messages to one broker and return their number; 0 if the first must go alone."""
         sender = self.sender
         of = self._targets(waiting[start][0])
         if of is None:
@@ -139,7 +139,7 @@ class TurnSends:
         return count
 
     def _targets(self, message: Message) -> TopicTargets | None:
-        """Return the queues that a message may be sent to; None if they are unknown or it is not a Message."""
+        """Return the queues that a message may be sent to; None if there is no known one or it is no valid Message."""
         if message.__class__ is not Message:
             return None
         routes = self.sender.instance.routes

@@ -44,7 +44,7 @@ class TransactionEnd(NamedTuple):
 
 
 class Interceptor(Protocol):
-    """An observer of sends, ends of transactions and listener calls."""
+    """Interface of an observer of sends, ends of transactions and listener calls."""
 
     def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
         """Observe a send of a message or a batch; return the messages to send instead, and a function to call afterwards."""
@@ -69,7 +69,7 @@ def watched(
     start: Start,
     kind: TracedMessage = TracedMessage.NORMAL,
 ) -> asyncio.Future[SendResult]:
-    """Start a send of one message or of a batch, and report its start and end, or its error, to the interceptors."""
+    """Start a send, report its start and end or error to the interceptors, and return its future."""
     if not interceptors:
         return start(messages)
     ends: list[SendEnded] = []

@@ -55,7 +55,7 @@ class Telemetry:
         )
 
     def sending(self, messages: Messages, _kind: TracedMessage) -> tuple[Messages, SendEnded]:
-        """Start a span that ends with the result or error; return copies of the messages, each with the span's context."""
+        """Start a span of a send; return copies of the messages with its context, and a function that ends it."""
         if not messages:  # The sender refuses an empty batch.
             return messages, lambda _result, _error: None
         topic, size = messages[0].topic, sum(len(each.body) for each in messages)
@@ -83,7 +83,7 @@ class Telemetry:
         return traced, ended
 
     def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
-        """Start a span that ends when the end of a transaction was reported to the broker."""
+        """Start a span of a transaction's end; return a function that ends the span, with the error or None."""
         what = end.state.lower()
         span = self._tracer.start_span(
             f"{what} {end.topic}",
@@ -102,7 +102,7 @@ class Telemetry:
         return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Start a span for the listener call, which is current during the call and a child of the first message's send span."""
+        """Start a span of a listener call, a child of the first message's send span; return a function that ends it."""
         first = messages[0]
         parents = [propagate.extract(dict(each.properties)) for each in messages]
         span = self._tracer.start_span(

@@ -212,7 +212,7 @@ class Tracer:
                 self._instance.outages.worked(_TRACING, self._group)
 
     async def close(self) -> None:
-        """Send the traces that are still queued, stop, and log how many traces were lost."""
+        """Stop, send the traces that are still queued, and log how many traces were lost, if any."""
         await self._tasks.close()
         await self._flush()
         if self.dropped:

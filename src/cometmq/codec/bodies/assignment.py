@@ -52,7 +52,7 @@ class RequestModeConfig:
 
 
 def encode_assignment_query(query: AssignmentQuery) -> bytes:
-    """Encode the body of QUERY_ASSIGNMENT 400."""
+    """Encode the JSON body of QUERY_ASSIGNMENT 400."""
     return fastjson.dumps(
         {
             "clientId": query.client_id,
@@ -111,7 +111,7 @@ def decode_assignments(content: bytes) -> list[Assignment] | None:
 
 
 def encode_request_mode(config: RequestModeConfig) -> bytes:
-    """Encode the body of SET_MESSAGE_REQUEST_MODE 401."""
+    """Encode the JSON body of SET_MESSAGE_REQUEST_MODE 401."""
     return fastjson.dumps(_mode_json(config))
 
 
@@ -123,7 +123,7 @@ def decode_request_mode(content: bytes) -> RequestModeConfig:
 def encode_request_modes(
     modes: Mapping[tuple[str, str], RequestModeConfig], *, pretty: bool = True
 ) -> str:
-    """Encode messageRequestMode.json, or without `pretty` the answer to GET_ALL_MESSAGE_REQUEST_MODE 402."""
+    """Encode modes as text: messageRequestMode.json, or without `pretty` the answer to ..._REQUEST_MODE 402."""
     table: dict[str, dict[str, Any]] = {}
     for config in modes.values():
         table.setdefault(config.topic, {})[config.group] = _mode_json(config)
@@ -131,7 +131,7 @@ def encode_request_modes(
 
 
 def decode_request_modes(text: str) -> dict[tuple[str, str], RequestModeConfig]:
-    """Decode messageRequestMode.json to modes by topic and group. Raises CodecError if the text is malformed."""
+    """Decode messageRequestMode.json to modes by (topic, group). Raises CodecError if the text is malformed."""
     table = load_object(text, "messageRequestMode").member("messageRequestModeMap")
     modes = {}
     for topic in table.names():

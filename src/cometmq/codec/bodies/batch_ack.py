@@ -45,14 +45,14 @@ class BatchAck:
 
 
 def encode_batch_ack(broker_name: str, acks: Iterable[BatchAck]) -> bytes:
-    """Encode the body of BATCH_ACK_MESSAGE."""
+    """Encode the JSON body of BATCH_ACK_MESSAGE."""
     return fastjson.dumps(
         {"acks": [_ack_json(ack) for ack in acks], "brokerName": broker_name}, sort_keys=True
     )
 
 
 def decode_batch_ack(content: bytes) -> list[BatchAck]:
-    """Decode the body of BATCH_ACK_MESSAGE. Raises CodecError if it is malformed."""
+    """Decode the body of BATCH_ACK_MESSAGE; empty without acks. Raises CodecError if it is malformed or too large."""
     body = load_request(content, "batch of acknowledgements")
     return [_ack(part) for part in body.objects("acks")] if "acks" in body else []
 

@@ -41,7 +41,7 @@ class Conflict:
 
 
 def encode_conflicts(conflicts: Iterable[Conflict]) -> bytes:
-    """Encode the answer to GET_GROUP_CONFLICTS."""
+    """Encode the JSON body of the answer to GET_GROUP_CONFLICTS."""
     return fastjson.dumps({"conflicts": [_conflict_json(conflict) for conflict in conflicts]})
 
 
@@ -56,7 +56,7 @@ def _conflict_json(conflict: Conflict) -> dict[str, Any]:
 
 
 def decode_conflicts(content: bytes | str) -> tuple[Conflict, ...]:
-    """Decode the answer to GET_GROUP_CONFLICTS. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the body of the answer to GET_GROUP_CONFLICTS. Raises CodecError, naming the field, if it is malformed."""
     return tuple(
         Conflict(
             part.text("consumerGroup"),

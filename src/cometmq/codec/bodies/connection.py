@@ -50,7 +50,7 @@ class ConsumerConnections:
 
 
 def encode_consumer_connections(group: ConsumerConnections) -> bytes:
-    """Encode the answer to GET_CONSUMER_CONNECTION_LIST 203."""
+    """Encode the JSON body of the answer to GET_CONSUMER_CONNECTION_LIST 203."""
     return fastjson.dumps(
         {
             "connectionSet": [_connection_json(each) for each in group.connections],
@@ -77,7 +77,7 @@ def decode_consumer_connections(content: bytes | str) -> ConsumerConnections:
 
 
 def encode_producer_connections(connections: Iterable[ClientConnection]) -> bytes:
-    """Encode the answer to GET_PRODUCER_CONNECTION_LIST 204."""
+    """Encode the JSON body of the answer to GET_PRODUCER_CONNECTION_LIST 204."""
     return fastjson.dumps({"connectionSet": [_connection_json(each) for each in connections]})
 
 

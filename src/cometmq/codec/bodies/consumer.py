@@ -7,7 +7,7 @@ from cometmq.codec.bodies.json_object import load_object
 
 
 def encode_consumer_ids(client_ids: Iterable[str]) -> bytes:
-    """Encode the answer to GET_CONSUMER_LIST_BY_GROUP 38."""
+    """Encode the JSON body of the answer to GET_CONSUMER_LIST_BY_GROUP 38."""
     return fastjson.dumps({"consumerIdList": list(client_ids)})
 
 

@@ -29,19 +29,19 @@ class OffsetTable:
 
 
 def encode_offset_table(table: OffsetTable) -> bytes:
-    """Encode the answer to GET_ALL_CONSUMER_OFFSET 43."""
+    """Encode the JSON body of the answer to GET_ALL_CONSUMER_OFFSET 43."""
     return fastjson.dumps(
         {"dataVersion": table.version.to_json(), "offsetTable": _offsets_json(table)}
     )
 
 
 def encode_offsets_file(table: OffsetTable) -> str:
-    """Encode consumerOffset.json."""
+    """Encode consumer offsets as the text of consumerOffset.json."""
     return fastjson.dumps(_file_json(table), pretty=True).decode()
 
 
 def encode_light_offsets_file(table: OffsetTable) -> str:
-    """Encode lmqConsumerOffset.json."""
+    """Encode consumer offsets as the text of lmqConsumerOffset.json."""
     plain: dict[str, Mapping[int, int]] = {}
     light: dict[str, int] = {}
     for key, queues in table.offsets.items():

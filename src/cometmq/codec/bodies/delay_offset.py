@@ -22,7 +22,7 @@ class DelayOffsets:
 
 
 def encode_delay_offsets(table: DelayOffsets) -> str:
-    """Encode delayOffset.json."""
+    """Encode the delivered offsets of delay levels as the text of delayOffset.json."""
     return fastjson.dumps(
         {"dataVersion": table.version.to_json(), "offsetTable": dict(table.offsets)},
         pretty=True,

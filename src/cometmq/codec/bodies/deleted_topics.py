@@ -22,7 +22,7 @@ class DeletedTopic(NamedTuple):
 
 
 def encode_deleted_topics(topics: Mapping[str, DeletedTopic]) -> str:
-    """Encode deletedTopics.json."""
+    """Encode deletions of topics as the text of deletedTopics.json."""
     members = {
         name: {"end": each.end, "timeStamp": each.deleted_ms} for name, each in topics.items()
     }

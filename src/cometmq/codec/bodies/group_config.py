@@ -31,12 +31,12 @@ class GroupTable:
 
 
 def encode_group_table(table: GroupTable) -> bytes:
-    """Encode the answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
+    """Encode the JSON body of the answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201."""
     return fastjson.dumps(_table_json(table))
 
 
 def encode_groups_file(table: GroupTable) -> str:
-    """Encode subscriptionGroup.json."""
+    """Encode a table of groups as the text of subscriptionGroup.json."""
     return fastjson.dumps(_table_json(table), pretty=True).decode()
 
 

@@ -95,7 +95,7 @@ class HaStatus:
 
 
 def encode_ha_status(status: HaStatus) -> bytes:
-    """Encode the answer to GET_BROKER_HA_STATUS 907."""
+    """Encode the JSON body of the answer to GET_BROKER_HA_STATUS 907."""
     master = status.master or HaMaster(address="", max_offset=0)
     return fastjson.dumps(
         _known(
@@ -197,5 +197,5 @@ def _maybe_int(part: JsonObject, key: str) -> int | None:
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Omit values of None, for which Java's readers have no field."""
+    """Return the values that are not None; for the others, Java's readers have no field."""
     return {key: value for key, value in values.items() if value is not None}

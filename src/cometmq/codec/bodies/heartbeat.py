@@ -66,7 +66,7 @@ class Heartbeat:
 
 
 def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
-    """Encode the body of HEART_BEAT."""
+    """Encode the JSON body of HEART_BEAT."""
     return fastjson.dumps(
         {
             "clientID": heartbeat.client_id,
@@ -80,7 +80,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 
 @keep_short(1024, length_max=1024)  # A client sends the same every 30 s.
 def decode_heartbeat(content: bytes | str) -> Heartbeat:
-    """Decode the body of HEART_BEAT. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the body of HEART_BEAT. Raises CodecError, naming the field, if it is malformed or too large."""
     body = load_request(content, "heartbeat")
     return Heartbeat(
         client_id=body.text("clientID"),
@@ -94,7 +94,7 @@ def decode_heartbeat(content: bytes | str) -> Heartbeat:
 
 
 def subscription_json(subscription: Subscription) -> dict[str, Any]:
-    """Convert a subscription to JSON values."""
+    """Convert a subscription to a dict of JSON values."""
     return {
         "classFilterMode": False,
         "codeSet": sorted(subscription.codes),
@@ -107,7 +107,7 @@ def subscription_json(subscription: Subscription) -> dict[str, Any]:
 
 
 def subscription_of(part: JsonObject) -> Subscription:
-    """Decode a subscription; tags and their hashes are computed from its expression.
+    """Decode a subscription; tags and their hashes are computed from a tag expression, other types count as SQL92.
 
     Raises CodecError if it is malformed, or asks for a class filter, which RocketMQ no longer has.
     """

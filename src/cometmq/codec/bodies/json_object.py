@@ -45,7 +45,7 @@ class JsonObject:
         return self._values.get(key) is not None
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a string; without a default it is required."""
+        """Return the string in a field, or the default if it is missing or null; CodecError without a default."""
         value = self._values.get(key)
         if value is None:
             return self._required(key, default)
@@ -54,15 +54,15 @@ class JsonObject:
         return value
 
     def maybe_text(self, key: str) -> str | None:
-        """Return a string, or None if it is missing."""
+        """Return the string in a field, or None if it is missing or null."""
         return self.text(key) if key in self else None
 
     def int32(self, key: str, default: int | None = None) -> int:
-        """Return a Java int; without a default it is required."""
+        """Return the 32-bit integer in a field, or the default if it is missing; CodecError without a default."""
         return self._integer(key, default, bits=32)
 
     def int64(self, key: str, default: int | None = None) -> int:
-        """Return a Java long; without a default it is required."""
+        """Return the 64-bit integer in a field, or the default if it is missing; CodecError without a default."""
         return self._integer(key, default, bits=64)
 
     def _integer(self, key: str, default: int | None, *, bits: int) -> int:
@@ -75,7 +75,7 @@ class JsonObject:
         return number
 
     def flag(self, key: str, default: bool | None = None) -> bool:  # noqa: FBT001  The value to return.
-        """Return a boolean; without a default it is required."""
+        """Return the boolean in a field, or the default if it is missing; CodecError without a default."""
         value = self._values.get(key)
         if value is None:
             return self._required(key, default)
@@ -86,17 +86,17 @@ class JsonObject:
         return value
 
     def member(self, key: str) -> "JsonObject":
-        """Return a nested object; empty if it is missing."""
+        """Return the object in a field; an empty one if it is missing or null."""
         value = self._values.get(key)
         return JsonObject({} if value is None else value, key, self)
 
     def objects(self, key: str) -> Iterator["JsonObject"]:
-        """Yield the objects of a list; none if it is missing."""
+        """Yield the objects of the list in a field; nothing if it is missing or null."""
         for index, value in enumerate(self._list(key)):
             yield JsonObject(value, f"{key}[{index}]", self)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return the strings of a list; empty if it is missing."""
+        """Return the strings of the list in a field; empty if it is missing or null."""
         values = self._list(key)
         for value in values:
             if not isinstance(value, str):
@@ -112,35 +112,35 @@ class JsonObject:
         return value
 
     def table(self, key: str, read: "Callable[[JsonObject, str], Value]") -> dict[str, Value]:
-        """Return a table by name, empty if it is missing; `read` decodes the value of one name."""
+        """Return the object in a field as a dict, empty if it is missing; `read(object, name)` decodes a value."""
         part = self.member(key)
         return {str(name): read(part, name) for name in part.names()}
 
     def numbered(
         self, key: str, read: "Callable[[JsonObject, str], Value]"
     ) -> dict[int, Value]:
-        """Return a table with numbers as names, such as addresses by broker id."""
+        """Return like `table` an object whose names are integers, such as addresses by broker id, with integer keys."""
         part = self.member(key)
         return {_as_key(name, part): read(part, name) for name in part.names()}
 
     def text_table(self, key: str) -> dict[str, str]:
-        """Return a table of strings; empty if it is missing."""
+        """Return the object in a field as a dict of strings; empty if it is missing."""
         return self.table(key, JsonObject.text)
 
     def names(self) -> Iterator[Any]:
-        """Return the names with values other than null, as strings or numbers like in the body."""
+        """Return an iterator over the names with values other than null, strings or numbers as in the body."""
         return (name for name, value in self._values.items() if value is not None)
 
     def raw(self) -> Mapping[str, Any]:
-        """Return the whole object without validation, to be passed on."""
+        """Return the whole object as a mapping, without validation."""
         return self._values
 
     def version(self, key: str) -> DataVersion:
-        """Return a data version; zero if it is missing."""
+        """Return the data version in a field; zeros if it is missing."""
         return self.member(key).as_version()
 
     def as_version(self) -> DataVersion:
-        """Return this object as a data version; 4.9 has no stateVersion."""
+        """Return this object as a data version; missing numbers are 0 (4.9 has no stateVersion)."""
         return DataVersion(
             self.int64("timestamp", 0), self.int64("counter", 0), self.int64("stateVersion", 0)
         )

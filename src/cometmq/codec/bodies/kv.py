@@ -10,7 +10,7 @@ from cometmq.codec.bodies.json_object import JsonObject, load_object
 
 
 def encode_kv_table(table: Mapping[str, str]) -> bytes:
-    """Encode the answer to GET_KVLIST_BY_NAMESPACE 219, also used in answers to registrations."""
+    """Encode the JSON body of the answer to GET_KVLIST_BY_NAMESPACE 219, also used in answers to registrations."""
     return fastjson.dumps({"table": dict(table)})
 
 
@@ -20,7 +20,7 @@ def decode_kv_table(content: bytes | str) -> dict[str, str]:
 
 
 def encode_kv_file(namespaces: Mapping[str, Mapping[str, str]]) -> str:
-    """Encode kvConfig.json, on one line as Java does."""
+    """Encode namespaces as the text of kvConfig.json, on one line as Java does."""
     tables = {name: dict(table) for name, table in namespaces.items()}
     return fastjson.dumps({"configTable": tables}).decode()
 

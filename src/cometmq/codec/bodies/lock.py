@@ -24,7 +24,7 @@ class LockRequest:
 
 
 def encode_lock_request(request: LockRequest) -> bytes:
-    """Encode the body of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42."""
+    """Encode the JSON body of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42."""
     return fastjson.dumps(
         {
             "clientId": request.client_id,
@@ -37,7 +37,7 @@ def encode_lock_request(request: LockRequest) -> bytes:
 
 @keep_short(1024, length_max=1024)  # A client sends the same every 20 s.
 def decode_lock_request(content: bytes | str) -> LockRequest:
-    """Decode a body of LOCK_BATCH_MQ 41 or UNLOCK_BATCH_MQ 42. Raises CodecError, naming the field, if malformed."""
+    """Decode a body of LOCK_BATCH_MQ 41 or UNLOCK_BATCH_MQ 42. Raises CodecError if it is malformed or too large."""
     body = load_request(content, "lock request")
     return LockRequest(
         body.text("consumerGroup"),
@@ -47,7 +47,7 @@ def decode_lock_request(content: bytes | str) -> LockRequest:
 
 
 def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
-    """Encode the answer to LOCK_BATCH_MQ 41: the queues that were locked."""
+    """Encode the JSON body of the answer to LOCK_BATCH_MQ 41: the queues that were locked."""
     return fastjson.dumps({"lockOKMQSet": [_queue_json(queue) for queue in queues]})
 
 
@@ -63,7 +63,7 @@ Holders = Mapping[tuple[str, MessageQueue], str]
 
 
 def encode_locks_file(holders: Holders) -> str:
-    """Encode queueLocks.json."""
+    """Encode queue locks as the text of queueLocks.json."""
     locks = [
         {"clientId": client_id, "consumerGroup": group, **_queue_json(queue)}
         for (group, queue), client_id in sorted(holders.items())

@@ -47,7 +47,7 @@ class RivalBroker:
 def encode_missing_brokers(
     brokers: Iterable[MissingBroker], rivals: Iterable[RivalBroker] = ()
 ) -> bytes:
-    """Encode the answer to GET_MISSING_BROKERS; the field for rivals is omitted if there are none."""
+    """Encode the JSON body of the answer to GET_MISSING_BROKERS; the field for rivals is omitted if there are none."""
     left = [
         {
             "brokerName": broker.name,

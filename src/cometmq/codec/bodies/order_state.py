@@ -40,12 +40,12 @@ class OrderState:
     counts: dict[int, int] = field(default_factory=dict)
 
     def visible_at(self, index: int) -> int:
-        """Return when an unacknowledged message is delivered again, ms since 1970."""
+        """Return when the message at an index of `offsets` is delivered again if not acknowledged, ms since 1970."""
         return self.visible.get(self.offsets[index], self.pop_time_ms + self.invisible_ms)
 
 
 def encode_order_states(states: Mapping[Place, OrderState]) -> str:
-    """Encode consumerOrderInfo.json."""
+    """Encode states of queues popped in order as the text of consumerOrderInfo.json."""
     table: dict[str, dict[int, Any]] = {}
     for (group, topic, queue_id), state in states.items():
         table.setdefault(f"{topic}@{group}", {})[queue_id] = _state_json(state)

@@ -62,7 +62,7 @@ class AckBody:
 def encode_check_point(
     point: CheckPointBody, *, revive_offset: int = 0, acknowledged: int = 0
 ) -> bytes:
-    """Encode a check point.
+    """Encode a check point as JSON.
 
     Args:
         point: The check point.
@@ -130,7 +130,7 @@ def decode_check_point(content: bytes) -> CheckPointBody:
 
 
 def encode_ack(ack: AckBody) -> tuple[str, bytes]:
-    """Encode an acknowledgement as tag and body."""
+    """Encode an acknowledgement as (tag, JSON body); the tag depends on whether it has one message or several."""
     body: dict[str, object] = {
         "ao": ack.offsets[0] if len(ack.offsets) == 1 else -1,
         "bn": ack.broker_name,

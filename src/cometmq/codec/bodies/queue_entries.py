@@ -33,7 +33,7 @@ class QueueLook(NamedTuple):
 
 
 def encode_queue_look(look: QueueLook) -> bytes:
-    """Encode the answer to QUERY_CONSUME_QUEUE 321."""
+    """Encode the JSON body of the answer to QUERY_CONSUME_QUEUE 321."""
     return fastjson.dumps(
         {
             "filterData": _filter_text(look),

@@ -50,17 +50,17 @@ def encode_queue_offset_list(offsets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def encode_client_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Encode the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221."""
+    """Encode the JSON body of the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221."""
     return fastjson.dumps({"consumerTable": {}, "messageQueueTable": queue_table_json(offsets)})
 
 
 def decode_client_offsets(content: bytes | str) -> dict[MessageQueue, int]:
-    """Decode the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221. Raises CodecError if it is malformed."""
+    """Decode the body of the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221. Raises CodecError if it is malformed."""
     table = load_object(content, "consumer status").member("messageQueueTable").raw()
     return decode_queue_offsets(fastjson.dumps({"offsetTable": table}))
 
 
 def encode_all_client_offsets(clients: Mapping[str, Mapping[MessageQueue, int]]) -> bytes:
-    """Encode the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223, by client id."""
+    """Encode the JSON body of the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223, by client id."""
     tables = {client_id: queue_table_json(offsets) for client_id, offsets in clients.items()}
     return fastjson.dumps({"consumerTable": tables, "messageQueueTable": {}})

@@ -31,17 +31,17 @@ _QUEUES_KEPT = 4096
 
 
 def queue_json(queue: MessageQueue) -> dict[str, Any]:
-    """Convert a queue to JSON values."""
+    """Convert a message queue to a dict of JSON values."""
     return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
 
 
 def queue_of(part: JsonObject) -> MessageQueue:
-    """Decode a queue. Raises CodecError if a field is missing or invalid."""
+    """Decode a message queue from its JSON object. Raises CodecError if a field is missing or invalid."""
     return MessageQueue(part.text("topic"), part.text("brokerName"), part.int32("queueId"))
 
 
 def queue_table_json(table: Mapping[MessageQueue, Any]) -> dict[FrozenObject, Any]:
-    """Convert a table by queue to JSON values."""
+    """Convert a table by queue to a dict with `FrozenObject` keys, for `fastjson.dumps`."""
     return {FrozenObject(queue_json(queue)): value for queue, value in table.items()}
 
 
@@ -80,7 +80,7 @@ def queue_table_of(
 
 @keep_short(_QUEUES_KEPT, length_max=512)  # Names of a topic and a broker.
 def _queue_of_text(key: str) -> MessageQueue | None:
-    """Decode a queue from JSON text; cached because all groups of a broker name the same queues."""
+    """Decode a queue from JSON text, None if it is no object; cached because all groups name the same queues."""
     try:
         return _queue_of_key(orjson.loads(key))
     except orjson.JSONDecodeError:

@@ -48,7 +48,7 @@ _TOPIC_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicF
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerBody:
-    """The topics of a broker.
+    """The body of a broker's registration: its topics.
 
     Attributes:
         table: Topics and their version.
@@ -64,14 +64,14 @@ class RegisterBrokerBody:
 def encode_registration(
     registration: RegisterBrokerBody, *, is_compressed: bool = False
 ) -> bytes:
-    """Encode the body as a 5.x broker does."""
+    """Encode the body of REGISTER_BROKER as a 5.x broker does: JSON or, if `is_compressed`, a zlib stream of parts."""
     return _compressed(registration) if is_compressed else _plain(registration)
 
 
 def decode_registration(
     body: bytes, *, is_compressed: bool = False, version: int = VERSION
 ) -> RegisterBrokerBody:
-    """Decode the topics in a body.
+    """Decode the body of REGISTER_BROKER.
 
     Args:
         body: Body of the request; empty means a broker without topics.
@@ -100,7 +100,7 @@ def decode_registration(
 
 
 def topic_size(config: TopicConfig) -> int:
-    """Return the bytes of a topic before compression, or a few more."""
+    """Return the size of a topic in a registration before compression in bytes, or slightly more."""
     size = len(config.name) + len(config.filter_type) + _TOPIC_REST_SIZE
     if config.attributes:
         size += len(fastjson.dumps(dict(config.attributes)))

@@ -46,7 +46,7 @@ def decode_topic_route(content: bytes | str) -> TopicRoute:
 
 
 def broker_json(group: BrokerData) -> dict[str, Any]:
-    """Convert a broker group to JSON values, for bodies that contain one."""
+    """Convert a broker group to a dict of JSON values, for bodies that contain one."""
     value = {
         "brokerAddrs": dict(group.addresses),
         "brokerName": group.broker_name,
@@ -59,7 +59,7 @@ def broker_json(group: BrokerData) -> dict[str, Any]:
 
 
 def broker(part: JsonObject) -> BrokerData:
-    """Decode a broker group in a body."""
+    """Decode a broker group from its JSON object; raises CodecError if it is malformed."""
     return BrokerData(
         cluster=part.text("cluster", ""),
         broker_name=part.text("brokerName"),

@@ -104,7 +104,7 @@ class RunningState:
 
 
 class DirectResult(StrEnum):
-    """The result of a message that was sent to a consumer directly (CMResult)."""
+    """A directly delivered message's result (CMResult): SUCCESS, LATER, ROLLBACK, COMMIT, EXCEPTION or NULL."""
 
     SUCCESS = "CR_SUCCESS"
     LATER = "CR_LATER"
@@ -132,7 +132,7 @@ class DirectOutcome:
 
 
 def encode_running(state: RunningState) -> bytes:
-    """Encode the answer to GET_CONSUMER_RUNNING_INFO 307."""
+    """Encode the JSON body of the answer to GET_CONSUMER_RUNNING_INFO 307."""
     return fastjson.dumps(
         {
             "jstack": state.stacks,
@@ -164,7 +164,7 @@ def decode_running(content: bytes | str) -> RunningState:
 
 
 def encode_direct(outcome: DirectOutcome) -> bytes:
-    """Encode the answer to CONSUME_MESSAGE_DIRECTLY 309."""
+    """Encode the JSON body of the answer to CONSUME_MESSAGE_DIRECTLY 309."""
     return fastjson.dumps(
         {
             "autoCommit": True,

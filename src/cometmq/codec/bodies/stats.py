@@ -101,7 +101,7 @@ class TimeSpan:
 
 
 def encode_topic_stats(stats: TopicStats) -> bytes:
-    """Encode the answer to GET_TOPIC_STATS_INFO 202."""
+    """Encode the JSON body of the answer to GET_TOPIC_STATS_INFO 202."""
     table = {
         queue: {
             "lastUpdateTimestamp": bounds.updated_ms,
@@ -130,7 +130,7 @@ def decode_topic_stats(content: bytes | str) -> TopicStats:
 
 
 def encode_consume_stats(stats: ConsumeStats) -> bytes:
-    """Encode the answer to GET_CONSUME_STATS 208."""
+    """Encode the JSON body of the answer to GET_CONSUME_STATS 208."""
     return _consume_stats_text(stats).encode()
 
 
@@ -169,7 +169,7 @@ def _consume_stats(body: JsonObject) -> ConsumeStats:
 def encode_all_consume_stats(
     address: str, groups: Mapping[str, Iterable[ConsumeStats]]
 ) -> bytes:
-    """Encode the answer to GET_BROKER_CONSUME_STATS 317: the statistics of each group by topic."""
+    """Encode the JSON body of the answer to GET_BROKER_CONSUME_STATS 317: the statistics of each group by topic."""
     parts, lag, in_flight = [], 0, 0
     for group, topics in groups.items():
         listed = list(topics)
@@ -187,7 +187,7 @@ def encode_all_consume_stats(
 
 
 def decode_all_consume_stats(content: bytes | str) -> dict[str, tuple[ConsumeStats, ...]]:
-    """Decode the answer to GET_BROKER_CONSUME_STATS 317 to each group's statistics, one part per topic.
+    """Decode the body of the answer to GET_BROKER_CONSUME_STATS 317 to each group's statistics, one part per topic.
 
     Raises CodecError, naming the field, if it is malformed.
     """
@@ -200,7 +200,7 @@ def decode_all_consume_stats(content: bytes | str) -> dict[str, tuple[ConsumeSta
 
 
 def encode_time_spans(spans: Iterable[TimeSpan]) -> bytes:
-    """Encode the answer to QUERY_CONSUME_TIME_SPAN 303."""
+    """Encode the JSON body of the answer to QUERY_CONSUME_TIME_SPAN 303."""
     return fastjson.dumps(
         {
             "consumeTimeSpanSet": [
@@ -221,12 +221,12 @@ def encode_time_spans(spans: Iterable[TimeSpan]) -> bytes:
 
 
 def encode_group_list(groups: Iterable[str]) -> bytes:
-    """Encode the answer to QUERY_TOPIC_CONSUME_BY_WHO 300."""
+    """Encode the JSON body of the answer to QUERY_TOPIC_CONSUME_BY_WHO 300."""
     return fastjson.dumps({"groupList": sorted(groups)})
 
 
 def decode_group_list(content: bytes | str) -> tuple[str, ...]:
-    """Decode the answer to QUERY_TOPIC_CONSUME_BY_WHO 300. Raises CodecError if it is malformed."""
+    """Decode the JSON body of the answer to QUERY_TOPIC_CONSUME_BY_WHO 300. Raises CodecError if it is malformed."""
     return load_object(content, "group list").texts("groupList")
 
 
@@ -239,7 +239,7 @@ class StatsWindow(NamedTuple):
 
 
 def encode_stats_windows(*, minute: StatsWindow, hour: StatsWindow, day: StatsWindow) -> bytes:
-    """Encode the answer to VIEW_BROKER_STATS_DATA 315 (BrokerStatsData)."""
+    """Encode the JSON body of the answer to VIEW_BROKER_STATS_DATA 315 (BrokerStatsData)."""
     windows = {"statsDay": day, "statsHour": hour, "statsMinute": minute}
     return fastjson.dumps(
         {
@@ -259,7 +259,7 @@ class StatsWindows:
 
 
 def decode_stats_windows(content: bytes | str) -> StatsWindows:
-    """Decode the answer to VIEW_BROKER_STATS_DATA 315 without the growth per event, which stays 0.
+    """Decode the JSON body of the answer to VIEW_BROKER_STATS_DATA 315 without the growth per event, which stays 0.
 
     Raises CodecError, naming the field, if it is malformed.
     """

@@ -33,7 +33,7 @@ def encode_topic_table(table: TopicTable) -> bytes:
 
 
 def encode_topics_file(table: TopicTable) -> str:
-    """Encode topics.json."""
+    """Encode a table of topics as the text of topics.json."""
     return fastjson.dumps(topic_table_json(table), pretty=True).decode()
 
 
@@ -68,7 +68,7 @@ def decode_topic_configs(content: bytes | str) -> tuple[TopicConfig, ...]:
 
 
 def topic_table_json(table: TopicTable) -> dict[str, Any]:
-    """Convert a table of topics to JSON values, for bodies that contain one."""
+    """Convert a table of topics to a dict of JSON values, for bodies that contain one."""
     return {
         "dataVersion": table.version.to_json(),
         "topicConfigTable": {name: topic_json(each) for name, each in table.topics.items()},
@@ -76,13 +76,13 @@ def topic_table_json(table: TopicTable) -> dict[str, Any]:
 
 
 def topic_table(body: JsonObject) -> TopicTable:
-    """Decode a table of topics in a body."""
+    """Decode a table of topics from a body's JSON object; raises CodecError if it is malformed."""
     topics = body.table("topicConfigTable", lambda part, name: topic(part.member(name), name))
     return TopicTable(body.version("dataVersion"), topics)
 
 
 def topic_json(config: TopicConfig) -> dict[str, Any]:
-    """Convert a topic to JSON values."""
+    """Convert a topic to a dict of JSON values."""
     return {
         "attributes": dict(config.attributes),
         "order": config.ordered,
@@ -96,7 +96,7 @@ def topic_json(config: TopicConfig) -> dict[str, Any]:
 
 
 def topic(part: JsonObject, name: str | None = None) -> TopicConfig:
-    """Decode a topic; `name` is its name if the object has none."""
+    """Decode a topic from its JSON object; `name` is its name if the object has none. CodecError if malformed."""
     return TopicConfig(
         name=part.text("topicName", name),
         read_queues=part.int32("readQueueNums", _QUEUES_DEFAULT),
@@ -110,7 +110,7 @@ def topic(part: JsonObject, name: str | None = None) -> TopicConfig:
 
 
 def encode_data_version(version: DataVersion) -> bytes:
-    """Encode the body of QUERY_DATA_VERSION 322 and of its answer."""
+    """Encode the JSON body of QUERY_DATA_VERSION 322 and of its answer."""
     return fastjson.dumps(version.to_json())
 
 

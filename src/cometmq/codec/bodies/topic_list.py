@@ -10,14 +10,14 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TopicList:
-    """Topics, and for 304 the address of a broker that knows further ones."""
+    """Names of topics, and for 304 the address of a broker that knows further ones."""
 
     topics: tuple[str, ...] = ()
     broker_address: str | None = None
 
 
 def encode_topic_list(topics: Iterable[str], *, broker_address: str | None = None) -> bytes:
-    """Encode a list of topics."""
+    """Encode a list of topic names as a JSON body."""
     body: dict[str, Any] = {}
     if broker_address is not None:
         body["brokerAddr"] = broker_address

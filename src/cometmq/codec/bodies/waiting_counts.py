@@ -16,14 +16,14 @@ TIMER, TRANSACTION = "timingCount", "transactionCount"
 
 @dataclass(frozen=True, slots=True)
 class WaitingTable:
-    """The number of waiting messages of each topic, and when it last changed, ms since 1970."""
+    """The number of waiting messages of each topic and when it last changed, ms since 1970; and the table's version."""
 
     version: DataVersion
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def encode_waiting(table: WaitingTable, member: str) -> str:
-    """Encode a table; `member` is TIMER or TRANSACTION."""
+    """Encode a table of waiting messages as JSON text; `member` is TIMER or TRANSACTION."""
     counts = {
         topic: {"count": count, "timeStamp": changed_ms}
         for topic, (count, changed_ms) in table.counts.items()
@@ -32,7 +32,7 @@ def encode_waiting(table: WaitingTable, member: str) -> str:
 
 
 def decode_waiting(text: str, member: str) -> WaitingTable:
-    """Decode a table; `member` is TIMER or TRANSACTION. Raises CodecError if the text is malformed."""
+    """Decode a table of waiting messages; `member` is TIMER or TRANSACTION. Raises CodecError if it is malformed."""
     body = load_object(text, member)
     part = body.member(member)
     counts = {}

@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UpdateAccount:
-    """Create or change an account, UPDATE_AND_CREATE_ACL_CONFIG 50; lists are separated by commas."""
+    """Header to create or change an account, UPDATE_AND_CREATE_ACL_CONFIG 50; lists are separated by commas."""
 
     access_key: str
     secret_key: str | None = field(default=None, repr=False)
@@ -22,14 +22,14 @@ class UpdateAccount:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAccount:
-    """Delete an account, DELETE_ACL_CONFIG 51."""
+    """Header to delete an account, DELETE_ACL_CONFIG 51."""
 
     access_key: str
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateWhiteAddresses:
-    """Set the global white addresses (clients that need no signature), UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53."""
+    """Header to set the addresses of clients that need no signature, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53."""
 
     global_white_addrs: str
     acl_file_full_path: str | None = None
@@ -37,7 +37,7 @@ class UpdateWhiteAddresses:
 
 @dataclass(frozen=True, slots=True)
 class AccountVersions:
-    """The answer to GET_BROKER_CLUSTER_ACL_INFO 52; versions are JSON."""
+    """Header of the answer to GET_BROKER_CLUSTER_ACL_INFO 52; versions are JSON."""
 
     version: str
     all_acl_file_version: str = field(metadata=wire("allAclFileVersion"))

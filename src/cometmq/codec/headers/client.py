@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UnregisterClient:
-    """Remove a client from its groups at a broker, UNREGISTER_CLIENT 35."""
+    """Header to remove a client from its groups at a broker, UNREGISTER_CLIENT 35."""
 
     client_id: str = field(metadata=wire("clientID"))
     producer_group: str | None = None
@@ -24,13 +24,13 @@ class ConsumerGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class MaybeGroupRequest:
-    """A consumer group, or None for all: GET_GROUP_CONFLICTS and GET_QUEUE_LOCKS, requests of CometMQ."""
+    """Header with a consumer group, or None for all: GET_GROUP_CONFLICTS and GET_QUEUE_LOCKS, requests of CometMQ."""
 
     consumer_group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerGroupRequest:
-    """Query the connections of a producer group, GET_PRODUCER_CONNECTION_LIST 204."""
+    """Header to query the connections of a producer group, GET_PRODUCER_CONNECTION_LIST 204."""
 
     producer_group: str

@@ -13,7 +13,7 @@ SET_KEYS = "setKeys"
 
 @dataclass(frozen=True, slots=True)
 class ConsumeStatsRequest:
-    """Query the progress of a group, GET_CONSUME_STATS 208; `topic_list` is separated by semicolons."""
+    """Header to query the progress of a group, GET_CONSUME_STATS 208; `topic_list` is separated by semicolons."""
 
     consumer_group: str
     topic: str | None = None
@@ -22,14 +22,14 @@ class ConsumeStatsRequest:
 
 @dataclass(frozen=True, slots=True)
 class AllConsumeStatsRequest:
-    """Query the progress of all groups, of ordered topics only or of all, GET_BROKER_CONSUME_STATS 317."""
+    """Header to query the progress of all groups, of ordered topics only or of all, GET_BROKER_CONSUME_STATS 317."""
 
     is_order: bool = field(default=False, metadata=wire("isOrder"))
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatsRequest:
-    """Query a counter of BrokerStatsManager by name and key, VIEW_BROKER_STATS_DATA 315."""
+    """Header to query a counter of BrokerStatsManager by name and key, VIEW_BROKER_STATS_DATA 315."""
 
     stats_name: str
     stats_key: str
@@ -37,7 +37,7 @@ class BrokerStatsRequest:
 
 @dataclass(frozen=True, slots=True)
 class TopicGroupRequest:
-    """A topic and a group: QUERY_CONSUME_TIME_SPAN 303, QUERY_SUBSCRIPTION_BY_CONSUMER 345."""
+    """Header with a topic and a group: QUERY_CONSUME_TIME_SPAN 303, QUERY_SUBSCRIPTION_BY_CONSUMER 345."""
 
     topic: str
     group: str
@@ -45,7 +45,7 @@ class TopicGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResetOffsetRequest:
-    """Reset the offsets of a group, INVOKE_BROKER_TO_RESET_OFFSET 222.
+    """Header to reset the offsets of a group, INVOKE_BROKER_TO_RESET_OFFSET 222.
 
     Attributes:
         topic: Topic of the queues.
@@ -66,7 +66,7 @@ class ResetOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClientStatusRequest:
-    """Query the offsets in the memory of clients, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
+    """Header to query the offsets in the memory of clients, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
 
     topic: str
     group: str
@@ -75,7 +75,7 @@ class ClientStatusRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunningRequest:
-    """Query the state of a running consumer, GET_CONSUMER_RUNNING_INFO 307."""
+    """Header to query the state of a running consumer, GET_CONSUMER_RUNNING_INFO 307."""
 
     consumer_group: str
     client_id: str
@@ -84,7 +84,7 @@ class RunningRequest:
 
 @dataclass(frozen=True, slots=True)
 class DirectRequest:
-    """Deliver a message directly, CONSUME_MESSAGE_DIRECTLY 309; the broker adds record (as body), its name and flags."""
+    """Header to deliver a message directly, CONSUME_MESSAGE_DIRECTLY 309; the broker adds body, name and flags."""
 
     consumer_group: str
     client_id: str | None = None
@@ -97,7 +97,7 @@ class DirectRequest:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionOffsetRequest:
-    """Query the smallest offsets of all groups but `filter_groups` (comma-separated), QUERY_CORRECTION_OFFSET 308."""
+    """Header to query the smallest offsets of groups other than `filter_groups` (a,b), QUERY_CORRECTION_OFFSET 308."""
 
     compare_group: str
     topic: str
@@ -106,7 +106,7 @@ class CorrectionOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class CloneOffsetsRequest:
-    """Copy the offsets of a group to another one, for a topic or for all, CLONE_GROUP_OFFSET 314."""
+    """Header to copy the offsets of a group to another one, for a topic or for all, CLONE_GROUP_OFFSET 314."""
 
     src_group: str
     dest_group: str
@@ -116,7 +116,7 @@ class CloneOffsetsRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntriesRequest:
-    """Query up to `count` queue entries from `index` on, QUERY_CONSUME_QUEUE 321."""
+    """Header to query up to `count` queue entries from `index` on, QUERY_CONSUME_QUEUE 321."""
 
     topic: str
     queue_id: int
@@ -127,7 +127,7 @@ class QueueEntriesRequest:
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenRequest:
-    """Forbid or allow a group a topic, or with `readable` None query it, UPDATE_AND_GET_GROUP_FORBIDDEN 353."""
+    """Header to forbid or allow a group a topic, or query it (`readable` None), UPDATE_AND_GET_GROUP_FORBIDDEN 353."""
 
     group: str
     topic: str

@@ -5,7 +5,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RegisterBroker:
-    """The registration of a broker with its topics, REGISTER_BROKER 103."""
+    """Header of the registration of a broker, REGISTER_BROKER 103; the topics are in the body."""
 
     broker_name: str
     broker_addr: str
@@ -20,7 +20,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerResponse:
-    """The answer to a registration, which names a slave's master; both fields are None for a master, or without one."""
+    """Header of the answer to a registration: addresses of a slave's master; None for a master, or without one."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
@@ -28,7 +28,7 @@ class RegisterBrokerResponse:
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """The identity of a broker: UNREGISTER_BROKER 104 and QUERY_DATA_VERSION 322."""
+    """Header with the identity of a broker: UNREGISTER_BROKER 104 and QUERY_DATA_VERSION 322."""
 
     broker_name: str
     broker_addr: str
@@ -38,14 +38,14 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class DataVersionResponse:
-    """The answer to QUERY_DATA_VERSION: whether the broker's table differs from the nameserver's."""
+    """Header of the answer to QUERY_DATA_VERSION: whether the broker's table differs from the nameserver's."""
 
     changed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRequest:
-    """Query the route of a topic, GET_ROUTEINFO_BY_TOPIC 105."""
+    """Header to query the route of a topic, GET_ROUTEINFO_BY_TOPIC 105."""
 
     topic: str
     accept_standard_json_only: bool | None = None
@@ -53,7 +53,7 @@ class RouteRequest:
 
 @dataclass(frozen=True, slots=True)
 class PutKvConfig:
-    """Set a key-value configuration item, PUT_KV_CONFIG 100."""
+    """Header to set a key-value configuration item, PUT_KV_CONFIG 100."""
 
     namespace: str
     key: str
@@ -62,7 +62,7 @@ class PutKvConfig:
 
 @dataclass(frozen=True, slots=True)
 class KvConfigRequest:
-    """Query or delete a configuration item, GET_KV_CONFIG 101 and DELETE_KV_CONFIG 102."""
+    """Header to query or delete a configuration item, GET_KV_CONFIG 101 and DELETE_KV_CONFIG 102."""
 
     namespace: str
     key: str
@@ -70,28 +70,28 @@ class KvConfigRequest:
 
 @dataclass(frozen=True, slots=True)
 class KvConfigResponse:
-    """The answer to GET_KV_CONFIG: the value of a key, or None."""
+    """Header of the answer to GET_KV_CONFIG: the value of a key, or None."""
 
     value: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KvNamespaceRequest:
-    """Query all configuration items of a namespace, GET_KVLIST_BY_NAMESPACE 219."""
+    """Header to query all configuration items of a namespace, GET_KVLIST_BY_NAMESPACE 219."""
 
     namespace: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
-    """Query the topics of a cluster, GET_TOPICS_BY_CLUSTER 224."""
+    """Header to query the topics of a cluster, GET_TOPICS_BY_CLUSTER 224."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicInNameserver:
-    """Delete a topic in one cluster, or without a cluster in all, DELETE_TOPIC_IN_NAMESRV 216."""
+    """Header to delete a topic in one cluster, or without a cluster in all, DELETE_TOPIC_IN_NAMESRV 216."""
 
     topic: str
     cluster_name: str | None = None
@@ -99,28 +99,28 @@ class DeleteTopicInNameserver:
 
 @dataclass(frozen=True, slots=True)
 class BrokerNameRequest:
-    """Remove or restore write permission on a broker, WIPE_WRITE_PERM_OF_BROKER 205 and ADD_WRITE_PERM_OF_BROKER 327."""
+    """Header to remove or restore a broker's write permission, WIPE_ and ADD_WRITE_PERM_OF_BROKER 205 and 327."""
 
     broker_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class WipeWritePermResponse:
-    """The answer to WIPE_WRITE_PERM_OF_BROKER 205: number of the broker's topics, none of which may be written now."""
+    """Header of the answer to WIPE_WRITE_PERM_OF_BROKER 205: number of the broker's topics, now all unwritable."""
 
     wipe_topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class AddWritePermResponse:
-    """The answer to ADD_WRITE_PERM_OF_BROKER 327: number of the broker's topics, all of which may be written now."""
+    """Header of the answer to ADD_WRITE_PERM_OF_BROKER 327: number of the broker's topics, now all writable."""
 
     add_topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class MemberGroupRequest:
-    """Query the living members of a broker group, GET_BROKER_MEMBER_GROUP 901."""
+    """Header to query the living members of a broker group, GET_BROKER_MEMBER_GROUP 901."""
 
     cluster_name: str
     broker_name: str
@@ -128,7 +128,7 @@ class MemberGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class BrokerHeartbeat:
-    """A heartbeat of a broker, BROKER_HEARTBEAT 904."""
+    """Header of a broker's heartbeat to a nameserver, BROKER_HEARTBEAT 904."""
 
     cluster_name: str
     broker_addr: str

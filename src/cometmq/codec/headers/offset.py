@@ -5,7 +5,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class QueryConsumerOffset:
-    """Query the consumer offset of a group in a queue, QUERY_CONSUMER_OFFSET 14."""
+    """Header to query the consumer offset of a group in a queue, QUERY_CONSUMER_OFFSET 14."""
 
     consumer_group: str
     topic: str
@@ -15,7 +15,7 @@ class QueryConsumerOffset:
 
 @dataclass(frozen=True, slots=True)
 class UpdateConsumerOffset:
-    """Commit the next offset that a group will consume, UPDATE_CONSUMER_OFFSET 15."""
+    """Header to commit the next offset that a group will consume, UPDATE_CONSUMER_OFFSET 15."""
 
     consumer_group: str
     topic: str
@@ -25,7 +25,7 @@ class UpdateConsumerOffset:
 
 @dataclass(frozen=True, slots=True)
 class QueueRequest:
-    """Query a queue's limits: GET_MAX_OFFSET 30, GET_MIN_OFFSET 31, GET_EARLIEST_MSG_STORETIME 32."""
+    """Header to query a queue's limits: GET_MAX_OFFSET 30, GET_MIN_OFFSET 31, GET_EARLIEST_MSG_STORETIME 32."""
 
     topic: str
     queue_id: int
@@ -34,7 +34,7 @@ class QueueRequest:
 
 @dataclass(frozen=True, slots=True)
 class SearchOffset:
-    """Query the queue offset for a store time in ms, SEARCH_OFFSET_BY_TIMESTAMP 29."""
+    """Header to query the queue offset for a store time in ms, SEARCH_OFFSET_BY_TIMESTAMP 29."""
 
     topic: str
     queue_id: int
@@ -44,13 +44,13 @@ class SearchOffset:
 
 @dataclass(frozen=True, slots=True)
 class OffsetResponse:
-    """The answer to a request for a queue offset."""
+    """Header of the answer to a request for a queue offset."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimestampResponse:
-    """The answer to a request for a store time, in ms since 1970."""
+    """Header of the answer to a request for a store time, in ms since 1970."""
 
     timestamp: int

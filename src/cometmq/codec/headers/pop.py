@@ -14,7 +14,7 @@ FROM_MIN, FROM_MAX = 0, 1  # ConsumeInitMode: start of a group without offsets.
 
 @dataclass(frozen=True, slots=True)
 class PopRequest:
-    """Pop messages, POP_MESSAGE; times in ms, queue_id -1 for any queue, poll_time is the maximum wait."""
+    """Header to pop messages, POP_MESSAGE; times in ms, queue_id -1 for any queue, poll_time is the maximum wait."""
 
     consumer_group: str
     topic: str
@@ -33,7 +33,7 @@ class PopRequest:
 
 @dataclass(frozen=True, slots=True)
 class PopResponse:
-    """The answer to a pop, from which receipt handles are built; `codec.receipt` explains both offset infos."""
+    """Header of the answer to a pop, from which receipt handles are built (see `codec.receipt`); times in ms."""
 
     pop_time: int
     invisible_time: int
@@ -46,7 +46,7 @@ class PopResponse:
 
 @dataclass(frozen=True, slots=True)
 class AckRequest:
-    """Acknowledge a popped message, ACK_MESSAGE, by its queue offset in the topic that contains it."""
+    """Header to acknowledge a popped message, ACK_MESSAGE, by its queue offset in the topic that contains it."""
 
     consumer_group: str
     topic: str
@@ -58,7 +58,7 @@ class AckRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeInvisibleTimeRequest:
-    """Deliver a popped message again `invisible_time` ms from now, CHANGE_MESSAGE_INVISIBLETIME."""
+    """Header to deliver a popped message again `invisible_time` ms from now, CHANGE_MESSAGE_INVISIBLETIME."""
 
     consumer_group: str
     topic: str
@@ -71,7 +71,7 @@ class ChangeInvisibleTimeRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeInvisibleTimeResponse:
-    """The answer to CHANGE_MESSAGE_INVISIBLETIME, from which the message's new receipt handle is built."""
+    """Header of the answer to CHANGE_MESSAGE_INVISIBLETIME, from which the message's new receipt handle is built."""
 
     pop_time: int
     invisible_time: int
@@ -80,7 +80,7 @@ class ChangeInvisibleTimeResponse:
 
 @dataclass(frozen=True, slots=True)
 class NotificationRequest:
-    """A request that the broker answers when the group can pop, or after `poll_time`, NOTIFICATION; times in ms."""
+    """Header of a request answered when the group can pop, or after `poll_time`, NOTIFICATION; times in ms."""
 
     consumer_group: str
     topic: str
@@ -93,7 +93,7 @@ class NotificationRequest:
 
 @dataclass(frozen=True, slots=True)
 class PeekRequest:
-    """Query the messages that a pop would return, PEEK_MESSAGE; queue_id -1 for any queue."""
+    """Header to query the messages that a pop would return, PEEK_MESSAGE; queue_id -1 for any queue."""
 
     consumer_group: str
     topic: str
@@ -103,7 +103,7 @@ class PeekRequest:
 
 @dataclass(frozen=True, slots=True)
 class PollingInfoRequest:
-    """Query the number of pops that wait for a queue, POLLING_INFO; queue_id -1 for any queue."""
+    """Header to query the number of pops that wait for a queue, POLLING_INFO; queue_id -1 for any queue."""
 
     consumer_group: str
     topic: str

@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """Pull messages of a queue from an offset on (PullMessageRequestHeader); sys_flag has bits `model.flags.PULL_*`."""
+    """Header to pull messages of a queue from an offset on; sys_flag has the bits `model.flags.PULL_*`."""
 
     consumer_group: str
     topic: str
@@ -28,7 +28,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class PullResponse:
-    """The answer to a pull, whether it found messages or not (PullMessageResponseHeader)."""
+    """Header of the answer to a pull, whether it found messages or not (PullMessageResponseHeader)."""
 
     next_begin_offset: int
     min_offset: int

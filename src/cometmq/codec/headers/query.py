@@ -11,7 +11,7 @@ UNIQUE_KEY_FLAG = "_UNIQUE_KEY_QUERY"
 
 @dataclass(frozen=True, slots=True)
 class QueryMessageRequest:
-    """Query the messages of a topic by key (QueryMessageRequestHeader); times are store times in ms."""
+    """Header to query the messages of a topic by key (QueryMessageRequestHeader); times are store times in ms."""
 
     topic: str
     key: str
@@ -23,7 +23,7 @@ class QueryMessageRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueryMessageResponse:
-    """The answer to a query by key: the end of the index, as store time in ms and physical offset in bytes."""
+    """Header of the answer to a query by key: store time (ms) and physical offset at the end of the index."""
 
     index_last_update_timestamp: int
     index_last_update_phyoffset: int
@@ -31,7 +31,7 @@ class QueryMessageResponse:
 
 @dataclass(frozen=True, slots=True)
 class ViewMessageRequest:
-    """Query a message by the commitlog offset of its record, bytes; VIEW_MESSAGE_BY_ID 33."""
+    """Header to query a message by the commitlog offset of its record, bytes; VIEW_MESSAGE_BY_ID 33."""
 
     offset: int
     topic: str | None = None

@@ -5,7 +5,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """Cancel a timed message (RecallMessageRequestHeader); the only field of the answer is msgId."""
+    """Header to cancel a timed message (RecallMessageRequestHeader); the only field of the answer is msgId."""
 
     topic: str
     recall_handle: str

@@ -5,7 +5,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HaExchange:
-    """EXCHANGE_BROKER_HA_INFO 906, request and answer; a request that only queries has None in all fields."""
+    """Header of EXCHANGE_BROKER_HA_INFO 906, request and answer; None in all fields of a request that only queries."""
 
     master_ha_address: str | None = None
     master_flush_offset: int | None = None
@@ -14,14 +14,14 @@ class HaExchange:
 
 @dataclass(frozen=True, slots=True)
 class ResetMasterFlushed:
-    """RESET_MASTER_FLUSH_OFFSET 908: sets the flushed offset that a slave assumes for its master."""
+    """Header of RESET_MASTER_FLUSH_OFFSET 908, which sets the flushed offset that a slave assumes for its master."""
 
     master_flush_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class MinBrokerIdChange:
-    """NOTIFY_MIN_BROKER_ID_CHANGE 905: a nameserver notifies members which broker now has the smallest id."""
+    """Header of NOTIFY_MIN_BROKER_ID_CHANGE 905, by which a nameserver names members the broker of the smallest id."""
 
     min_broker_id: int | None = None
     broker_name: str | None = None
@@ -32,7 +32,7 @@ class MinBrokerIdChange:
 
 @dataclass(frozen=True, slots=True)
 class RoleChange:
-    """NOTIFY_BROKER_ROLE_CHANGED 1008: a broker is to be the master, or to follow one.
+    """Header of NOTIFY_BROKER_ROLE_CHANGED 1008, which makes a broker the master, or lets it follow one.
 
     The first four fields are RocketMQ's, whose controller sends this; the others are CometMQ's.
 
@@ -59,7 +59,7 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged:
-    """Answer to NOTIFY_BROKER_ROLE_CHANGED 1008 of CometMQ: the broker's new id.
+    """Header of the answer to NOTIFY_BROKER_ROLE_CHANGED 1008 of CometMQ: the broker's new id.
 
     `log_end` is the physical offset at which its log ended when it changed its role.
     """

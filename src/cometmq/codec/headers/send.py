@@ -12,7 +12,7 @@ from cometmq.model.names import DEFAULT_TOPIC
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """A send with long field names, SEND_MESSAGE (SendMessageRequestHeader)."""
+    """Header of a send with long field names, SEND_MESSAGE (SendMessageRequestHeader)."""
 
     producer_group: str
     topic: str
@@ -31,7 +31,7 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True)
 class SendRequestV2:
-    """A send with one-letter field names, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE (SendMessageRequestHeaderV2)."""
+    """Header of a send with one-letter field names, SEND_MESSAGE_V2 310 and SEND_BATCH_MESSAGE 320."""
 
     producer_group: str = field(metadata=wire("a"))
     topic: str = field(metadata=wire("b"))
@@ -51,7 +51,7 @@ class SendRequestV2:
 
 @dataclass(frozen=True, slots=True)
 class SendResponse:
-    """The answer to a send; the message ids of a batch are separated by commas."""
+    """Header of the answer to a send; the message ids of a batch are separated by commas."""
 
     msg_id: str
     queue_id: int

@@ -5,7 +5,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SendBackRequest:
-    """Request redelivery of a message (ConsumerSendMsgBackRequestHeader); no body, the broker reads the record."""
+    """Header to request redelivery of the message at a commitlog `offset`; no body, the broker reads the record."""
 
     offset: int
     group: str

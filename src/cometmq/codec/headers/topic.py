@@ -10,7 +10,7 @@ from cometmq.model.names import DEFAULT_TOPIC
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Create or change a topic, UPDATE_AND_CREATE_TOPIC 17."""
+    """Header to create or change a topic, UPDATE_AND_CREATE_TOPIC 17."""
 
     topic: str
     read_queue_nums: int
@@ -33,14 +33,14 @@ class TopicRequest:
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """Query the topics of a consumer group, QUERY_TOPICS_BY_CONSUMER 343, or its settings, 352."""
+    """Header to query the topics of a consumer group, QUERY_TOPICS_BY_CONSUMER 343, or its settings, 352."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Delete a consumer group, DELETE_SUBSCRIPTIONGROUP 207, and its offsets if `clean_offset` is set."""
+    """Header to delete a consumer group, DELETE_SUBSCRIPTIONGROUP 207, and its offsets if `clean_offset` is set."""
 
     group_name: str
     clean_offset: bool = field(default=False, metadata=wire("cleanOffset"))

@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """A producer's decision about a half message, END_TRANSACTION 37 (EndTransactionRequestHeader).
+    """Header of a producer's decision about a half message, END_TRANSACTION 37.
 
     Attributes:
         producer_group: Producer group of the half message.
@@ -35,7 +35,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True)
 class CheckTransaction:
-    """A broker's question about the state of a transaction, CHECK_TRANSACTION_STATE 39.
+    """Header of a broker's question about the state of a transaction, CHECK_TRANSACTION_STATE 39.
 
     The body of the request is the record of the half message (CheckTransactionStateRequestHeader).
 
@@ -60,7 +60,7 @@ class CheckTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ResumeCheck:
-    """Check a discarded half message again, RESUME_CHECK_HALF_MESSAGE; `msg_id` is its offset message id."""
+    """Header to check a discarded half message again, RESUME_CHECK_HALF_MESSAGE; `msg_id` is its offset message id."""
 
     msg_id: str | None = None
     topic: str | None = None

@@ -55,17 +55,17 @@ _SEARCHES: dict[str, Callable[[bytes, bytes], bool]] = {
 
 
 def compile_truth(node: Truth) -> Evaluate:
-    r"""Compile a condition for property blocks between two \x02; the function may raise Incomparable."""
+    r"""Compile a condition to a function for property blocks between two \x02, which may raise Incomparable."""
     return _Compiler(_searched).truth(node)
 
 
 def compile_for_values(node: Truth) -> Evaluate:
-    """Compile a condition for results of `split_block`; the function may raise Incomparable."""
+    """Compile a condition to a function for results of `split_block`, which may raise Incomparable."""
     return _Compiler(_looked_up).truth(node)
 
 
 def split_block(block: bytes) -> dict[bytes, bytes]:
-    """Return the properties of a block by name; the last non-empty value of a name counts."""
+    """Return a property block's values by name, both as bytes; the last non-empty value of a name counts."""
     values = {}
     for piece in block.split(b"\x02"):
         name, _, value = piece.partition(b"\x01")
@@ -234,7 +234,7 @@ class _Compiler:
         self._property = find
 
     def truth(self, node: Truth) -> Evaluate:
-        """Compile a condition to a function."""
+        """Compile a condition to a function that returns True, False or None (unknown) for a message."""
         if isinstance(node, Constant):
             return _constant(node.value)
         make: Callable[[Any, Any], Evaluate] = self._MAKERS[type(node)]

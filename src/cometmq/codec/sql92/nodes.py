@@ -11,7 +11,7 @@ from cometmq.model.frozen import dataclass
 
 
 class Kind(Enum):
-    """The type of an operand in an SQL92 expression, named as in Java."""
+    """The type of an SQL92 operand: STRING, INTEGER, LONG, DOUBLE, BOOLEAN or NULL; the values are Java's names."""
 
     STRING = "String"
     INTEGER = "Integer"

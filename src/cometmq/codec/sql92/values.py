@@ -10,7 +10,7 @@ import re
 
 
 class Incomparable(Exception):
-    """A comparison for which Java throws an exception; the message is not delivered."""
+    """Raised for a comparison for which Java throws an exception; the message does not match."""
 
 
 _INTEGER = re.compile(r"[+-]?\d+")

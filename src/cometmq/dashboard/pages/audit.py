@@ -1,4 +1,4 @@
-"""The audit page: which user changed what through this dashboard, when, and with what outcome."""
+"""The dashboard's audit page: logins and changes of its users, with time and outcome; and reports of CSP violations."""
 
 from starlette.responses import Response
 
@@ -8,7 +8,7 @@ from cometmq.dashboard.paging import table_page
 
 
 async def show_audit(request: PageRequest) -> Response:
-    """Show the last actions, newest first. Raises FormRefused unless the user is an admin: others' names are shown."""
+    """Return the audit's last actions as an HTML page, newest first. Raises FormRefused unless the user is an admin."""
     if not request.session.is_admin:
         raise FormRefused(
             f"The audit is shown to admins only, but user {request.session.user} may only read; log in as an admin"

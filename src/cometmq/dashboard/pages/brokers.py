@@ -1,4 +1,4 @@
-"""Pages of brokers: the list with live numbers, and one broker with its settings."""
+"""Web pages of brokers: the list with live numbers, and one broker with its settings."""
 
 from starlette.responses import Response
 
@@ -9,7 +9,7 @@ from cometmq.model.text import in_quotes
 
 
 async def show_brokers(request: PageRequest) -> Response:
-    """Show the list of brokers, as last polled."""
+    """Return the HTML page with the list of brokers, as last polled."""
     return request.page(
         "brokers.html",
         "Brokers",
@@ -21,7 +21,7 @@ async def show_brokers(request: PageRequest) -> Response:
 
 
 async def show_rows(request: PageRequest) -> Response:
-    """Show the refreshing part of the list."""
+    """Return the part of the page of brokers that refreshes itself, as HTML: the list, as last polled."""
     return request.page(
         "part_brokers.html",
         "",
@@ -32,7 +32,10 @@ async def show_rows(request: PageRequest) -> Response:
 
 
 async def show_broker(request: PageRequest) -> Response:
-    """Show one broker with its runtime numbers and settings."""
+    """Return the HTML page of one broker: its runtime numbers as last polled, and its settings or why they are unknown.
+
+    Raises PageMissing if the watcher has not seen the broker in the last hour.
+    """
     name = needed(request.fields, "name", "broker")
     broker_id = number_of(request.fields, "id", "Broker id", least=0, most=2**31 - 1, default=0)
     looked_for = text_of(request.fields, "find").lower()

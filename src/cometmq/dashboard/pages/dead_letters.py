@@ -1,4 +1,4 @@
-"""Pages of dead letters: groups that have some, the dead letters of one group, replay into their topics, and export to a file."""
+"""Web pages of dead letters: groups with a dead-letter topic, dead letters of one group, their replay and export."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ class DeadLettersRow(NamedTuple):
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """Show the groups that have a dead-letter topic."""
+    """Return the HTML page with the groups that have a dead-letter topic, and their numbers of dead letters."""
     topics = [each for each in await request.admin.topics() if each.startswith(DLQ_PREFIX)]
     part = table_page(topics, page_of(request.fields), rows=_GROUPS_A_PAGE)
     rows = await asyncio.gather(*(_row(request, topic) for topic in part.rows))
@@ -54,7 +54,7 @@ async def _row(request: PageRequest, topic: str) -> DeadLettersRow:
 
 
 async def show_letters(request: PageRequest) -> Response:
-    """Show the dead letters of one group, newest first."""
+    """Return an HTML page of a group's dead letters, newest first. Raises PageMissing without a dead-letter topic."""
     group = needed(request.fields, "name", "group")
     try:
         browsed = await browse(
@@ -85,13 +85,17 @@ async def show_letters(request: PageRequest) -> Response:
 async def _replayed(
     request: PageRequest, group: str, letters: Sequence[StoredMessage]
 ) -> set[str]:
-    """Return the positions of those dead letters that anybody has replayed."""
+    """Return the positions, as texts `broker:queue:offset`, of those dead letters that any program has replayed."""
     said = await request.inspector.replayed(group, letters)
     return {place_text(each) for each, is_so in zip(letters, said, strict=True) if is_so}
 
 
 async def replay(request: PageRequest) -> Response:
-    """Send the chosen dead letters back to their original topics; they also stay in the dead-letter topic."""
+    """Send the dead letters chosen in a form to their original topics; return a redirect to the group's dead letters.
+
+    They also stay in the dead-letter topic. Raises WrongInput, and sends nothing, if none or over 20 are chosen, or one
+    has no original topic or was replayed before (unless `again` is ticked); raises it, too, if some cannot be sent.
+    """
     group = needed(request.fields, "name", "group")
     chosen = [text for name, text in sorted(request.fields.items()) if name.startswith("pick")]
     request.subject = f"{len(chosen)} dead {plural(len(chosen), 'letter')} of {group}"
@@ -120,7 +124,7 @@ async def replay(request: PageRequest) -> Response:
 async def _check(
     request: PageRequest, group: str, letters: Sequence[StoredMessage], *, again: bool
 ) -> None:
-    """Refuse the whole replay if a dead letter has no original topic, or was replayed before and `again` is false."""
+    """Raise WrongInput if a dead letter has no original topic, or was replayed before and `again` is false."""
     for letter in letters:
         if not dead_letter_origin(letter):
             raise WrongInput(
@@ -135,7 +139,10 @@ async def _check(
 
 
 async def export(request: PageRequest) -> Response:
-    """Return up to EXPORT_MAX dead letters (256 MiB) of a group as a file of JSON lines, oldest of each queue first."""
+    """Return a download of JSON lines: up to EXPORT_MAX (10,000) dead letters of a group, queue by queue, oldest first.
+
+    It ends after 256 MiB of bodies, and, if a broker fails meanwhile, with a line that has the error.
+    """
     group = needed(request.fields, "name", "group")
     puller = request.cluster.puller
     queues = await puller.queues(dead_letter_topic(group))

@@ -1,4 +1,4 @@
-"""The doctor page: problems of the cluster and what to do about them, as `cometmq doctor` reports them."""
+"""The dashboard's doctor page: problems of the cluster and what to do about them, as `cometmq doctor` reports them."""
 
 from starlette.responses import Response
 
@@ -6,7 +6,7 @@ from cometmq.dashboard.page_request import Page, PageRequest
 
 
 async def show_symptoms(request: PageRequest) -> Response:
-    """Show all problems of the cluster, most severe first."""
+    """Check the cluster, and return the HTML page with the problems that were found, most severe first."""
     return request.page(
         "doctor.html", "Doctor", section="doctor", symptoms=await request.inspector.examine()
     )

@@ -1,4 +1,4 @@
-"""Pages of consumer groups: the list, one group with its lag per queue and its members, and changes to a group."""
+"""Web pages of consumer groups: the list, one group with its lag per queue and its members, and changes to a group."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,12 +23,12 @@ from cometmq.model.text import in_quotes
 
 
 def is_system_group(name: str) -> bool:
-    """Return whether a group belongs to RocketMQ itself."""
+    """Return whether a consumer group belongs to RocketMQ itself, judged by its name."""
     return name in SYSTEM_GROUPS or name.startswith(SYSTEM_GROUP_PREFIX)
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """Show the list of groups, largest lag first."""
+    """Return the HTML page with the list of consumer groups, largest lag first; with system groups only on request."""
     find = text_of(request.fields, "find")
     is_all = bool(request.fields.get("all"))
     groups = [
@@ -54,7 +54,7 @@ async def show_groups(request: PageRequest) -> Response:
 
 
 async def show_group(request: PageRequest) -> Response:
-    """Return the page of one group: its lag by queue, members, subscriptions, conflicts and settings."""
+    """Return the HTML page of one consumer group: lag by queue, members, subscriptions, conflicts and settings."""
     state = await known_group(request)
     return request.page(
         "group.html",
@@ -68,7 +68,7 @@ async def show_group(request: PageRequest) -> Response:
 
 
 async def known_group(request: PageRequest) -> GroupState:
-    """Return the group that a page is about. Raises PageMissing if no broker has it."""
+    """Return the state of the consumer group that a request names. Raises PageMissing if no broker has the group."""
     name = needed(request.fields, "name", "group")
     try:
         return await request.inspector.group(name)
@@ -80,7 +80,7 @@ async def known_group(request: PageRequest) -> GroupState:
 
 
 async def _conflicts(request: PageRequest, group: str) -> Sequence[Conflict]:
-    """Return the contradictions between a group's members; none if brokers, such as Java's, do not report them."""
+    """Return the conflicts between a group's members; empty if a broker, such as Java's, does not report them."""
     try:
         return await request.inspector.conflicts(group)
     except CometError:
@@ -88,7 +88,7 @@ async def _conflicts(request: PageRequest, group: str) -> Sequence[Conflict]:
 
 
 async def show_member(request: PageRequest) -> Response:
-    """Show the state that a member of a group reports."""
+    """Return the HTML page with the state that a member of a group reports, with its thread stacks if requested."""
     group = needed(request.fields, "name", "group")
     client_id = needed(request.fields, "client", "member")
     stacks = bool(request.fields.get("stacks"))
@@ -104,7 +104,7 @@ async def show_member(request: PageRequest) -> Response:
 
 
 async def show_new_group(request: PageRequest) -> Response:
-    """Show the form for a new group."""
+    """Return the HTML page with the form for a new consumer group."""
     return request.page("group_new.html", "New group", section="groups")
 
 
@@ -112,7 +112,7 @@ async def show_new_group(request: PageRequest) -> Response:
 
 
 async def create_group(request: PageRequest) -> Response:
-    """Create a group."""
+    """Create the group of a form at every broker; return a redirect to its page. Raises WrongInput if it exists."""
     request.subject = name = needed(request.fields, "name", "group")
     if name in await request.admin.groups():
         raise WrongInput(f"The group {in_quotes(name, 100)} exists; change it on its own page.")
@@ -122,7 +122,10 @@ async def create_group(request: PageRequest) -> Response:
 
 
 async def change_group(request: PageRequest) -> Response:
-    """Change the settings of a group."""
+    """Change settings of a consumer group as a form says, at each broker that has it; return a redirect to its page.
+
+    Raises WrongInput if no broker has settings of the group.
+    """
     request.subject = name = needed(request.fields, "name", "group")
     try:
         before = next(iter((await request.inspector.group(name)).configs.values()), None)
@@ -141,7 +144,7 @@ async def change_group(request: PageRequest) -> Response:
 
 
 def _settings(request: PageRequest, before: GroupConfig) -> dict[str, Any]:
-    """Return the settings in the form as fields of `GroupConfig`; empty numbers keep their value in `before`."""
+    """Return the settings in the form, by field of `GroupConfig`; empty numbers keep their value in `before`."""
     fields = request.fields
     return {
         "consume_enabled": bool(fields.get("consume")),
@@ -166,7 +169,7 @@ def _settings(request: PageRequest, before: GroupConfig) -> dict[str, Any]:
 
 
 async def delete_group(request: PageRequest) -> Response:
-    """Delete a group with its offsets."""
+    """Delete a group with offsets at each broker; redirect to the list. Raises WrongInput if its name is not typed."""
     request.subject = name = needed(request.fields, "name", "group")
     if text_of(request.fields, "sure") != name:
         raise WrongInput(

@@ -1,4 +1,4 @@
-"""The page of Spark jobs: runs, their progress, and why one failed."""
+"""The dashboard's page of Spark jobs: runs, their progress, and why one failed."""
 
 import asyncio
 
@@ -11,12 +11,12 @@ from cometmq.dashboard.paging import table_page
 
 
 async def show_jobs(request: PageRequest) -> Response:
-    """Show the list of runs, last written first."""
+    """Return the HTML page with the list of runs of Spark jobs, last written first."""
     return await _jobs(request, "jobs.html", "Jobs")
 
 
 async def jobs_part(request: PageRequest) -> Response:
-    """Show the refreshing part of the list."""
+    """Return the part of the page of Spark jobs that refreshes itself, the list of runs, as HTML."""
     return await _jobs(request, "part_jobs.html", "")
 
 

@@ -1,4 +1,4 @@
-"""Pages of messages: search by time, key or id; one message with its body and why a group has not consumed it; resending.
+"""Web pages of messages: search by time, key or id; one message, its body, why a group has not consumed it; resending.
 
 The address of a message is its position (broker, queue, offset). An offset message id names a host; the dashboard only connects
 to it if it is a broker of the cluster.
@@ -33,7 +33,7 @@ _OFFSET_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 
 
 async def show_messages(request: PageRequest) -> Response:
-    """Show the search forms, and the results of the submitted one."""
+    """Return the HTML page with the forms to search messages by time, key or id, and the results of a submitted one."""
     fields = request.fields
     by = text_of(fields, "by") or BY_TIME
     topic = text_of(fields, "topic")
@@ -75,7 +75,7 @@ async def show_messages(request: PageRequest) -> Response:
 
 
 async def _topics(request: PageRequest) -> list[str]:
-    """Return up to 1000 topics to suggest in the field, without system topics; none if the cluster does not answer."""
+    """Return up to 1000 topic names to suggest in a form, no system topics; empty if the cluster does not answer."""
     try:
         return [each for each in await request.admin.topics() if not is_system_topic(each)][
             :1000
@@ -91,7 +91,10 @@ async def _by_key(request: PageRequest, topic: str) -> list[MessageRow]:
 
 
 async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMessage:
-    """Find a message by the id that its producer set, or by its offset message id."""
+    """Return the message with this id of its producer in `topic`, or with this offset message id at a known broker.
+
+    Without a topic, only the offset message id is tried. Raises PageMissing if there is no such message.
+    """
     if topic:
         found = await request.admin.message_by_id(topic, message_id)
         if found is not None:
@@ -113,7 +116,7 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
 
 
 def _is_of_cluster(request: PageRequest, message_id: str) -> bool:
-    """Return whether the host in an offset message id is a broker known to the watcher."""
+    """Return whether the host and port in an offset message id are the address of a broker known to the watcher."""
     content = bytes.fromhex(message_id)
     host, port = ipaddress.ip_address(content[:-12]), int.from_bytes(content[-12:-8])
     address = f"{f'[{host}]' if host.version == 6 else host}:{port}"
@@ -121,7 +124,7 @@ def _is_of_cluster(request: PageRequest, message_id: str) -> bool:
 
 
 async def show_message(request: PageRequest) -> Response:
-    """Show one message."""
+    """Return the HTML page of a message, and why a named group has not consumed it. Raises PageMissing if unknown."""
     message = await message_at(request)
     kind = text_of(request.fields, "as") or None
     if kind is not None and kind not in KINDS:
@@ -172,7 +175,7 @@ async def _explained(
 
 
 async def message_at(request: PageRequest) -> StoredMessage:
-    """Return the message at the position in an address or a form. Raises PageMissing if there is no message."""
+    """Return the message at the topic, broker, queue and offset in a request. Raises PageMissing if there is none."""
     fields = request.fields
     queue = MessageQueue(
         needed(fields, "topic", "topic"),
@@ -184,7 +187,7 @@ async def message_at(request: PageRequest) -> StoredMessage:
 
 
 async def message_in(request: PageRequest, queue: MessageQueue, offset: int) -> StoredMessage:
-    """Return the message at an offset of a queue. Raises PageMissing if there is no message."""
+    """Return the message at an offset of a queue. Raises PageMissing if there is no such queue or message."""
     if queue not in await request.cluster.puller.queues(queue.topic):
         raise PageMissing(
             f"The topic {in_quotes(queue.topic, 100)} has no queue {queue.queue_id} at broker "
@@ -203,7 +206,7 @@ async def message_in(request: PageRequest, queue: MessageQueue, offset: int) -> 
 
 
 async def show_body(request: PageRequest) -> Response:
-    """Return all bytes of a body as a download, so that no browser renders it."""
+    """Return all bytes of a message's body as a download, so that no browser renders it."""
     message = await message_at(request)
     return Response(
         bytes(message.body),
@@ -223,7 +226,10 @@ def _may_resend(message: StoredMessage) -> bool:
 
 
 async def resend(request: PageRequest) -> Response:
-    """Send a copy of a message to its topic, as a new message."""
+    """Send a copy of a message to its topic, and return a redirect to the page of the new message.
+
+    Raises WrongInput for a message of a system, retry, dead-letter or trace topic.
+    """
     message = await message_at(request)
     request.subject = f"{message.message_id} of {message.topic}"
     if not _may_resend(message):

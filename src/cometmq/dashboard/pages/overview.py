@@ -1,4 +1,4 @@
-"""The start page with message rates, brokers and lagging groups, and the line with current troubles on every page."""
+"""The dashboard's start page: message rates, brokers and lagging groups; and the list of servers in trouble."""
 
 from starlette.responses import Response
 
@@ -8,17 +8,17 @@ _GROUPS_SHOWN = 8
 
 
 async def show_overview(request: PageRequest) -> Response:
-    """Show the start page."""
+    """Return the dashboard's start page, HTML: message rates, brokers and groups furthest behind, as last polled."""
     return request.page("overview.html", "Overview", section="overview", **_seen(request))
 
 
 async def show_numbers(request: PageRequest) -> Response:
-    """Show the refreshing part of the overview."""
+    """Return the part of the start page that refreshes itself, which is all its numbers, as HTML."""
     return request.page("part_overview.html", "Overview", **_seen(request))
 
 
 async def show_troubles(request: PageRequest) -> Response:
-    """Show the servers that do not answer, at the head of every page."""
+    """Return the part at the head of every page, as HTML: the servers that do not answer, since when, and why."""
     return request.page("part_troubles.html", "")
 
 

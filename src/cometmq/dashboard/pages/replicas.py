@@ -1,4 +1,4 @@
-"""The replication page: each master and slave with the position of its copy of the log."""
+"""The dashboard's replication page: each master and slave with the position of its copy of the log."""
 
 from starlette.responses import Response
 
@@ -6,7 +6,7 @@ from cometmq.dashboard.page_request import Page, PageRequest
 
 
 async def show_replicas(request: PageRequest) -> Response:
-    """Show all members of all broker groups."""
+    """Return the HTML page with the replication status of all members of all broker groups, which it queries now."""
     return request.page(
         "replicas.html",
         "Replication",

@@ -1,4 +1,4 @@
-"""Resets of a group's offsets: a preview of each queue, then the reset."""
+"""Web pages to reset a group's offsets in a topic: a preview of each queue, then the reset."""
 
 import asyncio
 from typing import NamedTuple
@@ -31,7 +31,7 @@ class QueueMove(NamedTuple):
 
 
 async def show_preview(request: PageRequest) -> Response:
-    """Return the page with the moves that a reset would make in each queue, without changing anything."""
+    """Return the HTML page with the moves that a reset would make in each queue of a topic; it changes nothing."""
     state = await known_group(request)
     topic = needed(request.fields, "topic", "topic")
     to, timestamp_ms = _target(request)
@@ -74,7 +74,7 @@ async def _move(
 
 
 async def reset(request: PageRequest) -> Response:
-    """Reset a group's offsets to the chosen position."""
+    """Move a group's offsets in a topic to the position chosen in a form; return a redirect to the group's page."""
     name = needed(request.fields, "name", "group")
     topic = needed(request.fields, "topic", "topic")
     request.subject = f"{name} in {topic}"
@@ -89,7 +89,10 @@ async def reset(request: PageRequest) -> Response:
 
 
 def _target(request: PageRequest) -> tuple[str, int | None]:
-    """Return the target of a reset: the choice, and ms since 1970 (0 for the first message, None for the end)."""
+    """Return the target of a reset, "earliest", "latest" or "time", and its time: 0, None, or ms since 1970.
+
+    Raises WrongInput for another choice, or if the time is missing or invalid.
+    """
     to = text_of(request.fields, "to") or EARLIEST
     if to == EARLIEST:
         return to, 0

@@ -1,4 +1,4 @@
-"""The live tail: new messages of a topic. The position is part of the refresh address, so the server keeps no state."""
+"""The dashboard's live tail page: new messages of a topic. The browser keeps the position; the server has no state."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _BEHIND_MAX = 500
 
 
 async def show_tail(request: PageRequest) -> Response:
-    """Show the page; it starts at the end of each queue."""
+    """Return the HTML page of the live tail; if it names a topic, it starts at the end of each queue (at most 256)."""
     topic = text_of(request.fields, "topic")
     at = await _ends(request, topic) if topic else ""
     return request.page("tail.html", "Live tail", section="tail", topic=topic, at=at)
@@ -36,7 +36,10 @@ async def _ends(request: PageRequest, topic: str) -> str:
 
 
 async def show_next(request: PageRequest) -> Response:
-    """Show the messages stored since the last refresh; of a queue with very many only the newest."""
+    """Return the part of the live tail that refreshes itself, as HTML: the next messages of each queue, newest first.
+
+    A refresh reads one pull of each queue. In a queue that is over 500 messages behind, it skips all but the last 25.
+    """
     topic = needed(request.fields, "topic", "topic")
     places = _read(topic, request.fields.get("at", ""))
     parts = await asyncio.gather(*(_look(request, *each) for each in places.items()))
@@ -58,7 +61,7 @@ async def show_next(request: PageRequest) -> Response:
 async def _look(
     request: PageRequest, queue: MessageQueue, offset: int
 ) -> tuple[list[MessageRow], int, int]:
-    """Return new messages of a queue, the next offset, and the number of skipped messages."""
+    """Read a queue from an offset; return rows of new messages, the next offset, and the number of skipped messages."""
     puller = request.cluster.puller
     pull = await puller.fetch(queue, offset)
     passed_over = 0

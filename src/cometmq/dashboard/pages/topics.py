@@ -1,4 +1,4 @@
-"""Pages of topics: the list, one topic with its queues and consumer groups, and changes to a topic."""
+"""Web pages of topics: the list, one topic with its queues and consumer groups, changes to a topic, and sending."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -41,7 +41,7 @@ PERMS = {
 
 
 class TopicRow(NamedTuple):
-    """A topic in the list; if no broker answers, `stats` is None and `error` says why."""
+    """A topic in the list; if its state cannot be queried, `stats` is None and `error` says why."""
 
     name: str
     kind: str
@@ -50,7 +50,7 @@ class TopicRow(NamedTuple):
 
     @property
     def messages(self) -> Total | None:
-        """Number of messages in all its queues."""
+        """Number of messages in all queues of the topic, and reasons why there may be more; None if unknown."""
         return None if self.stats is None else self.stats.messages
 
     @property
@@ -68,7 +68,10 @@ class TopicRow(NamedTuple):
 
 
 def kind_of(topic: str, own: Collection[str] = ()) -> str:
-    """Return the kind of a topic in words; `own` are the topics that brokers create for themselves."""
+    """Return the kind of a topic by its name: "retry", "dead letters", "system" or "messages".
+
+    `own` are the topics that brokers create for themselves; they are "system".
+    """
     if topic.startswith(RETRY_PREFIX):
         return "retry"
     if topic.startswith(DLQ_PREFIX):
@@ -77,14 +80,14 @@ def kind_of(topic: str, own: Collection[str] = ()) -> str:
 
 
 def own_topics(request: PageRequest) -> set[str]:
-    """Return the topics that brokers create for themselves: named after brokers and clusters, and reply topics."""
+    """Return the names of topics that brokers create for themselves: those of brokers and clusters, reply topics."""
     states = [each.state for each in request.watcher.brokers()]
     names = {state.broker_name for state in states} | {state.cluster for state in states}
     return names | {f"{state.cluster}_{REPLY_TOPIC_SUFFIX}" for state in states}
 
 
 async def show_topics(request: PageRequest) -> Response:
-    """Show the list of topics."""
+    """Return the HTML page with the list of topics by name; with system, retry and dead-letter ones only on request."""
     find = text_of(request.fields, "find")
     is_all = bool(request.fields.get("all"))
     own = own_topics(request)
@@ -127,12 +130,12 @@ async def _row(
 
 
 async def show_new_topic(request: PageRequest) -> Response:
-    """Show the form for a new topic."""
+    """Return the HTML page with the form for a new topic."""
     return request.page("topic_new.html", "New topic", section="topics", perms=PERMS)
 
 
 async def show_topic(request: PageRequest) -> Response:
-    """Show one topic."""
+    """Return the HTML page of one topic: its queues, settings and consumer groups, and forms to change it."""
     name = needed(request.fields, "name", "topic")
     configs, stats, groups = await asyncio.gather(
         request.admin.topic_configs(name),
@@ -167,7 +170,7 @@ async def _groups(request: PageRequest, topic: str) -> list[str] | str:
 
 
 async def create_topic(request: PageRequest) -> Response:
-    """Create a topic."""
+    """Create the topic of a form at every broker; return a redirect to its page. Raises WrongInput if it exists."""
     request.subject = name = needed(request.fields, "name", "topic")
     if name in await request.admin.topics():
         raise WrongInput(f"The topic {in_quotes(name, 100)} exists; change it on its own page.")
@@ -179,7 +182,10 @@ async def create_topic(request: PageRequest) -> Response:
 
 
 async def change_topic(request: PageRequest) -> Response:
-    """Change queues or permission of a topic, unless it changed since the form was loaded."""
+    """Change queues or permission of a topic, at each broker that has it, and return a redirect to its page.
+
+    Raises WrongInput, and changes nothing, if the topic was changed since the form was loaded.
+    """
     request.subject = name = needed(request.fields, "name", "topic")
     configs = await request.admin.topic_configs(name)
     if request.fields.get("seen") != _fingerprint(configs):
@@ -199,7 +205,7 @@ async def change_topic(request: PageRequest) -> Response:
 
 
 def _settings(request: PageRequest, before: TopicConfig) -> dict[str, int]:
-    """Return the settings in the form as fields of `TopicConfig`; empty ones keep their value in `before`."""
+    """Return queue counts and permission of a form, by field of `TopicConfig`; empty ones stay as in `before`."""
     fields = request.fields
     read, write = (
         number_of(fields, field, what, least=min(1, known), most=_QUEUES_MAX, default=known)
@@ -215,7 +221,7 @@ def _settings(request: PageRequest, before: TopicConfig) -> dict[str, int]:
 
 
 async def delete_topic(request: PageRequest) -> Response:
-    """Delete a topic with its messages."""
+    """Delete a topic with messages at each broker; redirect to the list. Raises WrongInput if its name is not typed."""
     request.subject = name = needed(request.fields, "name", "topic")
     if text_of(request.fields, "sure") != name:
         raise WrongInput(
@@ -226,7 +232,10 @@ async def delete_topic(request: PageRequest) -> Response:
 
 
 async def send_message(request: PageRequest) -> Response:
-    """Send a message to a topic."""
+    """Send the message of a form to a topic; return a redirect to the topic's page, which shows where it was stored.
+
+    Raises WrongInput if the body is empty, too large or not hexadecimal as declared, or a property is not name=value.
+    """
     request.subject = name = needed(request.fields, "name", "topic")
     text = request.fields.get("body", "")
     # Browsers send all line breaks as CR LF.
@@ -266,7 +275,7 @@ def _properties(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fingerprint(configs: Mapping[str, TopicConfig]) -> str:
-    """Return a text that changes with the settings; a form carries it to detect changes meanwhile."""
+    """Return a text that changes with a topic's queues or permission; a form carries it to detect changes meanwhile."""
     return ";".join(
         f"{broker}:{each.read_queues},{each.write_queues},{each.perm}"
         for broker, each in sorted(configs.items())

@@ -1,4 +1,4 @@
-"""The trace of a message as a graph: its producer, where it was stored, the groups that consumed it, and the times taken."""
+"""The dashboard's page with the trace of a message as a graph: producer, store, the groups that consumed it, times."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -44,7 +44,7 @@ class TraceSpan(NamedTuple):
 
 
 async def show_trace(request: PageRequest) -> Response:
-    """Show the form, and the trace of the message that it names."""
+    """Return the HTML page with a form for a message id and, if one was submitted, that message's trace as a graph."""
     message_id = text_of(request.fields, "id")
     trace_topic = text_of(request.fields, "trace_topic") or TRACE_TOPIC
     traces: list[Trace] = []

@@ -1,4 +1,4 @@
-"""Pages of the cluster's users and policies (Auth 2.0): the list, one user with policies, and changes to them.
+"""Web pages of the cluster's users and policies (Auth 2.0): the list, one user with policies, and changes to them.
 
 Every broker has its own users, so the pages name the brokers of each value, and changes go to all brokers. No page shows
 a password and the dashboard stores none: a password typed into a form is only sent to the brokers.
@@ -28,7 +28,7 @@ _STATES = ("enable", "disable")
 
 
 async def show_users(request: PageRequest) -> Response:
-    """Show the list of users."""
+    """Return the HTML page with the list of the cluster's users. Raises FormRefused if the session may not see them."""
     told = await _told(request)
     find = text_of(request.fields, "find")
     users = [each for each in told.users if find.lower() in each.user.lower()]
@@ -45,13 +45,13 @@ async def show_users(request: PageRequest) -> Response:
 
 
 async def show_new_user(request: PageRequest) -> Response:
-    """Show the form for a new user; after an error with the user's input except for the password."""
+    """Return the HTML page with the form for a new user; after an error with the input except for the password."""
     _check_may_look(request)
     return request.page("user_new.html", "New user", section="users")
 
 
 async def show_user(request: PageRequest) -> Response:
-    """Show one user with policies, and forms to change them."""
+    """Return the HTML page of one user with policies, and forms to change them. Raises PageMissing if unknown."""
     told, users = await _known(request)
     name = users[0].user
     return request.page(
@@ -86,11 +86,11 @@ async def _told(request: PageRequest) -> AccountsReport:
 
 
 async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLine]]:
-    """Return all reported accounts, and those of the user that a page is about.
+    """Return the report on all users and policies, and its lines about the user that a request names.
 
     Raises:
         PageMissing: No broker knows the user.
-        CometError: All brokers refused to report users.
+        CometError: All brokers refused or failed to report users.
     """
     _check_may_look(request)
     name = needed(request.fields, "name", "user")
@@ -106,7 +106,10 @@ async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLin
 
 
 async def create_user(request: PageRequest) -> Response:
-    """Create a user at every broker."""
+    """Create the user of a form at every broker, and return a redirect to the user's page.
+
+    Raises WrongInput if the user exists, or if the password is missing, too long or typed differently.
+    """
     request.subject = name = needed(request.fields, "name", "user")
     password = _password(request)
     if not password:
@@ -120,7 +123,10 @@ async def create_user(request: PageRequest) -> Response:
 
 
 async def change_user(request: PageRequest) -> Response:
-    """Change type, state or password of a user, unless the user changed since the form was loaded."""
+    """Change type, state or password of a user at every broker, and return a redirect to the user's page.
+
+    Raises WrongInput, and changes nothing, if type, state or brokers of the user changed since the form was loaded.
+    """
     request.subject = name = needed(request.fields, "name", "user")
     _, users = await _known(request)
     if request.fields.get("seen") != _fingerprint(users):
@@ -139,7 +145,7 @@ async def change_user(request: PageRequest) -> Response:
 
 
 async def delete_user(request: PageRequest) -> Response:
-    """Delete a user and their policies."""
+    """Delete a user with policies at each broker; redirect to the list. Raises WrongInput if the name is not typed."""
     request.subject = name = needed(request.fields, "name", "user")
     if text_of(request.fields, "sure") != name:
         raise WrongInput(
@@ -152,7 +158,7 @@ async def delete_user(request: PageRequest) -> Response:
 
 
 async def put_entry(request: PageRequest) -> Response:
-    """Allow or deny a user actions on a resource, replacing the entry of that resource."""
+    """Allow or deny a user actions on a resource at every broker, replacing its entry; redirect to the user's page."""
     name = needed(request.fields, "name", "user")
     resource = needed(request.fields, "resource", "resource")
     request.subject = f"{name}: {resource}"
@@ -170,7 +176,10 @@ async def put_entry(request: PageRequest) -> Response:
 
 
 async def delete_entry(request: PageRequest) -> Response:
-    """Delete an entry of a user's policy."""
+    """Delete a resource's entry from a user's policy at every broker, and return a redirect to the user's page.
+
+    Raises PageMissing if there is no such entry, and WrongInput unless the box to confirm was ticked.
+    """
     name = needed(request.fields, "name", "user")
     resource = needed(request.fields, "resource", "resource")
     request.subject = f"{name}: {resource}"

@@ -1,7 +1,7 @@
-"""Pages of messages that wait for a delay level, for a time, or for the end of their transaction.
+"""The dashboard's page of messages that wait for a delay level, a time, or the end of their transaction.
 
 They are in system topics. Delayed messages are sorted by due time. Of half messages the page shows those after the position of the
-broker's own check, newest first.
+broker's own check, newest first; it also shows those that were discarded after too many checks.
 """
 
 import asyncio
@@ -38,7 +38,10 @@ class WaitingRow(NamedTuple):
 
 
 async def show_waiting(request: PageRequest) -> Response:
-    """Show the waiting messages of one kind."""
+    """Return the HTML page of waiting messages of one kind: for a level (default), a time, half or discarded half.
+
+    Raises WrongInput for another kind.
+    """
     kind = text_of(request.fields, "kind") or "level"
     if kind in _DELAYED:
         return await _show_delayed(request, kind)
@@ -64,7 +67,7 @@ async def show_waiting(request: PageRequest) -> Response:
 
 
 async def _show_delayed(request: PageRequest, kind: str) -> Response:
-    """Show the messages that wait for a level or a time, next due first."""
+    """Return the HTML page of messages that wait for a level or a time, next due first, reading about 8 MiB at most."""
     cluster = request.cluster
     finder = DelayedFinder(
         cluster.puller, cluster.instance, now_ms=request.now_ms(), look_bytes=_LOOK_BYTES
@@ -87,7 +90,7 @@ async def _show_delayed(request: PageRequest, kind: str) -> Response:
 
 
 async def _of_halves(request: PageRequest) -> list[QueueSlice]:
-    """Return the offsets of the half messages that the broker's own check has not passed yet, by queue."""
+    """Return the offsets of half messages that the broker's own check has not passed yet, a range for each queue."""
     puller = request.cluster.puller
     passed = await request.admin.group_offsets(TRANSACTION_GROUP, HALF_TOPIC)
     whole = await asyncio.gather(*(time_slice(puller, each, None, None) for each in passed))

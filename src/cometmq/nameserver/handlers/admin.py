@@ -68,7 +68,7 @@ class AdminHandlers:
         return Answer()
 
     def handle_get_kv(self, command: Command, _peer: Peer) -> Answer:
-        """Return a configuration item (GET_KV_CONFIG 101)."""
+        """Return a configuration item (GET_KV_CONFIG 101); raise RequestError (QUERY_NOT_FOUND) if there is none."""
         header = decode_fields(KvConfigRequest, command.fields)
         value = self._kv.value(header.namespace, header.key)
         if value is None:
@@ -79,13 +79,13 @@ class AdminHandlers:
         return Answer(fields=encode_fields(KvConfigResponse(value)))
 
     def handle_delete_kv(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Delete a configuration item (DELETE_KV_CONFIG 102)."""
+        """Delete a configuration item, if there is one (DELETE_KV_CONFIG 102)."""
         header = decode_fields(KvConfigRequest, command.fields)
         yield from self._kv.delete(header.namespace, header.key)
         return Answer()
 
     def handle_kv_table(self, command: Command, _peer: Peer) -> Answer:
-        """Return all configuration items of a namespace (GET_KVLIST_BY_NAMESPACE 219)."""
+        """Return all configuration items of a namespace (GET_KVLIST_BY_NAMESPACE 219); QUERY_NOT_FOUND if unknown."""
         header = decode_fields(KvNamespaceRequest, command.fields)
         table = self._kv.table(header.namespace)
         if table is None:
@@ -95,7 +95,7 @@ class AdminHandlers:
         return Answer(body=encode_kv_table(table))
 
     def handle_wipe_write_perm(self, command: Command, peer: Peer) -> Answer:
-        """Remove the write permission of a broker's topics (WIPE_WRITE_PERM_OF_BROKER 205)."""
+        """Remove a broker's write permission in routes; return its count of topics (WIPE_WRITE_PERM_OF_BROKER 205)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.wipe_write_perm(header.broker_name)
         _log.info(
@@ -108,7 +108,7 @@ class AdminHandlers:
         return Answer(fields=encode_fields(WipeWritePermResponse(count)))
 
     def handle_add_write_perm(self, command: Command, peer: Peer) -> Answer:
-        """Make all topics of a broker readable and writable (ADD_WRITE_PERM_OF_BROKER 327)."""
+        """Make a broker's topics readable and writable in routes; return their count (ADD_WRITE_PERM_OF_BROKER 327)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.add_write_perm(header.broker_name)
         _log.info(
@@ -128,7 +128,10 @@ class AdminHandlers:
         return Answer(body=encode_properties_text(settings_table(self._settings.current)))
 
     def handle_change_settings(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Change and store settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list."""
+        """Change and store settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list.
+
+        If they cannot be stored, they are changed until the next start, and RequestError is raised.
+        """
         try:
             values = decode_java_properties(command.body)
         except CodecError as error:

@@ -1,4 +1,7 @@
-"""Handlers for requests of brokers: 103, 104, 217, 322, 901, 904."""
+"""Handlers for requests of brokers: registration, version query, group members, heartbeat.
+
+Codes 103, 104, 217, 322, 901, 904.
+"""
 
 from collections import deque
 from collections.abc import Mapping
@@ -95,7 +98,7 @@ class RegistrationHandlers:
         return self._register_later(header, command, peer)
 
     def _read_at_once(self, header: RegisterBroker, command: Command) -> _Read:
-        """Decode a registration, or return the last result if it is the same."""
+        """Decode a registration and return it with its queues; reuse the last result for an identical one."""
         told = (header, command.version, bytes(command.body))
         if self._last is None or self._last[0] != told:
             self._last = (told, _read(header, command))
@@ -144,7 +147,10 @@ class RegistrationHandlers:
         command: Command,
         peer: Peer,
     ) -> Steps[Answer]:
-        """Register a broker under another one's name and id if that one does not answer; otherwise raise `refused`."""
+        """Register a broker under another one's name and id if that one does not answer.
+
+        Raises `refused` if it answers, or if too many registrations wait.
+        """
         owner = refused.owner
         assert owner is not None
         heard, size = owner.live.last_heard, len(command.body)
@@ -191,7 +197,7 @@ class RegistrationHandlers:
         return Answer(fields=encode_fields(master), body=body)
 
     def handle_unregister(self, command: Command, peer: Peer) -> Answer:
-        """Unregister a broker (UNREGISTER_BROKER 104)."""
+        """Unregister a broker (UNREGISTER_BROKER 104); an unknown one is ignored."""
         header = decode_fields(BrokerIdentity, command.fields)
         if check_unregister(self._table, header, peer.ip):
             self._table.unregister(
@@ -200,7 +206,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_register_topic(self, command: Command, peer: Peer) -> Answer:
-        """Add or change one topic at its brokers, unless one of these is unknown (REGISTER_TOPIC_IN_NAMESRV 217)."""
+        """Add or change one topic's queues on brokers, unless one broker is unknown (REGISTER_TOPIC_IN_NAMESRV 217)."""
         header = decode_fields(TopicRequest, command.fields)
         if command.body:
             queues = decode_topic_route(command.body).queues
@@ -210,7 +216,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_query_version(self, command: Command, peer: Peer) -> Answer:
-        """Return whether a broker must register again (QUERY_DATA_VERSION 322); counts as a sign of life."""
+        """Return whether a broker must register again (QUERY_DATA_VERSION 322); a sign of life if from its own host."""
         header = decode_fields(BrokerIdentity, command.fields)
         theirs = decode_data_version(command.body)
         ours = self._table.version_of(header.cluster_name, header.broker_addr)
@@ -227,7 +233,7 @@ class RegistrationHandlers:
         return Answer(body=encode_member_group(group))
 
     def handle_heartbeat(self, command: Command, peer: Peer) -> Answer:
-        """Record a broker's heartbeat (BROKER_HEARTBEAT 904)."""
+        """Record a broker's heartbeat if it comes from the host that registered the broker (BROKER_HEARTBEAT 904)."""
         header = decode_fields(BrokerHeartbeat, command.fields)
         hear(self._table, header.cluster_name, header.broker_addr, peer.ip)
         return Answer()
@@ -242,7 +248,7 @@ def _check_there(peer: Peer) -> None:
 
 
 def _read(header: RegisterBroker, command: Command) -> _Read:
-    """Decode a registration; callable in any thread."""
+    """Check the CRC of a registration, decode it, and return it with its queues by topic; callable in any thread."""
     if header.body_crc32 and header.body_crc32 != body_crc(command.body):
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,

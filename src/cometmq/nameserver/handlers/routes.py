@@ -1,4 +1,7 @@
-"""Handlers for requests of clients and tools: 105, 106, 206, 224, 304, 311, 312, 313, and 30003 of CometMQ."""
+"""Handlers for requests of clients and tools: routes, clusters, missing brokers, and lists of topics.
+
+Codes 105, 106, 206, 224, 304, 311, 312, 313, and 30003 of CometMQ.
+"""
 
 from collections.abc import Callable
 
@@ -62,7 +65,7 @@ class RouteHandlers:
         }
 
     def handle_route(self, command: Command, _peer: Peer) -> Answer:
-        """Return the route of a topic (GET_ROUTEINFO_BY_TOPIC 105)."""
+        """Return a topic's route (GET_ROUTEINFO_BY_TOPIC 105); raise RequestError (TOPIC_NOT_EXIST) without one."""
         header = decode_fields(RouteRequest, command.fields)
         settings = self._settings.current
         self._refuse_while_waiting(settings)
@@ -110,7 +113,7 @@ class RouteHandlers:
         return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
 
     def handle_missing(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return missing and rival brokers (GET_MISSING_BROKERS 30003, a request of CometMQ)."""
+        """Return brokers that left, and claimants of another's name and id (GET_MISSING_BROKERS 30003 of CometMQ)."""
         return self._missing.result()
 
     def _find_missing(self) -> Steps[Answer]:
@@ -121,7 +124,7 @@ class RouteHandlers:
         return Answer(body=encode_missing_brokers(table.missing_brokers(), rivals))
 
     def handle_all_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return all topics (GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206)."""
+        """Return all topics, if enableAllTopicList is true (GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206)."""
         if not self._settings.current.is_all_topic_list_enabled:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, "disable: enableAllTopicList is false"
@@ -129,20 +132,20 @@ class RouteHandlers:
         return _topics(TopicList(tuple(self._table.topic_names())))
 
     def handle_cluster_topics(self, command: Command, _peer: Peer) -> Answer:
-        """Return the topics of a cluster (GET_TOPICS_BY_CLUSTER 224)."""
+        """Return the topics of a cluster, if enableTopicList is true (GET_TOPICS_BY_CLUSTER 224)."""
         header = decode_fields(ClusterRequest, command.fields)
         return self._listed(lambda: lookup.topics_of_cluster(self._table, header.cluster))
 
     def handle_system_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the system topics known here (GET_SYSTEM_TOPIC_LIST_FROM_NS 304); a broker returns the others (305)."""
+        """Return the system topics named after clusters and brokers (GET_SYSTEM_TOPIC_LIST_FROM_NS 304)."""
         return _topics(lookup.system_topics(self._table))
 
     def handle_unit_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the unit topics (GET_UNIT_TOPIC_LIST 311)."""
+        """Return the unit topics, if enableTopicList is true (GET_UNIT_TOPIC_LIST 311)."""
         return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT))
 
     def handle_unit_sub_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the topics with unit subscriptions (GET_HAS_UNIT_SUB_TOPIC_LIST 312)."""
+        """Return the topics with unit subscriptions, if enableTopicList is true (GET_HAS_UNIT_SUB_TOPIC_LIST 312)."""
         return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT_SUB))
 
     def handle_unit_sub_only_topics(self, _command: Command, _peer: Peer) -> Answer:

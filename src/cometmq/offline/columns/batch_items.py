@@ -21,7 +21,7 @@ _COMPRESSED = compressed_flag(0, Compression.ZLIB)
 
 
 def batch_items(bodies: pa.Array, blocks: pa.Array, flags: npt.NDArray[np.int32]) -> pa.Array:
-    """Encode each row as an item of a batch (binary), from its body, its property block and the user's flag."""
+    """Return a binary array with each row as an item of a batch, from its body, property block and user's flag."""
     body_sizes, block_sizes = byte_sizes(bodies), byte_sizes(blocks)
     heads = np.zeros((len(bodies), 5), ">i4")
     heads[:, 0] = BATCH_ITEM_SIZE_MIN + body_sizes + block_sizes
@@ -34,7 +34,7 @@ def batch_items(bodies: pa.Array, blocks: pa.Array, flags: npt.NDArray[np.int32]
 def compressed_bodies(
     bodies: pa.Array, size_min: int | None
 ) -> tuple[pa.Array, npt.NDArray[np.int32]]:
-    """Compress (zlib) bodies of at least `size_min` bytes, none if it is None; return also the sysFlag of each."""
+    """Compress (zlib) bodies of at least `size_min` bytes (None: none); return all bodies, and the sysFlag of each."""
     sys_flags = np.zeros(len(bodies), np.int32)
     if size_min is None:
         return bodies, sys_flags

@@ -27,7 +27,7 @@ def unwrapped(window: RecordWindow) -> RecordWindow:
     """Return the window with each inner batch replaced by its messages; the same window if there is none.
 
     Raises:
-        CodecError: A batch is damaged, or all of them exceed `UNWRAPPED_SIZE_MAX`.
+        CodecError: A batch is damaged, or the resulting records exceed `UNWRAPPED_SIZE_MAX` (512 MiB).
     """
     wrapped = (window.sys_flag & _WRAPPED) == _WRAPPED
     if not np.any(wrapped):
@@ -50,7 +50,7 @@ def unwrapped(window: RecordWindow) -> RecordWindow:
 
 
 def _messages(batch: Record) -> Iterator[bytes]:
-    """Yield a record for each message of a batch, with the batch's physical offset, times and hosts."""
+    """Yield an encoded record for each message of a batch, with the batch's physical offset, times and hosts."""
     try:
         body = decompress(batch.body, batch.sys_flag, limit=BODY_SIZE_MAX)
     except CodecError as error:

@@ -67,7 +67,7 @@ def take_text(buffer: pa.Buffer, span: RecordPieces) -> pa.Array:
 
 
 def contents(texts: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.uint8], Longs]:
-    """Return the bytes of a string array, as Arrow buffer and as numpy array, and the limits of its rows (rows + 1)."""
+    """Return the bytes of a string or binary array as Arrow buffer and numpy array, and its rows' limits (rows + 1)."""
     _, offsets, octets = texts.buffers()
     octets = octets if octets is not None else pa.py_buffer(b"")
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
@@ -82,7 +82,7 @@ def crcs(octets: pa.Buffer, ends: Longs) -> Longs:
 
 
 def same(value: str, count: int) -> pa.Array:
-    """Return an array of `count` rows with the same text."""
+    """Return an Arrow array of `count` rows with the same text."""
     octets = value.encode()
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(octets))
     return pa.Array.from_buffers(
@@ -91,7 +91,7 @@ def same(value: str, count: int) -> pa.Array:
 
 
 def replace_rows(column: pa.Array, rows: npt.NDArray[Any], values: pa.Array) -> pa.Array:
-    """Return `column` with `values` in place of `rows`."""
+    """Return an Arrow column with `values` in place of the rows with the numbers `rows`."""
     order = np.arange(len(column))
     order[rows] = len(column) + np.arange(len(values))
     return pa.concat_arrays([column, values]).take(number_array(order))

@@ -121,7 +121,7 @@ def _all_differ(cells: Longs, bound: int) -> bool:
 
 
 def _split(octets: npt.NDArray[np.uint8], rows: Longs) -> tuple[RecordPieces, RecordPieces]:
-    """Return names and values of all entries, ascending; `rows` are the rows' starts, and the last one's end."""
+    """Return the positions of valid entries' names and values; `rows` are the rows' starts, and the last one's end."""
     first, last = rows[0], rows[-1]
     cuts = first + np.flatnonzero(octets[first:last] == _ENTRY_END)
     if len(cuts) and (octets[rows[1:] - 1] == _ENTRY_END).all() and rows[1] > first:

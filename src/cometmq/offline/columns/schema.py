@@ -53,7 +53,7 @@ def stored_schema(
     properties_format: PropertiesFormat = "map",
     with_raw: bool = False,
 ) -> pa.Schema:
-    """Return the schema for messages read from files: all columns, or the named ones in the given order.
+    """Return the Arrow schema for messages read from files: all columns, or the named ones in the given order.
 
     Args:
         columns: Names in any case; empty for all.
@@ -76,7 +76,7 @@ def stored_schema(
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the known name that is closest, or else the list of all names."""
+    """Return `; did you mean 'x'?` for the closest known name, or `; known names are ...` if none is close."""
     lowered = {word.lower(): word for word in known}
     close = get_close_matches(name.strip().lower(), list(lowered), n=1)
     if close:

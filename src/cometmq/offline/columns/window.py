@@ -64,7 +64,7 @@ class RecordPieces:
         return self.ends - self.starts
 
     def select(self, rows: Flags | Longs) -> "RecordPieces":
-        """Return the pieces of the given rows."""
+        """Return the pieces of the given rows (a mask or row numbers)."""
         return RecordPieces(self.starts[rows], self.ends[rows])
 
 
@@ -90,11 +90,11 @@ class RecordWindow:
         return len(self.starts)
 
     def int32(self, field: int) -> Longs:
-        """Return the signed 4-byte field at byte `field` of each record."""
+        """Return the signed 4-byte field at byte `field` of each record as int64; it must precede the born host."""
         return self._head(field, ">i4")
 
     def int64(self, field: int) -> Longs:
-        """Return the signed 8-byte field at byte `field` of each record."""
+        """Return the signed 8-byte field at byte `field` of each record; it must precede the born host."""
         return self._head(field, ">i8")
 
     def select(self, rows: Flags | Longs) -> "RecordWindow":
@@ -146,7 +146,7 @@ class RecordWindow:
         return self._gather(self.store_host.ends, ">i4")
 
     def prepared_offset(self) -> Longs:
-        """Return the commitlog offset of the half message of each committed message."""
+        """Return preparedTransactionOffset of each record, for a committed message the offset of its half message."""
         return self._gather(self.store_host.ends + 4, ">i8")
 
     @cached_property
@@ -179,7 +179,7 @@ class RecordWindow:
         return is_v2
 
     def _lay_out(self, ends: Longs, is_v2: Flags) -> None:
-        """Locate body, topic and properties, and check that each is within its record."""
+        """Locate body, topic and properties; raise CodecError unless each is within its record."""
         body_at = self.store_host.ends + 16
         # Room for what follows every body: the lengths of topic and properties.
         tail = 3 + is_v2.astype(np.int64)

@@ -104,7 +104,7 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
 
 
 class _Rounds(NamedTuple):
-    """Steps of an archive job: `plan` reports a dry run of the next round, `run` runs it and returns its findings."""
+    """Steps of an archive job: `plan` reports a dry run of the next round, `run` runs one and returns its findings."""
 
     plan: Callable[[], Report]
     run: Callable[[SparkSession, Run], list[str]]
@@ -135,7 +135,7 @@ def _rounds(options: ArchiveOptions) -> _Rounds:
 def _archive_new(
     spark: SparkSession, run: Run, options: ArchiveOptions, folder: StoreFolder
 ) -> list[str]:
-    """Archive the records added since the last round; a killed round is first finished with its own range."""
+    """Archive the records added since the last round, or the range of a killed round; return the findings as texts."""
     rules = _rules(options)
     splits = _splits(folder, run, options, rules)
     if not splits:
@@ -252,7 +252,7 @@ def _planned(parts: Sequence[back.LogPart]) -> Report:
 
 
 def _chosen(options: RestoreOptions) -> dict[str, int]:
-    """Return the requested file sizes; 0 for the original size."""
+    """Return the requested sizes of queue and index files by name; 0 for the original size."""
     names = ("queue_file_size", "index_slots", "index_entries")
     return {name: getattr(options, name) for name in names}
 

@@ -88,7 +88,7 @@ class AvroBodies:
         return cls(json.dumps(schema), columns)
 
     def reader(self) -> Reader:
-        """Return a function that decodes an Avro body; bytes after the record are an error."""
+        """Return a function that decodes an Avro body to a dict; it raises ValueError for bytes after the record."""
         schema = parse_schema(json.loads(self.schema))
 
         def read(body: bytes) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _without_unknown(schema: Any) -> Any:
 
 
 def _column(schema: Any, where: str) -> tuple[DataType, bool]:
-    """Return the type of a column, and whether it is nullable."""
+    """Return the type of an Avro schema's column and whether it is nullable; raise SettingsError if none fits."""
     if isinstance(schema, list):
         return _union(schema, where)
     kind = schema["type"] if isinstance(schema, dict) else schema
@@ -144,7 +144,7 @@ def _array(schema: Any, where: str) -> DataType:
 
 
 def _is_empty(schema: Any) -> bool:
-    """Return whether values of a schema never take any bytes."""
+    """Return whether values of an Avro schema never take any bytes."""
     if not isinstance(schema, dict):
         return bool(schema == "null")
     kind = schema["type"]

@@ -1,4 +1,4 @@
-"""Decoding of bodies to typed columns: one function over Arrow arrays, run by the tasks.
+"""Decoding of message bodies to typed columns: one function over Arrow arrays, run by Spark's tasks.
 
 A form (`text_bodies`, `changes`, `avro_bodies`, `protobuf_bodies`) has columns and a function that decodes one body. A
 body that cannot be decoded or stored in the columns gets a reason in place of a value; the others are not affected.
@@ -36,7 +36,7 @@ class BodyForm(Protocol):
         ...
 
     def reader(self) -> Reader:
-        """Return a function that decodes a body; it may raise any exception of its library."""
+        """Return a function that decodes a body to a dict of values; it may raise any exception of its library."""
         ...
 
 

@@ -35,7 +35,7 @@ def all_jobs() -> list[Job[Any]]:
 
 
 def jobs_of(word: str) -> list[Job[Any]]:
-    """Return the jobs whose names begin with a word, or all jobs if no name does."""
+    """Return the jobs whose names have `word` as first word, such as "dlq"; all jobs if none has."""
     return list(_of(word)) if word in _MODULES else all_jobs()
 
 

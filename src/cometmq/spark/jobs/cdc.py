@@ -57,10 +57,10 @@ class _Newest(Protocol):
 
     @property
     def current(self) -> str | None:
-        """Folder of the current table."""
+        """Folder of the current table; None before the first version."""
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Merge the changes of a micro-batch, which may be repeated; returns what to add to the counts."""
+        """Merge the changes of a micro-batch, which may be repeated; return what to add to the run's counts."""
 
     def finish(self, spark: SparkSession) -> None:
         """Merge changes that are still pending into the table."""
@@ -151,7 +151,7 @@ class ChangeDecoder:
         self._form = ChangeBodies(row, tuple(keys), options.ts)
 
     def read(self, batch: DataFrame) -> DataFrame:
-        """Return the messages with their decoded changes, or with the reason why they cannot be decoded."""
+        """Return a row for each message, with its decoded changes or the reason why it cannot be decoded."""
         read = batch.withColumn(_READ, value_and_reason(self._form, f.col("body")))
         found = f.col(_READ)
         return read.select(
@@ -162,7 +162,7 @@ class ChangeDecoder:
         )
 
     def rows(self, fitting: DataFrame) -> DataFrame:
-        """Return the rows that the changes of fitting messages set or delete."""
+        """Return a row for each change in decoded messages, with its time, queue offset and whether it deletes."""
         change = f.col(_READ)
         each = fitting.select("storeTimestamp", "queueOffset", f.explode(CHANGES).alias(_READ))
         return each.select(

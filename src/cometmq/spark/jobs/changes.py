@@ -54,7 +54,7 @@ class ChangeBodies:
         return t.StructType().add(CHANGES, t.ArrayType(change.add(IS_GONE, t.BooleanType())))
 
     def reader(self) -> Reader:
-        """Return a function that decodes the body of a change message."""
+        """Return a function that decodes a change message's body; it raises BodyMismatch if the body does not fit."""
         as_row, as_time = converter(self.row), converter(t.LongType())
         key = t.StructType([t.StructField(name, self.row[name].dataType) for name in self.keys])
         as_key = converter(key)
@@ -102,7 +102,10 @@ def _time_of(change: dict[str, Any], path: str, as_time: Any) -> int | None:
 def _rows_of(
     change: dict[str, Any], keys: tuple[str, ...], as_row: Any, as_key: Any
 ) -> list[tuple[dict[str, Any], bool]]:
-    """Return the rows of a change, each with whether it is deleted; a deleted row has only its key."""
+    """Return the rows of a change, each with whether it is deleted; a deleted row has only its key columns.
+
+    Raises BodyMismatch or WrongValue if the change is incomplete or does not fit the columns.
+    """
     before, after = change.get("before"), change.get("after")
     if _is_deletion(change.get("op"), after):
         gone = {} if before is None else _part(as_key, before, "before")

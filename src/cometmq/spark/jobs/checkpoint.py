@@ -1,4 +1,4 @@
-"""Reading of Spark's checkpoints: the id of the query, and the offsets up to which it has read."""
+"""Reading of Spark's streaming checkpoints: the id of the query, and the topic offsets up to which it has read."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from cometmq.offline.place import open_place
 
 
 def query_id(place: str) -> str:
-    """Return the id that Spark gave a query at its first start; raise SettingsError if `place` is no checkpoint."""
+    """Return the id that Spark gave the query of a checkpoint folder; raise SettingsError if it is no checkpoint."""
     files, root = open_place(place)
     try:
         with files.open_input_stream(f"{root}/metadata") as stream:

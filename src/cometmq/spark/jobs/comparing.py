@@ -1,4 +1,4 @@
-"""Comparison of two copies as a job: runs the parts of `offline.copy_compare` as Spark tasks."""
+"""Comparison of two copies of messages in Spark tasks: runs the parts of `offline.copy_compare`."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,7 +15,7 @@ SHOWN_MAX = 1000
 
 
 class TaskRunner:
-    """Runner of the parts of two copies as Spark tasks; finished parts are recorded in the run's manifest."""
+    """Runner of the parts of a comparison as Spark tasks; finished parts are recorded in the run's manifest."""
 
     def __init__(self, spark: SparkSession, run: Run, reading: CopyReading) -> None:
         self._spark = spark
@@ -23,7 +23,7 @@ class TaskRunner:
         self._reading = reading
 
     def run(self, parts: Mapping[str, Part], work: Callable[[Part], list[Row]]) -> list[Row]:
-        """Run the work on all parts and return their rows."""
+        """Run the work on all parts that are not finished yet, and return the rows of all parts."""
         return run_tasks(self._spark, self._run, parts, work, size_of=self._reading.size_of)
 
     def look_again(self, blocks: Sequence[Block]) -> None:
@@ -37,7 +37,7 @@ class TaskRunner:
 
 
 def compare(spark: SparkSession, run: Run, reading: CopyReading) -> Report:
-    """Compare two copies of messages on all cores; report messages that one lacks or that differ, 1000 at most."""
+    """Compare two copies of messages on all cores; report up to 1000 messages that one lacks or that differ."""
     found = copy_compare.compare(reading, TaskRunner(spark, run, reading))
     counts = {
         "messages of A": found.rows[0],

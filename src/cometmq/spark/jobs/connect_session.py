@@ -16,7 +16,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def check_has_driver(spark: SparkSession, options: JobOptions, job: str) -> None:
-    """Raise SettingsError if the session is one of Spark Connect, unless it is a dry run, which writes nothing."""
+    """Raise SettingsError if the session is one of Spark Connect, unless the job is a dry run."""
     if is_connect(spark) and not options.dry_run:
         raise SettingsError(
             f"{job} cannot run over Spark Connect, because the job could not observe the micro-batches that the "

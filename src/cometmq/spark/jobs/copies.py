@@ -56,16 +56,16 @@ class TopicCopy:
         )
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the ranges to read of the topics' queues, by name."""
+        """Return the ranges to read of the topics' queues, by range name, each with at most 100,000 offsets."""
         pieces = [piece for each in self._ranges() for piece in pieces_of(each)]
         return {range_name(piece): piece for piece in pieces}
 
     def size_of(self, part: Any) -> int:
-        """Return the number of messages of a range."""
+        """Return the number of offsets in a range of a queue."""
         return int(part.rows)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Return the messages of a range of a queue, with the columns that are compared."""
+        """Iterate over the messages of a range of a queue as Arrow batches, with the columns that are compared."""
         settings = self._settings()
         return RangePuller(source_cluster(settings), settings, _SCHEMA).batches([part])
 
@@ -100,7 +100,7 @@ class TopicCopy:
 
 
 def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> MessageCopy:
-    """Return the copy to compare at a place: an archive or a store if it is a folder, or else topics of a cluster.
+    """Return the copy to compare: an archive or a store if the place is a folder or has a slash, or else topics.
 
     Args:
         place: A folder, a URI, or topics separated by commas.
@@ -117,7 +117,7 @@ def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> Message
 
 
 def pieces_of(whole: PlannedRange) -> Iterator[PlannedRange]:
-    """Split a range of a queue into pieces that end at multiples of `PART_ROWS` (100,000) offsets."""
+    """Yield the pieces of a range of a queue; all but the last end at multiples of `PART_ROWS` (100,000) offsets."""
     start = whole.start
     while start < whole.end:
         end = min(whole.end, (start // PART_ROWS + 1) * PART_ROWS)
@@ -126,5 +126,5 @@ def pieces_of(whole: PlannedRange) -> Iterator[PlannedRange]:
 
 
 def range_name(part: PlannedRange) -> str:
-    """Return the name of a range: its queue, and its offsets as "start-end"."""
+    """Return the name of a range: its queue, and its offsets as "start-end", the end exclusive."""
     return f"{part.queue} {part.start}-{part.end}"

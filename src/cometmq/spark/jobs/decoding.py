@@ -40,14 +40,14 @@ class BodyOptions(JobOptions):
 
 @dataclass(frozen=True)
 class DecodedBody:
-    """Decoder of bodies, with the columns that the user wants."""
+    """Decoder of message bodies, with the schema of the columns that the user wants."""
 
     form: BodyForm
     schema: StructType
 
     @property
     def read(self) -> Column:
-        """Spark column that decodes `body` to a struct of value and reason."""
+        """Spark column that decodes the column `body` to a struct of `value` and `reason`, one of them null."""
         return value_and_reason(self.form, f.col("body"))
 
 
@@ -64,7 +64,7 @@ def decoded(options: BodyOptions) -> DecodedBody:
 
 
 def typed(value: Column, schema: StructType) -> list[Column]:
-    """Return a schema's columns from a decoded struct, in which times and variants are still text."""
+    """Return a schema's columns from a decoded struct, and convert times and variants, which are still text there."""
     columns = []
     for each in without_rules(schema).fields:
         column = value[each.name]

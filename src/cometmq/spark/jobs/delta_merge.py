@@ -29,7 +29,7 @@ class DeltaMerge:
     """Delta table of the newest row of each key: the row with the greatest values in the columns `order`.
 
     Raises:
-        SettingsError: The place holds something else, or a table with other columns.
+        SettingsError: The place cannot be merged into, or holds something else or a table with other columns.
     """
 
     def __init__(
@@ -59,7 +59,10 @@ class DeltaMerge:
         return self._rows.place
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Merge a micro-batch's changes, `_is_gone` for deleted keys, once; return by how much "keys" changes."""
+        """Merge a micro-batch's changes, `_is_gone` for deleted keys, once; return {"keys": increase in rows}.
+
+        Every 100th micro-batch also compacts the files.
+        """
         # One change can delete a key and set the same key; then setting it wins.
         order = f.struct(*self._order, ~f.col(GONE))
         newest = self._without_late(newest_by_key(changes, self._keys, order))

@@ -108,7 +108,7 @@ def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> Da
 
 
 def origin() -> Column:
-    """Return a column with the original topic of a dead letter, like `cometmq.client.dead_letter_origin`."""
+    """Return a column with a dead letter's original topic or null, like `cometmq.client.dead_letter_origin`."""
     named = (
         f.col("properties")[key] for key in (keys_of.DLQ_ORIGIN_TOPIC, keys_of.RETRY_TOPIC)
     )
@@ -121,7 +121,7 @@ def _of_origin(dead: DataFrame, where: str) -> DataFrame:
 
 
 def _users_topics(nameserver: str) -> list[str]:
-    """Return the topics from which dead letters can come."""
+    """Return the topics from which dead letters can come: all but system, retry and dead-letter topics."""
     with Admin(nameserver) as admin:
         return [
             topic

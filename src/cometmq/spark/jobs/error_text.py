@@ -26,7 +26,7 @@ _JAVA_TRACE = re.compile(r"\n\s*(?:JVM stacktrace|at [\w.$]+\()", re.MULTILINE)
 
 
 def message_of(error: BaseException) -> str:
-    """Return the essential part of an error: from Spark's long texts, the line with the cause."""
+    """Return the essential part of an error on one line: from Spark's long texts, the cause."""
     text = str(error) or type(error).__name__
     found = _OURS.findall(text) or _PYTHONS.findall(text)
     if found:
@@ -44,7 +44,7 @@ def message_of(error: BaseException) -> str:
 
 
 def is_usage(error: BaseException) -> bool:
-    """Return whether wrong options caused the error, even if a Spark worker reported it."""
+    """Return whether wrong options, SQL or a missing file system caused the error, even if a Spark worker raised it."""
     if isinstance(error, _WRONG_USE) or _NO_FILE_SYSTEM.search(str(error)):
         return True
     found = _OURS.findall(str(error))

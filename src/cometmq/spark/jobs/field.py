@@ -7,7 +7,7 @@ from typing import Any
 def option(
     text: str, default: Any = MISSING, *, is_what: bool = True, is_argument: bool = False
 ) -> Any:
-    """Return a dataclass field for a job's option, which is required if it has no default.
+    """Return a dataclass field for an option of a Spark job, which is required if it has no default.
 
     Args:
         text: Help text.

@@ -24,7 +24,7 @@ _LISTED = re.compile(r".*/((?:cometmq_)?version=[0-9a-f-]+[^/]*)/")
 
 
 def list_only(place: str, folder: str | None) -> None:
-    """Limit `spark.read` of a table to the files of one of its folders, or with None to no file at all.
+    """Limit `spark.read` of a table's place to the files of one folder in it, or with None to no file at all.
 
     Raises:
         OSError: The list cannot be written.
@@ -45,7 +45,7 @@ def list_only(place: str, folder: str | None) -> None:
 
 
 def listed_folder(place: str) -> str | None:
-    """Return the folder to which `list_only` has limited a table, even if moved since; None without listed files."""
+    """Return the name of the folder to which `list_only` limited a table, even if moved since; None without one."""
     files, root = open_place(place)
     path = f"{root}/{_FOLDER}/0"
     if files.get_file_info(path).type != fs.FileType.File:

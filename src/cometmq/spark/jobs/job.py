@@ -1,4 +1,4 @@
-"""Definition of a job, and its report."""
+"""Definition of a Spark job of `cometmq pipeline`, and its report."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ class Report:
 
     @classmethod
     def of_table(cls, frame: DataFrame, **counts: int) -> "Report":
-        """Collect a small data frame; raise SettingsError for a time outside the years 1 to 9999, Python's range."""
+        """Collect a small data frame into a report; raise SettingsError for a time outside the years 1 to 9999."""
         try:
             rows = [tuple(row) for row in frame.collect()]
         except PySparkException:
@@ -72,7 +72,7 @@ Options = TypeVar("Options", bound=JobOptions)
 
 @dataclass(frozen=True)
 class Job(Generic[Options]):
-    """A job: its command, its options and the function that runs it.
+    """A Spark job of `cometmq pipeline`: its command, its options and the function that runs it.
 
     Attributes:
         name: Command name; two words for a job of a family ("dlq replay").

@@ -112,7 +112,7 @@ def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
 
 
 def messages_of(records: DataFrame) -> DataFrame:
-    """Convert Kafka's records to rows for the sink; records with the same key go to one queue, in order."""
+    """Convert Kafka's records to rows for the RocketMQ sink; records with the same key go to one queue, in order."""
     place = f.to_json(f.struct("topic", "partition", "offset"))
     nothing = f.array().cast("array<struct<key:string,value:binary>>")
     given = f.coalesce("headers", nothing)
@@ -156,7 +156,7 @@ def _text_of(header: Column) -> Column:
 
 
 def _is_text(value: Column) -> Column:
-    """Return whether a property can hold a value: UTF-8 without the separators of properties, or null."""
+    """Return a Boolean column: whether a property can hold the value, UTF-8 without separators, or null."""
     return value.isNull() | (f.is_valid_utf8(value) & ~value.rlike(r"[\x01\x02]"))
 
 

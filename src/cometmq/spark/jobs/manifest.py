@@ -1,4 +1,4 @@
-"""Manifest of a job's run: `_jobs/<id>.json` beside its output, on any file system.
+"""Manifest of a Spark job's run: `_jobs/<id>.json` in the folder of its output, on any file system.
 
 It is replaced atomically by a rename. A manifest with the status "running" whose process no longer exists belongs
 to a killed run.
@@ -27,7 +27,7 @@ _NOT_WRITABLE = (FileExistsError, FileNotFoundError, NotADirectoryError, Permiss
 
 
 class RunGoesOn(CometError):
-    """Raised if another run is writing to the same place."""
+    """Raised if another run of a job is writing to the same place."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Manifest:
         name: Part of the names of its files that distinguishes them from those of other runs, even of an earlier run with
             the same id whose manifest was deleted; empty for the hash in the id.
         options: Options that determine what the run does.
-        status: State of the run.
+        status: "running", "done" or "failed".
         ranges: Finished parts with their results, or facts that the job fixes at its start.
         counts: Totals so far.
         batch: Last micro-batch that was counted; -1 before the first.
@@ -88,7 +88,7 @@ def manifest_id(job: str, what: dict[str, Any]) -> str:
 
 
 class JobFolder:
-    """Folder `_jobs` beside the output of jobs, with their manifests, checkpoints and locks.
+    """Folder `_jobs` in the place of jobs' output, with their manifests, checkpoints, audit files and locks.
 
     Args:
         place: Place of the output: a path, or a URI that pyarrow's file systems support.
@@ -103,11 +103,11 @@ class JobFolder:
         self._folder = f"{self._root.rstrip('/')}/{FOLDER}"
 
     def checkpoint(self, run_id: str) -> str:
-        """Return the path of Spark's checkpoint of a run."""
+        """Return the path or URI of Spark's checkpoint of a run, which need not exist."""
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.checkpoint"
 
     def audit(self, run_id: str, batch: int) -> str:
-        """Return the folder of the audit files of a micro-batch (docs/format/spark-audit.md)."""
+        """Return the path or URI of the folder for audit files of a micro-batch (docs/format/spark-audit.md)."""
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.audit/{batch}"
 
     def load(self, run_id: str) -> Manifest | None:
@@ -126,7 +126,7 @@ class JobFolder:
             ) from error
 
     def all(self, job: str) -> list[Manifest]:
-        """Return the manifests of all runs of a job; raise SettingsError if one is damaged or of another version."""
+        """Return the manifests of all runs of a job, sorted by id; raise SettingsError if one is damaged."""
         chosen = fs.FileSelector(self._folder, allow_not_found=True)
         names = [each.base_name for each in self._files.get_file_info(chosen)]
         ids = [each.removesuffix(".json") for each in names if each.endswith(".json")]
@@ -151,7 +151,7 @@ class JobFolder:
     def held(self, name: str) -> Iterator[None]:
         """Hold the lock `name` (a run's id, or one for the whole place) against other runs while the block runs.
 
-        The lock ends when the process dies. Object stores have no such locks: there other runs are not excluded.
+        The lock ends when the process dies. Only local folders have such locks: elsewhere other runs are not excluded.
 
         Raises:
             RunGoesOn: Another run holds the lock.

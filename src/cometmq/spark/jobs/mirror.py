@@ -82,7 +82,7 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
 
 
 def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
-    """Create the topics that the target lacks, and assign a target queue to each source queue.
+    """Create the topics that the target cluster lacks, and return a target queue for each source queue.
 
     Raises:
         TopicNotFound: The source has no such topic.
@@ -117,7 +117,7 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
 
 
 def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int) -> None:
-    """Write the map of a micro-batch: for each source queue in it, the last message and the place of its copy."""
+    """Write the offset map of a micro-batch as Parquet: by source queue, its last message and the place of the copy."""
     stored = target.stored(
         spark, target.ends_before(), "topic,brokerName,queueId,queueOffset,properties"
     )

@@ -25,7 +25,7 @@ class JobOptions:
     )
 
     def check_given(self) -> None:
-        """Raise SettingsError if a required option is an empty text."""
+        """Raise SettingsError if a required option, or `state`, is an empty text."""
         for each in fields(self):
             is_needed = each.default is MISSING or each.name == "state"
             if is_needed and getattr(self, each.name) == "":
@@ -34,7 +34,7 @@ class JobOptions:
                 raise SettingsError(f"{name} is empty: {each.metadata['help']}")
 
     def what(self) -> dict[str, Any]:
-        """Return the values that determine what is done, by name; they distinguish one run from another."""
+        """Return the values of options that determine what is done, by name; they distinguish one run from another."""
         return {
             each.name: _as_one(getattr(self, each.name), is_place=each.name in _PLACES)
             for each in fields(self)

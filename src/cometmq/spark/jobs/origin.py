@@ -1,4 +1,4 @@
-"""Origin of a job's messages: topics of a cluster, a store's directory, or an archive's files.
+"""Origin of a Spark job's messages: topics of a cluster, a store's directory, or an archive's files.
 
 Each is read as a batch or as a stream with the columns of docs/spark/schema.md.
 """
@@ -70,7 +70,7 @@ class FromOptions(ClusterOptions):
 
 
 def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
-    """Return options of the format "rocketmq" to read the chosen messages; raise SettingsError for an invalid time."""
+    """Return the options of the format "rocketmq" to read the chosen topics; raise SettingsError for a wrong time."""
     given = {
         "nameServer": options.nameserver,
         "subscribe": options.topic,
@@ -81,7 +81,7 @@ def topic_options(options: FromOptions, columns: str) -> dict[str, str]:
 
 
 def _times(options: FromOptions) -> dict[str, str]:
-    """Return the bounds of the store time, as options of the formats "rocketmq" and "rocketmq-store"."""
+    """Return the given bounds of the store time, as options of the formats "rocketmq" and "rocketmq-store"."""
     given = {}
     if options.since:
         given["startingTimestamp"] = str(time_ms(options.since, "--since"))
@@ -91,7 +91,7 @@ def _times(options: FromOptions) -> dict[str, str]:
 
 
 def store_options(options: FromOptions, columns: str) -> dict[str, str]:
-    """Return the options of the format "rocketmq-store"; damage in the log fails the job."""
+    """Return the options of the format "rocketmq-store", without times; with them, damage in the log fails the job."""
     given = {"path": hadoop_place(options.store), "topics": options.topic, "columns": columns}
     return {**given, "mode": "FAILFAST"}
 
@@ -99,12 +99,12 @@ def store_options(options: FromOptions, columns: str) -> dict[str, str]:
 def read_batch(
     spark: SparkSession, options: FromOptions, columns: str = "", **more: str
 ) -> DataFrame:
-    """Return the messages that exist now and that the options select.
+    """Return the messages that exist now and that the options select, as a data frame.
 
     Args:
         spark: Spark session.
         options: Messages to read.
-        columns: Required columns, separated by commas; empty for all.
+        columns: Required columns, separated by commas; empty for all. Archives always have all.
         more: Further options of the format "rocketmq", used for topics.
 
     Raises:
@@ -127,13 +127,13 @@ def read_batch(
 def read_stream(
     spark: SparkSession, options: FromOptions, *, rows_max: int, columns: str = ""
 ) -> DataFrame:
-    """Return the messages that the options select, existing and future ones, as a stream.
+    """Return the messages that the options select, existing and future ones, as a streaming data frame.
 
     Args:
         spark: Spark session.
         options: Messages to read.
         rows_max: Maximum messages per micro-batch; stores have a limit in bytes, archives of eight files.
-        columns: Required columns, separated by commas; empty for all.
+        columns: Required columns, separated by commas; empty for all. Archives always have all.
 
     Raises:
         SettingsError: Not exactly one place is given.
@@ -190,7 +190,7 @@ def _archived(spark: SparkSession, place: str) -> StructType:
 
 
 def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
-    """Return the report of a dry run: ranges of queues, parts of a store's log, or files of an archive.
+    """Return the report of a dry run: ranges of queues, parts of a store's log, or files of an archive to read.
 
     Args:
         options: Messages to read.
@@ -250,7 +250,7 @@ def _queue_ranges(given: dict[str, str], read: dict[str, Any]) -> Report:
 
 
 def _files(place: str, topics: Sequence[str]) -> Report:
-    """Return a report of an archive's files with their sizes and rows; of all topics if none are given."""
+    """Return a report of an archive's files with bytes and rows, of all topics if none are given; or StoreDamaged."""
     files, root = open_place(_archive(place))
     found = [
         each

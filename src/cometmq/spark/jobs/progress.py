@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: rows, rows/s, MB/s and the remaining time."""
+"""Progress of a Spark job's run on stderr: rows, rows/s, MB/s and the remaining time."""
 
 import json
 import sys
@@ -67,12 +67,12 @@ class RunProgress:
         self._size_total = 0
 
     def expect(self, rows: int | None, size: int = 0) -> None:
-        """Set the total rows (None if unknown) and bytes."""
+        """Set the expected total of rows (None if unknown) and of bytes (0 if unknown)."""
         self.counts.rows_total = rows
         self._size_total = size
 
     def at_share(self, done: int, total: int) -> None:
-        """Set the number of finished tasks; estimates rows and bytes from their share of all tasks."""
+        """Set the number of finished tasks, estimate rows and bytes from their share, and show the progress."""
         counts = self.counts
         counts.tasks, counts.tasks_total = done, total
         if total:
@@ -81,14 +81,14 @@ class RunProgress:
         self.show()
 
     def at(self, rows: int, size: int = 0, *, behind: int | None = None) -> None:
-        """Set the rows and bytes that are done."""
+        """Set the rows and bytes done and, if given, the number of unread messages, and show the progress."""
         counts = self.counts
         counts.rows, counts.size = rows, max(size, counts.size)
         counts.behind = counts.behind if behind is None else behind
         self.show()
 
     def show(self, *, is_last: bool = False) -> None:
-        """Print the progress, at most every 0.2 s on a terminal and every second as JSON; with `is_last` always."""
+        """Print the progress, if it is shown, at most every 0.2 s (terminal) or 1 s (JSON); with `is_last` at once."""
         with self._lock:
             now = self._clock()
             if self._style == "none" or (
@@ -103,7 +103,7 @@ class RunProgress:
             self._stream.flush()
 
     def state(self) -> dict[str, object]:
-        """Return the progress as a JSON object: rows, rates in rows and MB per second, seconds left, tasks and lag."""
+        """Return the progress as a dict for JSON: rows, rates in rows/s and MB/s, seconds left, tasks and lag."""
         counts = self.counts
         seconds = max(self._clock() - self._began, 1e-3)
         left = None

@@ -68,7 +68,7 @@ class ProtobufBodies:
         """Derive the columns from a file made by `protoc --include_imports --descriptor_set_out=FILE`.
 
         Raises:
-            SettingsError: The file is no descriptor set, lacks the message, or the message cannot be expressed as columns.
+            SettingsError: No message is named, the file is no descriptor set, lacks the message, or it fits no columns.
         """
         if not message:
             raise SettingsError("--format protobuf needs --message, the name of the message")
@@ -83,14 +83,14 @@ class ProtobufBodies:
         return cls(content, message, _columns(found, ()))
 
     def reader(self) -> Reader:
-        """Return a function that decodes a Protobuf body."""
+        """Return a function that decodes a Protobuf body to a dict of column values; it raises DecodeError."""
         found = _found(self.descriptors, self.message)
         parse, taken = GetMessageClass(found).FromString, _taken_of(found)
         return lambda body: taken(parse(body))
 
 
 def _found(content: bytes, message: str) -> Descriptor:
-    """Return the descriptor of the message, from a separate pool."""
+    """Return the descriptor of a message in a descriptor set; raise SettingsError without it, or DecodeError."""
     pool, names = DescriptorPool(), []
     files = FileDescriptorSet.FromString(content).file
     try:

@@ -1,4 +1,4 @@
-"""Job "rebuild-index": recreates queue and index files from the log; the broker must be stopped."""
+"""Job "rebuild-index": recreates a store's consume queue and index files from its commit log; no broker may run."""
 
 from dataclasses import dataclass
 
@@ -32,6 +32,7 @@ class RebuildOptions(JobOptions):
 def run(spark: SparkSession, options: RebuildOptions) -> Report:
     """Recreate a store's queue files and index from its log; the broker must be stopped.
 
+    With `topic` the index is left out, with `out` the store stays unchanged; `check` only compares queue files.
     Bytes of the log that are not a record are findings.
 
     Raises:

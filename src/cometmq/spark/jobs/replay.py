@@ -40,7 +40,7 @@ def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = No
     run is resumed and sends no message twice.
 
     Raises:
-        SettingsError: A topic would be replayed into itself forever, or an option is invalid.
+        SettingsError: With `follow` a topic would be replayed into itself forever, or an option is invalid.
     """
     check_has_driver(spark, options, "replay")
     _check(options)

@@ -1,4 +1,4 @@
-"""Run of a job: its manifest, its progress, and whether an earlier run has already finished it."""
+"""Run of a Spark job: its manifest, its progress, and whether an earlier run has already finished it."""
 
 import platform
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def checkpoint(self) -> str:
-        """Path of the checkpoint in which Spark keeps the progress of this run."""
+        """Path or URI of the checkpoint in which Spark keeps this run's progress; AssertionError without a place."""
         return self._folder.checkpoint(self.manifest.id)
 
     def audit_of(self, batch: int) -> str:
@@ -59,11 +59,11 @@ class Run:
         return self.manifest.name or self.manifest.id.rpartition("-")[2]
 
     def folder_of(self, name: str) -> str:
-        """Return the path of the folder `name` beside the output."""
+        """Return the path or URI of the folder `name` in the run's place, which contains `_jobs`."""
         return f"{self._folder.place}/{name}"
 
     def save(self) -> None:
-        """Write the manifest, if the run has a place for it."""
+        """Write the run's manifest, if the run has a place for it."""
         if self._kept_in is not None:
             self._kept_in.save(self.manifest)
 
@@ -74,7 +74,7 @@ class Run:
         self.save()
 
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
-        """Add the counts of a finished micro-batch to the manifest and the progress display."""
+        """Add the counts of a finished micro-batch to the manifest, save it, and show the progress."""
         self.is_finished = False
         self.manifest.status = "running"
         self.manifest.count_batch(batch, counts)
@@ -88,7 +88,7 @@ class Run:
         return Report(counts, this_run=self._added(), findings=[*findings], notes=[*notes])
 
     def _added(self) -> dict[str, int]:
-        """Return the counts that this run has added."""
+        """Return the counts that this run has added, without those that describe the current state of a table."""
         return {
             name: count - self._before.get(name, 0)
             for name, count in self.manifest.counts.items()
@@ -96,7 +96,7 @@ class Run:
         }
 
     def finish(self, report: Report) -> Report:
-        """Set the manifest's counts and table from a report, for `earlier` in the next run; return the report.
+        """Set the manifest's counts and table from a report, for `earlier` in the next run; return the same report.
 
         Findings and notes are not stored.
         """
@@ -106,7 +106,7 @@ class Run:
         return report
 
     def earlier(self) -> Report:
-        """Return the counts and the table of the run that completed the job, without its findings."""
+        """Return a report with the counts and table of the run that completed the job, without its findings."""
         manifest = self.manifest
         return Report(
             counts=manifest.counts,
@@ -125,9 +125,9 @@ def running(
     is_alone: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[Run]:
-    """Start a job's run, or continue an earlier one with the same options; its outcome is written to the manifest.
+    """Open a job's run, or continue an earlier one with the same options; write its outcome to the manifest at the end.
 
-    The earlier one may be killed, failed or done; after a done one, `is_finished` of the result is true.
+    The earlier one may be killed, failed or done; after a done one, `is_finished` of the yielded run is true.
 
     Args:
         job: Name of the job.

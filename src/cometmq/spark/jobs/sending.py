@@ -1,4 +1,4 @@
-"""Sending of micro-batches to topics: each message once, even if its batch is repeated.
+"""Sending of a Spark job's micro-batches to topics: each message once, even if its batch is repeated.
 
 Before a batch is sent, the ends of the target's queues are recorded in the manifest; a repeated batch is sent without the
 messages that have a copy after these ends. The property REPLAY_OF identifies the original of a copy; message ids cannot,
@@ -48,7 +48,7 @@ class SendTarget:
         self._topics = (*topics, WHEEL_TIMER_TOPIC) if is_timed else tuple(topics)
 
     def send(self, batch: DataFrame, number: int) -> dict[str, int]:
-        """Send a micro-batch of rows from `resent`, and return the counts of all of them.
+        """Send a micro-batch of rows made by `resent`; return the counts "rows" and "bytes", also of rows sent before.
 
         Raises:
             PySparkException: A message was not stored; the next run starts with this batch.
@@ -66,7 +66,7 @@ class SendTarget:
         return seen.get()
 
     def stored(self, spark: SparkSession, ends: Ends, columns: str) -> DataFrame:
-        """Return the messages in the target's topics from the offsets `ends` on; all of queues that `ends` lacks."""
+        """Return the messages now in the topics from the offsets `ends` on; all of queues that `ends` lacks."""
         topics = [topic for topic in self._topics if topic in self._ends()]
         if not topics:
             return spark.createDataFrame([], message_schema(columns.split(",")))
@@ -76,7 +76,7 @@ class SendTarget:
         return reader.option("startingOffsets", json.dumps(offsets)).load()
 
     def _copied(self, spark: SparkSession, ends: Ends) -> DataFrame:
-        """Return the origins (REPLAY_OF) of messages that have a copy after the given end offsets."""
+        """Return the origins (REPLAY_OF) of the copies that the target has from the given offsets on."""
         copied = f.col("properties")[REPLAY_OF].alias(_COPIED)
         if WHEEL_TIMER_TOPIC not in self._topics:
             return self.stored(spark, ends, "properties").select(copied)

@@ -27,7 +27,8 @@ class SqlOptions(FromOptions, JobOptions):
 def run(spark: SparkSession, options: SqlOptions) -> Report:
     """Run an SQL query: the view `messages` has all chosen messages, and each topic is a view of its name.
 
-    Characters of a topic's name that SQL does not allow in a name are underscores in the view's name.
+    Topics have a view only if the option `topic` names them. Characters that SQL does not allow in a name become
+    underscores.
 
     Raises:
         SettingsError: No source of messages was given.

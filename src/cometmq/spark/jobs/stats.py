@@ -60,7 +60,7 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
     """Count messages and bytes by topic, queue, tag, key, producer or time.
 
     Raises:
-        SettingsError: A group is unknown, or no source of messages was given.
+        SettingsError: An option is invalid, a group is unknown, or no source of messages was given.
     """
     if options.top < 0:
         raise SettingsError(f"--top {options.top}: it must be at least 0, which means all rows")
@@ -77,7 +77,7 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
 
 
 def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]) -> Report:
-    """Count the messages of each time window of a stream, and write a window when it is closed."""
+    """Count the messages of a stream by time window and group, and write a window as Parquet when it is closed."""
     check_has_driver(spark, options, "stats --follow")
     if options.dry_run:
         return plan(options, read_before(_FOLLOWED, options, options.to))
@@ -105,7 +105,7 @@ def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]
 
 
 def _single(messages: DataFrame, options: StatsOptions, groups: dict[str, Column]) -> DataFrame:
-    """Convert each message to a row that can be summed up."""
+    """Return a row for each message, with its window, groups, bytes and times, that can be summed up."""
     return messages.select(
         window_of(f.unix_millis("storeTimestamp"), options.window_ms),
         *(column.alias(name) for name, column in groups.items() if name != WINDOW),
@@ -185,7 +185,7 @@ def groups_of(options: StatsOptions) -> dict[str, Column]:
 
 
 def _columns(options: StatsOptions, groups: dict[str, Column]) -> str:
-    """Return the required columns, separated by commas; empty for all, because a condition may use any."""
+    """Return the columns to read, separated by commas; empty, for all, if there is an SQL condition (`where`)."""
     wanted = ["topic", "storeSize", "storeTimestamp"]
     wanted += [_COLUMN_OF[name] for name in groups if name != WINDOW]
     return "" if options.where else ",".join(dict.fromkeys(wanted))

@@ -1,4 +1,4 @@
-"""Jobs as streams: process micro-batches up to the present end of the source, or forever.
+"""Spark jobs as streams: process micro-batches up to the present end of the source, or forever.
 
 Spark records the input of a micro-batch in its checkpoint before running it. After a kill the same batch is
 repeated with the same number, so output written under that number is not duplicated.
@@ -53,7 +53,7 @@ class FlowOptions(JobOptions):
 
 
 def drain(frame: DataFrame, run: Run, options: FlowOptions, write: WriteBatch) -> None:
-    """Write all micro-batches of a stream with `write`; with the option `follow`, Ctrl-C ends it normally.
+    """Write the micro-batches of a stream with `write`, up to its present end, or with `follow` until Ctrl-C.
 
     Raises:
         StreamingQueryException: A micro-batch failed; the next run starts with it.
@@ -118,7 +118,7 @@ class WrittenCounts:
 
 
 def counted(batch: DataFrame) -> tuple[DataFrame, WrittenCounts]:
-    """Return a batch that counts its rows and stored bytes while it is written, and these counts."""
+    """Return a batch that counts its rows and stored bytes while it is written, and an object with these counts."""
     seen = Observation()
     size = f.sum("storeSize") if "storeSize" in batch.columns else f.lit(0)
     metrics = f.count(f.lit(1)).alias("rows"), f.coalesce(size, f.lit(0)).alias("bytes")
@@ -126,7 +126,7 @@ def counted(batch: DataFrame) -> tuple[DataFrame, WrittenCounts]:
 
 
 class RateLimit:
-    """Limit on the rate of a whole run, in rows per second (0: none), kept by waiting between micro-batches."""
+    """Limit on the mean rate of a whole run, in rows per second (0: none), kept by waiting between micro-batches."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Job "table": decodes bodies to typed columns of Parquet files or a Delta table, and keeps bodies that do not fit.
 
 For Parquet each micro-batch has its own folder `batch=RUN-N`, which a repeated micro-batch overwrites; for Delta it
-is a transaction. Bodies that do not fit are written to `_bad` beside the table, with their origin and the reason.
+is a transaction. Bodies that do not fit are written to `_bad` in the table's folder, with their origin and the reason.
 """
 
 from dataclasses import dataclass
@@ -113,14 +113,14 @@ def _names_of_ours(options: TableOptions, kept: list[str]) -> dict[str, str]:
 
 
 def fitting(messages: DataFrame, body: DecodedBody, kept: list[str]) -> DataFrame:
-    """Return the table's rows: for each message whose body fits, the kept columns and the columns of the body."""
+    """Return the table's rows: for each message whose body fits, kept columns (prefix "_") and those of the body."""
     read = messages.withColumn(_READ, body.read).where(f"{_READ}.reason IS NULL")
     own = [f.col(name).alias(f"_{name}") for name in kept]
     return read.select(*own, *typed(f.col(_READ)["value"], body.schema))
 
 
 def rejected(messages: DataFrame, body: DecodedBody) -> DataFrame:
-    """Return the messages whose bodies do not fit, with the reason."""
+    """Return the messages whose bodies do not fit, with `BAD_COLUMNS`, which include the reason."""
     read = messages.withColumn(_READ, body.read)
     reason = f.col(_READ)["reason"].alias("reason")
     return read.select(*BAD_COLUMNS[:-1], reason).where("reason IS NOT NULL")
@@ -136,7 +136,10 @@ class TableWriter:
         self._files = files
 
     def write(self, batch: DataFrame, number: int) -> dict[str, int]:
-        """Write a micro-batch; if some bodies do not fit, the batch is read a second time for them."""
+        """Write a micro-batch and return its counts; if some bodies do not fit, the batch is read again for them.
+
+        The counts are "rows", "bytes" and "bad", the number of bodies that do not fit.
+        """
         whole, seen = counted(batch)
         rows, fit = counted(fitting(whole, self._body, self._kept))
         self._files.stage(rows, number)

@@ -1,4 +1,4 @@
-"""The table that a job writes: Parquet files or a Delta table, in a folder given as a path or URI."""
+"""The table that a Spark job writes: Parquet files or a Delta table, in a folder given as a path or URI."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -30,7 +30,7 @@ class TargetOptions(FlowOptions):
 
 
 class TableFiles(Protocol):
-    """Table to which micro-batches are appended."""
+    """Interface of a table to which a job appends micro-batches."""
 
     def stage(self, rows: DataFrame, number: int) -> None:
         """Write the rows of a micro-batch; a repeated one replaces its rows, or writes none if they are committed."""
@@ -61,7 +61,7 @@ class ParquetFolders:
         )
 
     def stage(self, rows: DataFrame, number: int) -> None:
-        """Write or overwrite the folder of a micro-batch."""
+        """Write or overwrite the folder of Parquet files of a micro-batch."""
         rows.write.mode("overwrite").parquet(
             f"{self._place}/{FOLDER_COLUMN}={self._run.short_id}-{number}"
         )

@@ -1,6 +1,6 @@
 """Jobs as Spark tasks over parts of a store or of topics; the manifest records finished parts for a resumed run.
 
-It does so after each wave of tasks: after a kill, only the parts of one wave are processed again. The tasks read and
+It is written after each wave of tasks: after a kill, only the parts of one wave are processed again. The tasks read and
 write files themselves and return a few rows: messages do not pass through the JVM.
 """
 
@@ -70,7 +70,7 @@ def run_tasks(
 def _each_in_a_task(
     spark: SparkSession, parts: list[tuple[str, Part]], work: Callable[[Part], list[Row]]
 ) -> list[tuple[str, list[Row]]]:
-    """Process each part in its own task, and return the rows by the part's name."""
+    """Process each part in its own task, and return a list of each part's name and rows."""
     if not is_connect(spark):
         tasks = spark.sparkContext.parallelize(parts, len(parts))
         return tasks.map(lambda part: (part[0], work(part[1]))).collect()

@@ -82,7 +82,7 @@ class JsonBodies:
         return columns
 
     def reader(self) -> Reader:
-        """Return a function that decodes a JSON body."""
+        """Return a function that decodes a JSON body to a dict; it raises BodyMismatch, also for an empty body."""
         convert = converter(self.schema)
 
         def read(body: bytes) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class CsvBodies(JsonBodies):
                 )
 
     def reader(self) -> Reader:
-        """Return a function that decodes a CSV body."""
+        """Return a function that decodes a CSV body to a dict; it raises BodyMismatch, also for an empty body."""
         convert, fields = converter(self.schema), self.schema.fields
         apart = re.escape("\t" if self.separator == "\\t" else self.separator)
         value = re.compile(
@@ -152,7 +152,7 @@ class CsvBodies(JsonBodies):
 
 
 def _line(value: re.Pattern[str], text: str) -> list[str | None]:
-    """Split a line of CSV into its values; an empty value without quotes is None."""
+    """Split a line of CSV into its values, None for an empty one without quotes; raise BodyMismatch if malformed."""
     values: list[str | None] = []
     place, is_more = 0, True
     while is_more:

@@ -35,7 +35,7 @@ _VARIANT_DEPTH_MAX = 200
 
 
 class Number(str):
-    """A JSON number as the text that the body has, so that no digit is lost."""
+    """A JSON or CSV number as the text that the body has (a str), so that no digit is lost."""
 
     __slots__ = ()
 
@@ -52,7 +52,7 @@ class WrongValue(ValueError):
         return f"{self.path}: {self.problem}" if self.path else self.problem
 
     def within(self, step: str) -> "WrongValue":
-        """Prepend a field name or index to the path of the value, and return this error."""
+        """Prepend a field name or "[index]" to the path of the wrong value, and return this error."""
         self.path = (
             f"{step}.{self.path}" if self.path[:1] not in ("", "[") else step + self.path
         )
@@ -60,7 +60,7 @@ class WrongValue(ValueError):
 
 
 def json_text(value: Any) -> str:
-    """Convert a value back to JSON, with each number as the body has it."""
+    """Convert a parsed value back to JSON text, with each number as the body has it."""
     if type(value) is Number:
         return str(value)
     if isinstance(value, dict):
@@ -95,7 +95,7 @@ def _integer(kind: t.DataType) -> Convert:
 
 
 def _floating(kind: t.DataType) -> Convert:
-    """Convert to the nearest DOUBLE or FLOAT; a number without fraction and exponent must be represented exactly."""
+    """Return a converter to the nearest DOUBLE or FLOAT; a number without fraction and exponent must be exact."""
 
     def convert(value: Any) -> float:
         found = _NUMBER.fullmatch(value) if type(value) is Number else None
@@ -117,7 +117,7 @@ def _floating(kind: t.DataType) -> Convert:
 
 
 def _decimal(kind: t.DecimalType) -> Convert:
-    """Convert a number to DECIMAL, or a text with a number, as Debezium writes it."""
+    """Return a converter of a number, or a text with a number as Debezium writes it, to DECIMAL without rounding."""
 
     def convert(value: Any) -> Decimal:
         found = _NUMBER.fullmatch(value) if isinstance(value, str) else None
@@ -137,7 +137,7 @@ def _decimal(kind: t.DecimalType) -> Convert:
 
 
 def _string(kind: t.DataType) -> Convert:
-    """Convert to STRING: text as it is, other values as JSON."""
+    """Return a converter to STRING: text as it is, other values as JSON text."""
 
     def convert(value: Any) -> str:
         text = str(value) if isinstance(value, str) else json_text(value)
@@ -185,7 +185,7 @@ def _date(kind: t.DataType) -> Convert:
 
 
 def _timestamp(kind: t.DataType) -> Convert:
-    """Convert a time to text that Spark casts; Spark applies the session's time zone if it has none."""
+    """Return a converter of a time to text that Spark casts, in the session's time zone if the text has none."""
     has_zone = isinstance(kind, t.TimestampType)
 
     def convert(value: Any) -> str:
@@ -211,7 +211,7 @@ def _timestamp(kind: t.DataType) -> Convert:
 
 
 def _variant(kind: t.DataType) -> Convert:
-    """Convert to JSON text that Spark's `parse_json` reads without changes."""
+    """Return a converter to JSON text that Spark's `parse_json` reads without changes."""
     as_text = _string(kind)
 
     def convert(value: Any) -> Any:
@@ -318,7 +318,7 @@ _AS_TEXT = (t.TimestampType, t.TimestampNTZType, t.VariantType, t.StringType)
 
 
 def converter(kind: t.DataType) -> Convert:
-    """Return a function that converts a non-null value of a JSON document to a column's type."""
+    """Return a function that converts a non-null JSON value to a column's type (`carried`), or raises WrongValue."""
     return _MAKERS[type(kind)](kind)
 
 

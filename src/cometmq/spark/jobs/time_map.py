@@ -1,4 +1,4 @@
-"""Delivery times of replayed messages, with the same intervals at which they were stored.
+"""Delivery times of replayed messages, at the intervals at which they were stored, divided by a speed.
 
     delivered = start + (stored - first) / speed
 
@@ -35,7 +35,7 @@ class TimeMap:
 
     @classmethod
     def over(cls, messages: DataFrame, *, start: str, speed: float, now_ms: int) -> "TimeMap":
-        """Create the mapping for messages; without `start`, the first is delivered at `now_ms`.
+        """Create the mapping for messages; without `start`, the first stored one is delivered at `now_ms`.
 
         Raises:
             SettingsError: The start is no time, or the last message would be due after the year 9999.
@@ -67,7 +67,7 @@ class TimeMap:
         return self.start_ms + math.floor((stored_ms - self.first_ms) / self.speed)
 
     def column(self) -> Column:
-        """Return a column with the delivery times of a frame's rows, as timestamps."""
+        """Return a column with the delivery times of rows, as timestamps, computed from their `storeTimestamp`."""
         passed = f.unix_millis("storeTimestamp") - f.lit(self.first_ms)
         scaled = f.floor(passed / f.lit(self.speed)).cast("bigint")
         return f.timestamp_millis(f.lit(self.start_ms) + scaled)

@@ -64,7 +64,7 @@ class TopicArchive:
         return SourceSettings.parse(given, is_stream=False)
 
     def manifest(self) -> TopicManifest:
-        """Return the archive's manifest; raise SettingsError for a store's archive, which may have these messages."""
+        """Return the archive's manifest, empty without one; raise SettingsError if it is an archive of a store."""
         if read_manifest(self.place) is not None:
             raise SettingsError(
                 f"{self.place} is an archive of a store: use another folder for topics"
@@ -90,7 +90,7 @@ class TopicArchive:
         return range_plan(self.plan())
 
     def archive(self, part: PlannedRange) -> list[ArchivedFile]:
-        """Write the files of a range of a queue; may be repeated and run in parallel.
+        """Write the files of a range of a queue and return them; may be repeated and run in parallel.
 
         Raises:
             CometError: The broker does not answer, or its answer cannot be decoded.
@@ -114,7 +114,7 @@ class TopicArchive:
 
 
 def _as_of_store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return batches with the columns of a store's archive."""
+    """Yield batches of topics' messages with the columns of a store's archive added."""
     schema = arrow_schema(view_schema(MESSAGES))
     for batch in batches:
         more = {"valid": _sound(batch), "storeFile": same("", batch.num_rows)}
@@ -126,7 +126,7 @@ def _as_of_store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _sound(batch: pa.RecordBatch) -> pa.Array:
-    """Return whether each body has the CRC in its record; compressed bodies were verified by decompressing them."""
+    """Return for each body whether it has its record's CRC; true for compressed ones, verified by decompressing."""
     octets, _, ends = contents(batch.column("body"))
     is_packed = (np.asarray(batch.column("sysFlag")) & flags.COMPRESSED) != 0
     return pa.array(
@@ -135,10 +135,10 @@ def _sound(batch: pa.RecordBatch) -> pa.Array:
 
 
 def archive_round(spark: SparkSession, run: Run, archive: TopicArchive) -> list[str]:
-    """Archive messages added since the last round; a killed round is first finished with its own ranges.
+    """Archive messages added since the last round, or only finish a killed round with its own ranges.
 
     Returns:
-        Number of messages that retention deleted before they were archived, one line per range.
+        A line of text for each range with messages that retention deleted before they were archived.
 
     Raises:
         SettingsError: The place is an archive of a store.

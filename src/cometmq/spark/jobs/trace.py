@@ -61,8 +61,10 @@ class TraceOptions(FromOptions, WindowOptions):
 def run(spark: SparkSession, options: TraceOptions) -> Report:
     """Summarize message traces: sends and consumptions by group, their times and failures, and unconsumed messages.
 
+    Unconsumed messages are only counted.
+
     Raises:
-        SettingsError: A window is invalid.
+        SettingsError: A window is invalid, or `follow` is given without a window or folder.
     """
     check_follow(options, options.to)
     given = options if options.topic else replace(options, topic=TRACE_TOPIC)
@@ -92,7 +94,7 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
 
 
 def follow(spark: SparkSession, options: TraceOptions) -> Report:
-    """Write a summary of each time window's traces once it is closed; raise SettingsError for an invalid `horizon`."""
+    """Write a summary of each time window's traces once it is closed; raise SettingsError if `horizon` is invalid."""
     check_has_driver(spark, options, "trace --follow")
     if options.dry_run:
         return plan(options, read_before(_FOLLOWED, options, options.to))
@@ -120,7 +122,7 @@ def follow(spark: SparkSession, options: TraceOptions) -> Report:
 
 
 def over_windows(records: DataFrame, over_ms: int) -> DataFrame:
-    """Return the summary of the closed windows; sends of earlier windows are used only for delivery times."""
+    """Return the summary of newly closed windows; sends of earlier windows are used only for delivery times."""
     fresh = records.where((f.col(WINDOW) < over_ms) & ~f.col(_TOLD))
     return summary(fresh, sends=records)
 
@@ -143,7 +145,7 @@ def still_needed(records: DataFrame, over_ms: int, horizon_ms: int) -> DataFrame
 
 
 def records_of(messages: DataFrame, window_ms: int = 0) -> DataFrame:
-    """Return the records in the bodies of trace messages, one row each.
+    """Return the records in the bodies of trace messages, one row each; only kinds Pub, SubBefore and SubAfter.
 
     `at` and `stored` are ms since 1970, `cost` is ms. Fields that a kind of record lacks are null.
 
@@ -166,7 +168,7 @@ def records_of(messages: DataFrame, window_ms: int = 0) -> DataFrame:
 
 
 def _field(name: str) -> Column:
-    """Return the field with this meaning from records of any kind."""
+    """Return a column with the field of this meaning from records of any kind; null for kinds that lack it."""
     chosen = f.lit(None).cast("string")
     for kind, places in _FIELDS.items():
         if name in places:
@@ -178,7 +180,7 @@ def _field(name: str) -> Column:
 
 
 def summary(records: DataFrame, *, sends: DataFrame | None = None) -> DataFrame:
-    """Count records and failures by kind and group, with percentiles of their times in ms.
+    """Count Pub, SubAfter and "delivery" rows and failures by kind and group, with percentiles of their times in ms.
 
     "Pub" is the duration of a send, "SubAfter" that of a listener call, "delivery" the time from the start of a
     send to the start of the message's first listener call.
@@ -208,7 +210,7 @@ def summary(records: DataFrame, *, sends: DataFrame | None = None) -> DataFrame:
 
 
 def _deliveries(records: DataFrame, sends: DataFrame, of: list[str]) -> DataFrame:
-    """Return a row for the first listener call of each group and message whose send is known."""
+    """Return a row for the first listener call of each group and message whose send is known, with the delay in ms."""
     sent = sends.where(f.col("kind") == TraceKind.PUB).groupBy("msgId")
     begun = records.where(f.col("kind") == TraceKind.SUB_BEFORE)
     # A retry in a later window is not a delivery of that window.

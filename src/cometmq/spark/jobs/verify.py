@@ -97,7 +97,7 @@ def _check(spark: SparkSession, options: VerifyOptions) -> Report:
 def _checked(
     spark: SparkSession, options: VerifyOptions, store: FoundStore, parts: Mapping[str, range]
 ) -> Report:
-    """Check each part of a store in a task, and combine the results."""
+    """Check each part of a store in a Spark task, and return the report of all."""
     check, root, settings = StoreCheck(store), store.root, store.settings
     has_queues = check.has_queues
 
@@ -123,7 +123,7 @@ def _planned(parts: Mapping[str, range]) -> Report:
 
 
 def _kept(this: Run, report: Report) -> Report:
-    """Store the report and its findings in the manifest, and return it."""
+    """Set the manifest's results and findings from a report, and return the report."""
     this.finish(report)
     this.manifest.result["findings"] = report.findings
     return report

@@ -118,11 +118,11 @@ class NewestByKey:
 
     @property
     def _kept(self) -> list[str]:
-        """Folders of versions, each followed by those of the changes since, in the order of micro-batches."""
+        """Names of folders of versions, each followed by those of the changes since, in the order of micro-batches."""
         return self._run.manifest.files
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Write the changes of a micro-batch, or a new version if it is due.
+        """Write the changes of a micro-batch, or a new version of the table that includes them if it is due.
 
         Args:
             changes: Rows with a column `_is_gone` that is true for a deleted key.
@@ -145,7 +145,7 @@ class NewestByKey:
         return {name: count - before.get(name, 0) for name, count in now.items()}
 
     def finish(self, spark: SparkSession) -> None:
-        """Write a version that includes the pending changes, if there are any, and update the run's counts."""
+        """Write a version of the table with the pending changes, if there are any, and update the run's counts."""
         if waiting := self._waiting:
             last = spark.read.parquet(read_path(f"{self._place}/{waiting[-1]}"))
             name = f"{_VERSION}{self._run.short_id}-{max(0, self._run.manifest.batch)}"
@@ -156,7 +156,7 @@ class NewestByKey:
 
     @property
     def _waiting(self) -> list[str]:
-        """Folders of the changes since the newest version."""
+        """Names of the folders of changes since the newest version; empty without a version."""
         kept = self._kept
         made = [place for place, each in enumerate(kept) if _is_version(each)]
         return kept[made[-1] + 1 :] if made else []
@@ -223,7 +223,7 @@ class NewestByKey:
         return rows
 
     def _reduced(self, rows: DataFrame) -> DataFrame:
-        """Return the newest row of each key, or the last few."""
+        """Return the newest row of each key, or the last few; it may be a deletion."""
         fresh = [_FRESH] if _FRESH in rows.columns else []
         # One change can delete a key and set the same key; then setting it wins.
         order = f.struct(self._order, ~f.col(GONE), *fresh)
@@ -280,7 +280,7 @@ class NewestByKey:
                 files.delete_dir(folder)
 
     def _made(self, files: fs.FileSystem, root: str) -> Iterator[tuple[str, str]]:
-        """Return the folders that runs have created here, each with its name in `_kept`."""
+        """Yield the folders of versions and changes that runs have created here, each with its name in `_kept`."""
         for parent, prefix in (
             ("", ""),
             (GONE_FOLDER, ""),

@@ -27,7 +27,7 @@ _LOOK_EVERY_S = 0.5
 
 @contextmanager
 def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Report the progress of this thread's Spark jobs, with Spark Connect of the session's, while the block runs."""
+    """Show the progress of this thread's Spark jobs, with Spark Connect of the session's, while the block runs."""
     watched = (
         _told_by_server(spark, progress)
         if is_connect(spark)
@@ -39,7 +39,7 @@ def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Ite
 
 @contextmanager
 def _told_by_server(spark: SparkSession, progress: RunProgress) -> Iterator[None]:
-    """Let the Spark Connect server report the progress of tasks."""
+    """Show the progress of tasks, as the Spark Connect server reports it, while the context is open."""
 
     def told(stages: Iterable[Any] | None, **_: object) -> None:
         known = list(stages or ())
@@ -58,7 +58,7 @@ def _told_by_server(spark: SparkSession, progress: RunProgress) -> Iterator[None
 
 @contextmanager
 def _looked_up(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Put this thread's Spark jobs into one group, and poll the progress of its tasks."""
+    """Put this thread's Spark jobs into one group, and poll and show their progress while the context is open."""
     context = spark.sparkContext
     context.setJobGroup(group, group)
     tracker, ended = context.statusTracker(), Event()
@@ -99,7 +99,7 @@ class StreamWatch(StreamingQueryListener):
         """Do nothing: the job itself notices the end."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Show the number of unread messages after a micro-batch."""
+        """Show the number of unread messages after a micro-batch of the query `name`."""
         if event.progress.name == self._name:
             behind = sum(behind_of(each) for each in event.progress.sources)
             self._progress.counts.behind = behind
@@ -107,13 +107,13 @@ class StreamWatch(StreamingQueryListener):
 
 
 def behind_of(source: SourceProgress) -> int:
-    """Return the number of unread messages of a source: its latest offsets minus the end offsets of the batch."""
+    """Return the number of unread messages of a source: latest offsets minus ends of the batch; 0 if not "rocketmq"."""
     latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
     return sum(max(0, offset - end.get(queue, offset)) for queue, offset in latest.items())
 
 
 def _offsets(text: str | None) -> dict[tuple[str, str, str], int]:
-    """Return offsets of the format "rocketmq" by topic, broker and queue; empty for another format."""
+    """Parse offsets of the format "rocketmq" by topic, broker and queue; empty for another format."""
     try:
         topics = json.loads(text or "{}").get("q", {})
     except (ValueError, AttributeError):

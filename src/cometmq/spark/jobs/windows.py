@@ -39,12 +39,12 @@ class WindowOptions(FlowOptions):
 
     @property
     def window_ms(self) -> int:
-        """Length of a window in ms, 0 for no windows; raises SettingsError if the text is not a duration."""
+        """Length of a time window in ms, 0 for no windows; raises SettingsError if the option is not a duration."""
         return duration(self.window, "--window", smallest=1) if self.window else 0
 
     @property
     def late_ms(self) -> int:
-        """Time in ms that a window waits for late messages; raises SettingsError if the text is not a duration."""
+        """Time in ms that a window waits for late messages; raises SettingsError if the option is not a duration."""
         return duration(self.late, "--late", smallest=0)
 
 
@@ -55,12 +55,12 @@ def check_follow(options: WindowOptions, to: str) -> None:
 
 
 def window_of(time_ms: Column, window_ms: int) -> Column:
-    """Return a column with the start of the window of a time, in ms."""
+    """Return a column "window" with the start of the window of a time, in ms."""
     return (time_ms - f.pmod(time_ms, f.lit(window_ms))).alias(WINDOW)
 
 
 class OpenWindows:
-    """Windows of a run: a table of the closed ones, and the rows of the open ones.
+    """Time windows of a run: a Parquet table of the closed ones, and the rows of the open ones.
 
     Args:
         run: Run that processes the micro-batches.
@@ -91,11 +91,11 @@ class OpenWindows:
 
     @property
     def place(self) -> str:
-        """Folder of the table of closed windows."""
+        """Path or URI of the folder with the table of closed windows."""
         return f"{self._place}/{FOLDER}"
 
     def write(self, rows: DataFrame, number: int) -> dict[str, int]:
-        """Write the windows that a micro-batch closes; a repeated micro-batch writes its folders again.
+        """Write the windows that a micro-batch closes, and keep the open ones; a repeated one writes its folders again.
 
         Returns:
             Count to add to the run's counts: "windows", the rows written to the table.
@@ -129,7 +129,7 @@ class OpenWindows:
         return reader.parquet(read_path(f"{self._place}/{_OPEN}/{name}"))
 
     def _keep(self, versions: list[str]) -> None:
-        """Delete old versions but the last two: a repeated micro-batch needs the previous one."""
+        """Delete all but the last two versions of the open windows' rows: a repeated batch needs the previous one."""
         files, root = open_place(self._place)
         self._run.manifest.files = versions[-2:]
         for name in versions[:-2]:
@@ -139,7 +139,7 @@ class OpenWindows:
 
 
 def floor_ms(time_ms: int, window_ms: int) -> int:
-    """Return the start of the window of a time, in ms."""
+    """Return the start in ms of the window that contains a time."""
     return time_ms // window_ms * window_ms
 
 

@@ -16,7 +16,7 @@ STORED, ABORTED = "stored", "aborted"
 
 
 def audit_of(tasks: Sequence[TaskStored], state: str) -> dict[str, Any]:
-    """Return the content of an audit file for the finished tasks (at least one) of a write.
+    """Return the content of an audit file, as a dict for JSON, for the finished tasks (at least one) of a write.
 
     Args:
         tasks: Finished tasks.

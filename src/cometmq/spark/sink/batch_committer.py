@@ -1,4 +1,4 @@
-"""Commit and abort of a transactional batch on the driver; both can be killed at any point and run again.
+"""Commit and abort of a transactional batch on the Spark driver; both can be killed at any point and run again.
 
 The ledger decides. Without a ledger entry nothing is committed; once the entry exists, exactly the messages
 it lists are committed, by any process that finds it (docs/design/0022-spark-sink.md).
@@ -140,7 +140,7 @@ class BatchCommitter:
         return missing, unknown
 
     def _roll_back(self, half_messages: Sequence[HalfMessages]) -> None:
-        """Roll back as far as possible; a half message that is missed is rolled back when its broker checks it."""
+        """Roll back half messages; failures are only logged: the broker's transaction check will roll these back."""
         for each in half_messages:
             errors = self.resolver.end(each.messages(), TransactionState.ROLLBACK, late=True)
             failed = [error for error in errors if error is not None]
@@ -152,7 +152,7 @@ class BatchCommitter:
 
 
 class _CommitAnswers:
-    """Brokers' answers to the commits of a batch."""
+    """Brokers' answers to the commits of a batch's half messages: which were acknowledged, and which refused."""
 
     def __init__(self) -> None:
         self._acknowledged: set[tuple[str, str]] = set()
@@ -166,7 +166,7 @@ class _CommitAnswers:
                 self._refused[half_messages.broker, message_id] = error
 
     def unacknowledged(self, half_messages: Sequence[HalfMessages]) -> list[HalfMessages]:
-        """Return the half messages that may have to be committed again."""
+        """Return those of the given half messages whose commit no broker has acknowledged."""
         found = [
             each.only(
                 index

@@ -1,4 +1,4 @@
-"""Division of rows into requests: each has rows for one queue or topic, within limits on number and bytes."""
+"""Division of a sink's rows into send requests, each for one queue or topic, within limits on number and bytes."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ class RowBatch(NamedTuple):
     sys_flag: int = 0
 
     def only(self, _failed: Sequence[int]) -> "RowBatch":
-        """Return the part to send again: always the whole batch, which has a single outcome."""
+        """Return the batch itself, to send it again: it has a single outcome for all rows."""
         return self
 
 
@@ -71,7 +71,7 @@ class SingleSends(NamedTuple):
         return len(self.messages)
 
     def only(self, failed: Sequence[int]) -> "SingleSends":
-        """Return the rows at some indexes, to send them again."""
+        """Return the rows at the given indexes, to send them again."""
         return SingleSends(self.place, [self.messages[index] for index in failed])
 
 
@@ -109,7 +109,7 @@ def cut(
 def _requests_of(
     rows: MessageRows, place: RowPlace, groups: Groups, settings: SinkSettings
 ) -> Iterator[Request]:
-    """Return the requests for one topic or queue, in order."""
+    """Yield the requests for one topic or queue, in order."""
     for indexes in groups:
         chosen = rows.take(indexes)
         if chosen.is_alone[0]:
@@ -119,7 +119,7 @@ def _requests_of(
 
 
 def _groups(rows: MessageRows, places: RowPlaces) -> Iterator[tuple[RowPlace, Groups]]:
-    """Return groups of rows that may share a request, by topic and queue in the order of their first rows.
+    """Yield groups of rows that may share a request, by topic and queue in the order of their first rows.
 
     Rows for a selected queue keep their order: there, each change of compression or of batchability starts a new group.
     """
@@ -158,7 +158,7 @@ def _single_sends(
 def _batches(
     items: pa.Array, place: RowPlace, sys_flag: int, settings: SinkSettings
 ) -> Iterator[RowBatch]:
-    """Return batch requests within the limits; a message that exceeds them is sent alone, for the broker to decide."""
+    """Yield batch requests within the limits; a message that exceeds them is sent alone, for the broker to decide."""
     octets, _, ends = contents(items)
     view = memoryview(octets)
     start = 0

@@ -1,4 +1,4 @@
-"""Answers to brokers that check the state of half messages (transaction check), from the ledger.
+"""Answers of a Spark sink to brokers that check the state of half messages, from the ledger.
 
     with TransactionChecks("localhost:9876", group="orders-sink", ledger_dir="/data/ledgers"):
         query.awaitTermination()
@@ -81,7 +81,7 @@ def _judge(ledgers: Ledgers, half: CheckedHalfMessage) -> TransactionState:
 
 
 class TransactionChecks:
-    """Context manager that answers the transaction checks of a producer group while it is open.
+    """Context manager that answers the transaction checks of a sink's producer group while it is open.
 
     Args:
         nameservers: "host:port", several separated by `;`.

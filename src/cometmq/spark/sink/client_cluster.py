@@ -29,7 +29,7 @@ def sink_cluster(settings: SinkSettings) -> SinkCluster:
 
 
 def limits_of(settings: SinkSettings) -> ProducerSettings:
-    """Return the producer settings of a write: timeouts, retries, namespace and security."""
+    """Return the client's ProducerSettings for a write: timeouts, retries, namespace, security, any body size."""
     return ProducerSettings(
         send_timeout_ms=settings.timeout_ms,
         request_timeout_ms=settings.timeout_ms,
@@ -61,12 +61,12 @@ class ClientSinkCluster:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a task is writing."""
+        """Whether a task is writing, so that the pool must not close this client."""
         return self._users > 0
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Prevent the pool from closing the cluster while a task writes, even during long pauses."""
+        """Keep the pool from closing this client while a task writes in the context, even during long pauses."""
         self._users += 1
         try:
             yield
@@ -74,7 +74,7 @@ class ClientSinkCluster:
             self._users -= 1
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the producer and its connections."""
         self._producer.close()
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
@@ -82,7 +82,7 @@ class ClientSinkCluster:
         return self._producer.queues(topic)
 
     def start(self, request: Request) -> Future[Outcomes]:
-        """Start sending a request; the future returns the outcome of each of its sends."""
+        """Start sending a request; the future has the outcome of each of its sends: a SendResult or an error."""
         topic, queue = request.place
         messages: Sequence[EncodedMessage | EncodedBatch]
         if isinstance(request, RowBatch):

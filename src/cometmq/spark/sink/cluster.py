@@ -1,4 +1,4 @@
-"""Interface to the cluster that the sink writes to; sends take encoded rows, so no `Message` objects are created."""
+"""Interface of the Spark sink to a cluster; it sends encoded rows, so no `Message` objects are created."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -17,7 +17,7 @@ Outcomes = list[SendResult | CometError]
 
 
 class SinkCluster(Protocol):
-    """Access of the sink to a cluster: message ids, writable queues, sends and transactions."""
+    """Interface of the Spark sink to a cluster: message ids, writable queues, sends and transactions."""
 
     @property
     def ids(self) -> FreshIds:
@@ -28,7 +28,7 @@ class SinkCluster(Protocol):
         """Client that commits half messages and rolls them back."""
 
     def used(self) -> AbstractContextManager[None]:
-        """Return a context that keeps the pool from closing the cluster while a task writes."""
+        """Return a context that keeps the pool from closing this client while a task writes."""
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
         """Return the queues of a topic that accept messages, on brokers that can be reached."""

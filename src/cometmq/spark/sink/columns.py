@@ -1,4 +1,4 @@
-"""Columns that the sink accepts, and the topic and queue they select for each row."""
+"""Columns that the Spark sink accepts, and the topic and queue they select for each row."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ DELAYS = ("delayLevel", "deliverTimestamp")
 
 
 class RowTarget(NamedTuple):
-    """Topic, broker, queue and sharding key that a row names; None accepts any broker or queue."""
+    """Topic, broker, queue id and sharding key (or keys) that a row names; None for what it does not name."""
 
     topic: str
     broker_name: str | None = None
@@ -142,7 +142,7 @@ class SinkColumns:
         return RowTargets([RowTarget(*each) for each in zip(*values, strict=True)], of_rows)
 
     def _hashed(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """Return the column whose hash selects queues: the sharding keys, or with `is_by_keys` also the keys."""
+        """Return the column whose hash selects queues: sharding keys, with `is_by_keys` or else keys; None if none."""
         sharding = self.column(batch, "shardingKey")
         if not self.is_by_keys:
             return sharding
@@ -159,7 +159,7 @@ class SinkColumns:
 def _distinct(
     columns: Iterable[pa.Array | None], rows: int
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Return the first row of each combination of values, and the combination's index for each row."""
+    """Return the index of the first row of each combination of values, and for each row that of its combination."""
     codes = np.zeros(rows, np.int64)
     firsts = codes[:1]
     for column in columns:
@@ -212,7 +212,7 @@ def _meanings(schema: StructType, id_field: StructField | None) -> dict[str, str
 
 
 def _check_against(names: Mapping[str, str], settings: SinkSettings) -> None:
-    """Check that the columns fit the options and each other."""
+    """Raise SettingsError unless the columns fit the options and each other."""
     if "brokerName" in names and "queueId" not in names:
         raise SettingsError("column 'brokerName' needs a column 'queueId'")
     if settings.queue_selector != ROUND_ROBIN and "queueId" in names:

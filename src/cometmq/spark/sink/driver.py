@@ -14,7 +14,7 @@ from cometmq.spark.sink.task import TaskStored
 
 
 class TransactionDriver:
-    """Client that commits and aborts batches, and answers transaction checks until it is closed."""
+    """Client on the Spark driver that commits and aborts transactional batches, and answers transaction checks."""
 
     is_busy = False  # May be closed at any time: brokers repeat checks later.
 
@@ -34,7 +34,7 @@ class TransactionDriver:
         )
 
     def commit(self, tasks: Sequence[TaskStored]) -> None:
-        """Make the half messages of tasks visible, once; raise CometError unless all are certainly committed."""
+        """Make the half messages of tasks visible to consumers, once; raise CometError if any may not be committed."""
         for key, half_messages, born_ms in _batches(tasks):
             self._committer.commit(key, half_messages, born_ms=born_ms)
 
@@ -44,7 +44,7 @@ class TransactionDriver:
             self._committer.abort(key, half_messages)
 
     def close(self) -> None:
-        """Leave the producer group and close the connections."""
+        """Leave the producer group, answer no more transaction checks, and close the connections."""
         self._checks.__exit__(None, None, None)
 
 

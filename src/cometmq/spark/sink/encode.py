@@ -1,4 +1,4 @@
-"""Encoding of many rows at once as messages: bodies, properties and flags as columns, ready to divide into requests.
+"""Encoding of many rows of a Spark write as messages: bodies, properties and flags as columns, to divide into sends.
 
 Most rows are sent as items of a batch request (docs/format/batch.md, `offline.columns.batch_items`).
 """
@@ -32,7 +32,7 @@ _RESERVED = pa.array(sorted({*keys_of.RESERVED, SPARK_SEQ, SPARK_RUN}), STRING)
 
 
 class MessageRows(NamedTuple):
-    """Encoded rows; each field has one entry per row.
+    """Rows encoded as messages; each field has one entry per row.
 
     Attributes:
         bodies: Bodies as stored, binary.
@@ -49,7 +49,7 @@ class MessageRows(NamedTuple):
     is_alone: npt.NDArray[np.bool_]
 
     def take(self, indexes: npt.NDArray[np.int64]) -> "MessageRows":
-        """Return the rows at some indexes."""
+        """Return the encoded rows at the given indexes."""
         return MessageRows(
             self.bodies.take(indexes),
             self.blocks.take(indexes),
@@ -104,7 +104,7 @@ def encode_rows(
 
 
 def _identities(batch: pa.RecordBatch, columns: SinkColumns, ids: Ids) -> list[pa.Array]:
-    """Return the properties that identify a row; the message id is the first property of all."""
+    """Return columns of encoded properties that identify a row: its message id first, then SPARK_SEQ if it has one."""
     unique, sequence = ids.take(batch)
     if columns.has("msgId"):
         own = _column(batch, columns, "msgId", STRING)
@@ -120,7 +120,7 @@ def _identities(batch: pa.RecordBatch, columns: SinkColumns, ids: Ids) -> list[p
 def _delays(
     batch: pa.RecordBatch, columns: SinkColumns
 ) -> tuple[list[pa.Array], npt.NDArray[np.bool_]]:
-    """Return the properties of delayed rows, and which rows are delayed."""
+    """Return columns of encoded delay properties, empty text for rows without delay, and which rows are delayed."""
     is_delayed = np.zeros(batch.num_rows, np.bool_)
     parts: list[pa.Array] = []
     if columns.has("delayLevel"):
@@ -215,7 +215,7 @@ def _check_text(values: pa.Array, column: str) -> None:
 def _column(
     batch: pa.RecordBatch, columns: SinkColumns, meaning: str, kind: pa.DataType | None
 ) -> pa.Array:
-    """Return the column with a meaning, or nulls if the rows lack it."""
+    """Return the column with a meaning, or nulls if the rows lack it; raise MessageError if a cast fails."""
     name = columns.names.get(meaning)
     if name is None:
         return pa.nulls(batch.num_rows, kind)

@@ -1,4 +1,4 @@
-"""Half messages of a batch, and the interface to commit them or roll them back."""
+"""Half messages of a transactional Spark write, and the interface to commit them or roll them back."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class HalfMessages:
     log_offsets: list[int] = field(default_factory=list)
 
     def add(self, result: SendResult) -> None:
-        """Add the half message of a send result."""
+        """Add the half message whose send result is given."""
         half = HalfMessage.of(result)
         self.ids.append(half.message_id)
         self.queue_offsets.append(half.queue_offset)
@@ -58,7 +58,7 @@ class HalfMessages:
         ]
 
     def only(self, indexes: Iterable[int]) -> "HalfMessages":
-        """Return the half messages at some indexes."""
+        """Return the half messages at the given indexes."""
         chosen = list(indexes)
         return HalfMessages(
             self.broker,

@@ -1,4 +1,4 @@
-"""Message ids, generated many at once: new ones, or ids that a row gets again when it is sent again.
+"""Message ids of a Spark write, generated many at once: new ones, or ids that a row gets again if it is sent again.
 
 An id is 16 bytes (28 with an IPv6 address), shown as hex digits (docs/format/message-id.md). Twelve of
 the 16 bytes can identify the row; the four between them are a time, from which tools start their
@@ -41,7 +41,7 @@ class Ids(Protocol):
     """Generator of the message ids of a task's rows, and of their property SPARK_SEQ."""
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array | None]:
-        """Return the next rows' ids, and their property SPARK_SEQ or None; raise MessageError if one gets no id."""
+        """Return the next rows' ids, and their SPARK_SEQ texts or None; raise MessageError if a row gets no id."""
 
 
 class FreshIds:
@@ -57,7 +57,7 @@ class FreshIds:
         return self.make(batch.num_rows), None
 
     def make(self, count: int) -> pa.Array:
-        """Generate message ids, 65,536 per ms; further ones run ahead of the clock instead of repeating."""
+        """Return `count` new message ids; beyond 65,536 per ms their time runs ahead of the clock, so none repeats."""
         sample = bytes.fromhex(self._next_id())
         prefix, time = sample[:-_STAMP_SIZE], int.from_bytes(sample[-_STAMP_SIZE:-2])
         now = time << _COUNTER_BITS
@@ -154,7 +154,7 @@ class SequencedIds:
 
 
 def _hex(table: Octets) -> pa.Array:
-    """Convert each row of bytes to upper-case hex digits."""
+    """Return each row of bytes as a text of upper-case hex digits."""
     count, width = table.shape
     digits = pa.py_buffer(_DIGITS[table].tobytes())
     fixed = pa.Array.from_buffers(pa.binary(2 * width), count, [None, digits])

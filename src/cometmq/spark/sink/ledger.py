@@ -39,7 +39,7 @@ class LedgerEntry:
 
 
 class Ledgers:
-    """Ledgers of all queries in the folder that the option `ledgerDir` names."""
+    """Ledgers of all queries of a Spark sink in the folder that the option `ledgerDir` names, one file per batch."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -87,7 +87,7 @@ class Ledgers:
         _sync(self._path(key).parent)
 
     def finish(self, key: BatchKey) -> None:
-        """Record that a batch is committed, and delete old entries; after an OSError the next commit repeats it."""
+        """Record that a batch is committed, and delete finished entries but the last 100; may raise OSError."""
         entry = self.read(key)
         if entry is None or entry.state == DONE:
             return
@@ -113,7 +113,7 @@ class Ledgers:
         return (self._folder / query).is_dir()
 
     def newest(self, query: str) -> int:
-        """Return the last decided batch of a query, or -1."""
+        """Return the number of the last batch of a query that is decided to be committed, or -1."""
         return max(self._batches(query), default=-1)
 
     def _batches(self, query: str) -> list[int]:
@@ -124,7 +124,7 @@ class Ledgers:
         return self._folder / key.query / f"{key.batch}.json"
 
     def _write(self, key: BatchKey, entry: LedgerEntry) -> Path:
-        """Write an entry to a temporary file in the query's folder, flushed to disk."""
+        """Write an entry to a new temporary file in the query's folder, flushed to disk, and return its path."""
         self.make_folder(key.query)
         content = {
             "v": VERSION,

@@ -1,4 +1,4 @@
-"""Options of a write."""
+"""Options of a write to topics with the Spark format "rocketmq"."""
 
 from cometmq.model.durations import duration_ms
 from cometmq.model.text import in_quotes

@@ -1,4 +1,4 @@
-"""Sending of requests with acknowledgement: everything that a task reports is stored.
+"""Sending of a Spark task's requests with acknowledgement: everything that a task reports is stored.
 
 Several requests are in flight at once, but never two for a queue that rows name or a key selects:
 such rows keep the order of the task even if a request is retried.
@@ -47,7 +47,7 @@ _UNSAFE = (SendStatus.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT)
 
 @dataclass
 class StoredRows:
-    """Messages that a task has stored in one queue: number, first and last offset."""
+    """Messages that a task has stored in one queue: number, first and last offset (inclusive)."""
 
     rows: int
     first: int
@@ -89,7 +89,7 @@ class TaskSender:
     _under_way: deque[_SentRequest] = field(default_factory=deque)
 
     def place_of(self, target: RowTarget) -> RowPlace:
-        """Return the place of a row: the queue that it names or its key selects, or `own_queue`, or any of its topic.
+        """Return a row's topic and queue: one that it names or its key selects, or `own_queue`, or None for any.
 
         Raises:
             SettingsError: The topic has no such queue, or several brokers have it.
@@ -107,7 +107,10 @@ class TaskSender:
         return RowPlace(target.topic, queues[number % len(queues)])
 
     def send(self, request: Request) -> None:
-        """Start sending when few enough requests are in flight; raise CometError if an earlier one was not stored."""
+        """Start sending when few enough requests, and none for its selected queue, are in flight; may raise CometError.
+
+        It waits, and retries the oldest requests, until then. The error is that of an earlier request.
+        """
         while len(self._under_way) >= self.settings.inflight_max or self._has_under_way(
             request
         ):
@@ -116,7 +119,7 @@ class TaskSender:
         self._under_way.append(_SentRequest(request, self.cluster.start(request), deadline))
 
     def finish(self) -> None:
-        """Wait until all requests are stored; raise CometError if one is refused or not stored in time."""
+        """Wait until all requests are stored, with retries; raise CometError if one is refused or not in time."""
         while self._under_way:
             self._wait_oldest()
 
@@ -149,7 +152,7 @@ class TaskSender:
             outcomes = self.cluster.start(request)
 
     def _settle(self, request: Request, outcomes: Future[Outcomes]) -> dict[int, CometError]:
-        """Wait for the outcomes and record stored messages; returns the errors by their index in the request."""
+        """Wait for a request's outcomes and record stored messages; return the errors by their index in the request."""
         failures: dict[int, CometError] = {}
         for index, outcome in enumerate(outcomes.result()):
             if isinstance(outcome, CometError):

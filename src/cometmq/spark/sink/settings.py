@@ -1,4 +1,4 @@
-"""Settings of a sink: its options, typed and checked together."""
+"""Settings of a Spark write to topics: its options, typed and checked together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

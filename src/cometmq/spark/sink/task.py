@@ -57,7 +57,7 @@ def write_rows(
     columns: SinkColumns,
     run: TaskRun,
 ) -> TaskStored:
-    """Send a task's rows and wait until all are stored; raise CometError for an invalid row or a failed request.
+    """Send a task's rows, wait until all are stored and report them; raise CometError for a bad row or failed request.
 
     After an error half messages are rolled back; other rows that are stored already remain.
     """
@@ -102,7 +102,7 @@ def _send(
 
 
 class _AcknowledgedHalfMessages:
-    """Half messages that brokers have acknowledged."""
+    """Half messages of a task that brokers have acknowledged, by broker and topic."""
 
     def __init__(self) -> None:
         self.by_place: dict[tuple[str, str], HalfMessages] = {}
@@ -136,7 +136,7 @@ def _ids(
 def _places(
     batch: "pa.RecordBatch", columns: SinkColumns, sender: TaskSender
 ) -> RowPlace | RowPlaces:
-    """Return the place of all rows, or of each; looked up once per distinct target."""
+    """Return the topic and queue of all rows, or of each row; looked up once per distinct target."""
     targets = columns.targets(batch)
     if targets is None:
         return sender.place_of(RowTarget(columns.topic or ""))

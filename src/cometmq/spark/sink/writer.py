@@ -1,4 +1,4 @@
-"""Writers that Spark calls, in executors and on the driver.
+"""Writers of the Spark format "rocketmq", which Spark calls in executors and on the driver.
 
 Their guarantee depends on the option `delivery` (docs/spark/delivery.md). All rows of a task are stored once its
 commit message exists.
@@ -84,17 +84,17 @@ class RocketMQWriter(DataSourceArrowWriter):
         self._write = settings.write_id or uuid4().hex
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskStored:
-        """Send the rows of a task; runs in an executor."""
+        """Send the rows of a task, and report the stored messages to the driver; runs in an executor."""
         context = TaskContext.get()
         run = TaskRun(self._write, 0, context.partitionId() if context else 0)
         return write_rows(iterator, self._settings, self._columns, run)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit half messages after all tasks are done; other rows are stored already."""
+        """Commit half messages after all tasks are done (others are stored already), and write an audit file if set."""
         _commit(messages, "write", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Roll back half messages after a task failed; other rows stay stored."""
+        """Roll back half messages after a failure (other rows stay stored), and write the audit file if set."""
         _abort(messages, "write", self._settings)
 
 
@@ -106,15 +106,18 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         self._columns = columns
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskStored:
-        """Send the rows of a task; runs in an executor."""
+        """Send the rows of a task, and report the stored messages to the driver; runs in an executor."""
         return write_rows(iterator, self._settings, self._columns, _run_of_task())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit half messages after all tasks are done; other rows are stored already."""
+        """Commit half messages after all tasks are done (others are stored already), and write an audit file if set."""
         _commit(messages, f"micro-batch {batchId}", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Roll back half messages after a failure; other rows stay, and come again when Spark repeats the batch."""
+        """Roll back half messages after a failure; other rows stay, and are sent again when Spark repeats the batch.
+
+        Writes the audit file if the option `auditDir` is set.
+        """
         _abort(messages, f"micro-batch {batchId}", self._settings)
 
 

@@ -1,1 +1,1 @@
-"""Source: plans which messages of the topics a read covers, and reads them."""
+"""Source of the Spark format "rocketmq": plans which messages of topics a batch or stream reads, and pulls them."""

@@ -1,4 +1,4 @@
-"""Batch source: a read with fixed start and end offsets."""
+"""Batch source of the Spark format "rocketmq": a read of topics with fixed start and end offsets."""
 
 # ruff: noqa: N802  Spark gives these names.
 
@@ -21,7 +21,7 @@ from cometmq.spark.source.settings import SourceSettings
 
 
 def batch_reader(settings: SourceSettings, schema: StructType) -> "RocketMQReader":
-    """Create a batch reader; it accepts filters only in Spark's push-down step."""
+    """Create a batch reader of topics; it accepts filters only in Spark's push-down step."""
     reader = FilteredReader if push_down.is_asked() else RocketMQReader
     return reader(settings, schema)
 
@@ -35,7 +35,10 @@ class RocketMQReader(DataSourceReader):
         self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks. "latest" is resolved here once, so all tasks read up to the same end."""
+        """Plan the tasks, with offsets fixed now; raise CometError for a missing topic or broker, or a wrong offset.
+
+        Without `failOnDataLoss` a missing broker is only logged.
+        """
         settings, cluster = self._settings, source_cluster(self._settings)
         covered = planning.covered_queues(settings.topics, cluster)
         check_missing(
@@ -53,7 +56,7 @@ class RocketMQReader(DataSourceReader):
         return tasks
 
     def _between(self, queues: Sequence[MessageQueue]) -> list[PlannedRange]:
-        """Return the ranges to read; unless `failOnDataLoss` holds, without brokers that do not answer."""
+        """Return the ranges to read; a silent broker raises BrokerSilent or, without `failOnDataLoss`, is left out."""
         settings, cluster = self._settings, source_cluster(self._settings)
         try:
             starts = planning.resolve(settings.starting, queues, cluster)
@@ -67,7 +70,7 @@ class RocketMQReader(DataSourceReader):
         return planning.between(starts, ends)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the messages of a task as Arrow batches; runs in an executor."""
+        """Iterate over the messages of a task as Arrow batches; runs in an executor."""
         # If there are no partitions, Spark still runs one task, with a partition of its own class.
         ranges = partition.ranges if isinstance(partition, RangesPartition) else ()
         reader = RangePuller(
@@ -80,7 +83,7 @@ class FilteredReader(RocketMQReader):
     """Reader for a query with filters, used only while push-down is on: otherwise Spark rejects any `pushFilters`."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use the query's filters to read fewer messages; returns all of them, so Spark applies them again."""
+        """Use the query's filters to read fewer messages; return all filters, so that Spark applies them again."""
         self._filters = push_down.conditions_of(filters, PushedFilters())
         self._settings = self._filters.settings(self._settings)
         return filters

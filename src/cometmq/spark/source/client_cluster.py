@@ -63,11 +63,11 @@ class ClientSourceCluster:
 
     @property
     def is_busy(self) -> bool:
-        """Whether pulls are in progress."""
+        """Whether pulls of messages are in progress, so that the pool must not close this client."""
         return self._reading > 0
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the cluster."""
         self._reader.close()
 
     def topics(self) -> Sequence[str]:
@@ -75,7 +75,7 @@ class ClientSourceCluster:
         return self._again(self._reader.topics)
 
     def brokers(self) -> Collection[str]:
-        """Return the names of the registered brokers."""
+        """Return the names of the brokers that are registered at the nameserver."""
         return self._again(self._reader.brokers)
 
     def missing_brokers(self) -> Sequence[MissingBroker]:
@@ -89,7 +89,7 @@ class ClientSourceCluster:
     def queues(
         self, topics: Sequence[str]
     ) -> Mapping[str, Sequence[MessageQueue] | TopicNotFound]:
-        """Fetch the readable queues of each topic from the nameserver; TopicNotFound for a topic without a route."""
+        """Fetch the readable queues of each topic from the nameserver; a topic without a route gets a TopicNotFound."""
         found = self._again(partial(self._reader.queues, topics))
         self._ordered.update(
             (topic, each.ordered)
@@ -102,18 +102,18 @@ class ClientSourceCluster:
         }
 
     def min_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int]:
-        """Return the first offset that each queue still holds."""
+        """Return by queue the first offset that it still holds, or the error of a broker that cannot be reached."""
         return self._of_each(self._reader.min_offsets, queues, self._settings.retries)
 
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """Return the end offset of each queue; with `patient`, retry if a broker does not answer."""
+        """Return by queue the end offset, or the error of its broker; `patient` retries brokers that do not answer."""
         retries = self._settings.retries if patient else 0
         return self._of_each(self._reader.max_offsets, queues, retries)
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """Return the offset of the first message stored at or after each queue's time, or else the queue's end."""
+        """Return by queue the offset of the first message stored at or after its time, or else its end; or an error."""
         return self._of_each(
             lambda queues: self._reader.offsets_by_time(
                 {each: times_ms[each] for each in queues}
@@ -123,11 +123,11 @@ class ClientSourceCluster:
         )
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return for each queue the offset that the consumer group has committed, None if it has committed none."""
+        """Return by queue the offset that the group has committed, None without one, or the error of its broker."""
         return self._of_each(self._reader.committed_offsets, queues, self._settings.retries)
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Return the mean size in bytes of up to 32 records from each queue's start offset; None without records."""
+        """Return by queue the mean bytes of up to 32 records from a start offset, None without records, or an error."""
 
         def ask(queues: Collection[MessageQueue]) -> dict[MessageQueue, Size | CometError]:
             ranges = [(each, starts[each], starts[each] + SIZED_ROWS) for each in queues]
@@ -142,7 +142,10 @@ class ClientSourceCluster:
         queues: Iterable[MessageQueue],
         retries: int,
     ) -> Answers[Value]:
-        """Ask about many queues, and retry for those whose brokers do not answer; raise an error other than that."""
+        """Ask about many queues, and retry for brokers that do not answer.
+
+        NetError and BrokerNotFound are returned as the answer for a queue; any other CometError is raised.
+        """
         found: dict[MessageQueue, Value | CometError] = {}
         left = list(queues)
         for tries_left in range(retries, -1, -1):
@@ -166,7 +169,7 @@ class ClientSourceCluster:
         self._reader.commit(offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """Return the messages indexed under a key; None if there are none or too many, or a broker cannot answer."""
+        """Return the places of messages indexed under a key; None for none, too many or a broker that cannot answer."""
         try:
             return self._reader.indexed(topic, key, is_id=is_id)
         except (NetError, BrokerRefused) as error:
@@ -176,7 +179,7 @@ class ClientSourceCluster:
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
     ) -> Sequence[RawPull | None]:
-        """Return the first answer for each (queue, start, end), all requested at once; None for a pull that failed."""
+        """Return the first pull answer for each (queue, start, end), requested at once; None for a pull that failed."""
         self._reading += 1
         try:
             first = self._reader.read_first(
@@ -192,7 +195,7 @@ class ClientSourceCluster:
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
-        """Return the answers for [start, end) or up to the queue's end; a gap gives an answer without messages."""
+        """Yield the pull answers for [start, end) or up to the queue's end; a gap gives an answer without messages."""
         self._reading += 1
         try:
             yield from self._reader.read(
@@ -208,7 +211,7 @@ class ClientSourceCluster:
             self._reading -= 1
 
     def _again(self, ask: Callable[[], Answer]) -> Answer:
-        """Call `ask`, and retry if no server answers."""
+        """Return the result of `ask`; retry after a NetError, and raise the one of the last try."""
         for _ in range(self._settings.retries):
             try:
                 return ask()

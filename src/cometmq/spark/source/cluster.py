@@ -1,4 +1,4 @@
-"""Interface to the cluster that the source reads; a pull returns record bytes (docs/design/0021-spark-source.md)."""
+"""Interface of the Spark source to a cluster; a pull returns record bytes (docs/design/0021-spark-source.md)."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from cometmq.model.queue import MessageQueue
 
 @dataclass(frozen=True)
 class PullPlan:
-    """Parameters for pulling a range of a queue.
+    """Parameters for pulling messages of a queue.
 
     Attributes:
         rows: Maximum number of messages per request.
@@ -48,13 +48,13 @@ def all_known(answers: Answers[Value]) -> dict[MessageQueue, Value]:
 
 
 class SourceCluster(Protocol):
-    """Access of the source to a cluster; it queries many queues at once, and every call may raise CometError."""
+    """Interface of the Spark source to a cluster; it queries many queues at once, and a call may raise CometError."""
 
     def topics(self) -> Sequence[str]:
         """Return all topics, including system topics."""
 
     def brokers(self) -> Collection[str]:
-        """Return the names of the registered brokers."""
+        """Return the names of the brokers that are registered at the nameserver."""
 
     def missing_brokers(self) -> Sequence[MissingBroker]:
         """Return offline brokers that the nameserver remembers; empty if it does not support this."""
@@ -68,27 +68,27 @@ class SourceCluster(Protocol):
         """Return the readable queues of each topic, as the nameserver has them now, or TopicNotFound."""
 
     def min_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int]:
-        """Return the first offset that each queue still holds."""
+        """Return by queue the first offset that it still holds, or the error of a broker that cannot be reached."""
 
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """Return the end offset of each queue; with `patient`, retry if a broker does not answer."""
+        """Return by queue the end offset, or the error of its broker; `patient` retries brokers that do not answer."""
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """Return the offset of the first message stored at or after each queue's time, or else the queue's end."""
+        """Return by queue the offset of the first message stored at or after its time, or else its end; or an error."""
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return for each queue the offset that the source's group has committed, None if it has committed none."""
+        """Return by queue the offset that the source's group has committed, None without one, or an error."""
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Commit the group's offsets at all reachable brokers; raise the first error of one that did not store them."""
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """Return the messages indexed under a key, with `is_id` a message id; None if there are none or too many."""
+        """Return the places of messages indexed under a key, with `is_id` a message id; None for none or too many."""
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Return the mean size in bytes of the first records from each queue's start offset; None without records."""
+        """Return by queue the mean bytes of the first records from an offset, None without records, or an error."""
 
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
@@ -98,7 +98,7 @@ class SourceCluster(Protocol):
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
-        """Return the answers for [start, end) in order, with several requests in flight.
+        """Iterate over the pull answers for [start, end) in order, with several requests in flight.
 
         Ends at `end` or at the queue's end, and may end at a gap: there an answer without messages has the offset to
         continue from.

@@ -28,7 +28,7 @@ def commit_offsets(
     """Commit the offsets that a query has reached to a consumer group. Call it after the query has ended.
 
     Args:
-        query: Streaming query; if it has not finished a batch, nothing is committed.
+        query: Streaming query; if it has not finished a batch, nothing is committed and 0 is returned.
         name_server: The query's option `nameServer`.
         group: The query's option `group`.
         namespace: The query's option `rocketmq.namespace`.
@@ -67,7 +67,7 @@ class OffsetCommits(StreamingQueryListener):
         """Do nothing: no batch is finished yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Commit the offsets of a finished batch."""
+        """Commit the offsets of a finished batch to the group, if the query has the listener's `query_name`."""
         if event.progress.name == self._query_name:
             _commit(event.progress.json, self._name_server, self._group, self._namespace)
 
@@ -79,7 +79,7 @@ class OffsetCommits(StreamingQueryListener):
 
 
 def ends_of(progress: str) -> Offsets:
-    """Return the end offsets of the queues of all RocketMQ sources in a progress report."""
+    """Return the end offsets by queue of all RocketMQ sources in a progress report (JSON text); empty without one."""
     ends: Offsets = {}
     for source in json.loads(progress)["sources"]:
         try:
@@ -90,7 +90,7 @@ def ends_of(progress: str) -> Offsets:
 
 
 def _json_of(offset: Any) -> Any:
-    """Return an offset as JSON; Spark reports it as text if it is not sure that it is JSON."""
+    """Return an offset as a parsed JSON value; Spark reports some offsets as text."""
     return json.loads(offset) if isinstance(offset, str) else offset
 
 

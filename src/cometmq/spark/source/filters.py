@@ -27,10 +27,10 @@ _LOOKED_UP = ("msgId", "keys")  # Both are indexed; an id is unique, so it comes
 
 @dataclass(frozen=True)
 class PushedFilters(Conditions):
-    """Filters that Spark pushed down to the source, as far as they help to read less."""
+    """Filters of a query that Spark pushed down to the batch source, as far as they help to read less."""
 
     def queues(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-        """Return the queues that may contain rows of the query."""
+        """Return those of the given queues that may contain rows of the query, by topic, broker and queue id."""
         low, high = self.bounds.get("queueId", (LEAST, MOST))
         return [
             queue
@@ -44,7 +44,10 @@ class PushedFilters(Conditions):
     def ranges(
         self, ranges: Sequence[PlannedRange], cluster: SourceCluster, *, is_index_asked: bool
     ) -> list[PlannedRange]:
-        """Return the parts of `ranges` that may contain rows of the query."""
+        """Return the parts of `ranges` that may contain rows of the query, by offset, store time and, if asked, index.
+
+        Raises NetError or BrokerNotFound if a broker that must be queried cannot be reached.
+        """
         low, high = self.span("queueOffset")
         parts = [
             replace(each, start=max(each.start, low), end=min(each.end, high + 1))
@@ -143,7 +146,7 @@ def _looked_up(
 
 
 def _indexed_until(queue: MessageQueue, known: Sequence[IndexedMessages]) -> int:
-    """Return the time in ms since 1970 up to which the index certainly covers a queue."""
+    """Return the time in ms since 1970 up to which the index of a queue's broker certainly covers it; 0 if unknown."""
     until_ms = min(each.until_ms.get(queue.broker_name, 0) for each in known)
     return max(until_ms - STORE_TIME_MARGIN_MS, 0)
 
@@ -151,7 +154,7 @@ def _indexed_until(queue: MessageQueue, known: Sequence[IndexedMessages]) -> int
 def _places_in(
     part: PlannedRange, known: Sequence[IndexedMessages], tail: int
 ) -> Iterator[PlannedRange]:
-    """Return the indexed messages in a range before `tail`, and the rest from it on, which may not be indexed yet."""
+    """Yield a range for each indexed message in a range before `tail`, and one for the rest, perhaps not indexed."""
     tail = min(max(tail, part.start), part.end)
     places = {place for each in known for place in each.places}
     for offset in sorted(offset for queue, offset in places if queue == part.queue):

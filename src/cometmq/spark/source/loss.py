@@ -1,4 +1,4 @@
-"""Reporting of lost messages: an error, or a warning with their number."""
+"""Reporting of messages that a Spark read has lost: an error, or a warning with their number."""
 
 import logging
 
@@ -27,7 +27,7 @@ class RowLosses:
         self.rows = 0
 
     def report(self, what: str, rows: int) -> None:
-        """Report lost messages: with `is_failure` raise DataLossError, otherwise count and log each text once."""
+        """Report lost messages: with `is_failure` raise DataLossError, otherwise count and log them, once per text."""
         if self._is_failure:
             raise DataLossError(what)
         if what in self._said:

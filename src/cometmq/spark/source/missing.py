@@ -32,7 +32,7 @@ _CURE = (
 
 
 class QueuesMissing(CometError):
-    """Raised if queues that should be read are missing because their brokers are offline."""
+    """Raised if queues that should be read are on offline brokers, unless `failOnDataLoss` is false."""
 
 
 class BrokerSilent(NetError):
@@ -71,7 +71,7 @@ class MissingBrokerQueues:
 def missing_queues(
     settings: SourceSettings, covered: Sequence[MessageQueue], cluster: SourceCluster
 ) -> list[MissingBrokerQueues]:
-    """Return the queues that a read should cover, on brokers without a queue in `covered`.
+    """Return the queues that a read should cover, by broker, on brokers without a queue in `covered`.
 
     With the option `brokers`, only brokers that it names count; if all of them have queues in `covered`, the nameserver
     is not queried.
@@ -97,7 +97,7 @@ def missing_queues(
 
 
 def missing_by_broker(queues: Sequence[MessageQueue], why: str) -> list[MissingBrokerQueues]:
-    """Group missing queues by broker; `why` is the reason to name in messages."""
+    """Return missing queues grouped by broker, one entry per broker; `why` is the reason to name in messages."""
     by_broker: dict[str, list[MessageQueue]] = {}
     for queue in queues:
         by_broker.setdefault(queue.broker_name, []).append(queue)
@@ -128,7 +128,7 @@ def check_missing(
 
 
 def warn_of_missing(found: Sequence[MissingBrokerQueues]) -> None:
-    """Log a warning about queues that are missing when a continuous stream starts."""
+    """Log a warning about queues that are missing when a continuous stream starts, if there are any."""
     if found:
         log.warning(
             "%s. The stream reads these queues as soon as they are available, as if they had been available from "
@@ -151,7 +151,7 @@ def _said(found: Sequence[MissingBrokerQueues]) -> str:
 def _remembered(
     settings: SourceSettings, left: Sequence[MissingBroker]
 ) -> list[MissingBrokerQueues]:
-    """Return the queues of the wanted topics on offline brokers that the nameserver remembers."""
+    """Return the queues of the wanted topics on each offline broker that the nameserver remembers, or none."""
     topics = settings.topics.wanted(lambda: [topic for each in left for topic in each.queues])
     return [
         MissingBrokerQueues(

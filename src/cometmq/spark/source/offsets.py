@@ -48,13 +48,13 @@ class LateQueues:
     brokers: tuple[str, ...]
 
     def to_json(self) -> Json:
-        """Return the JSON form, with names in order."""
+        """Return the start of late queues as a dict for JSON, with the brokers sorted."""
         return {"at": self.at, "brokers": sorted(self.brokers)}
 
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """One offset of a stream, as Spark's checkpoint stores it: the next offset of every queue.
+    """One offset of a stream of topics, as Spark's checkpoint stores it: the next offset of every queue.
 
     Attributes:
         ends: Next offset of each queue.
@@ -71,7 +71,7 @@ class StreamOffset:
     stored: Offsets = field(default_factory=dict)
 
     def to_json(self) -> Json:
-        """Return the JSON form, with names in a fixed order because Spark compares offsets as text."""
+        """Return the stream offset as a dict for JSON, in a fixed order because Spark compares offsets as text."""
         if self.is_initial:
             return dict(INITIAL)
         begins = {"from": tree(self.begins)} if self.begins else {}
@@ -99,7 +99,7 @@ class StreamOffset:
 
 
 def tree(offsets: Mapping[MessageQueue, int]) -> Json:
-    """Return offsets as a tree topic -> broker -> queue -> offset, in canonical order."""
+    """Return offsets as nested dicts topic -> broker -> queue number (text) -> offset, sorted."""
     nested: Json = {}
     for queue in sorted(offsets):
         brokers = nested.setdefault(queue.topic, {})
@@ -108,7 +108,7 @@ def tree(offsets: Mapping[MessageQueue, int]) -> Json:
 
 
 def flat(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Offsets:
-    """Convert a tree topic -> broker -> queue -> offset to offsets by queue."""
+    """Convert nested dicts topic -> broker -> queue number (text) -> offset to offsets by queue."""
     return {
         MessageQueue(topic, broker, int(queue)): offset
         for topic, brokers in nested.items()
@@ -132,7 +132,7 @@ class QueueValues:
     def parse(
         cls, text: str, option: str, fault: Callable[[int], str | None] = lambda _number: None
     ) -> "QueueValues":
-        """Parse the JSON of an option; `fault` returns what is wrong with a number, or None.
+        """Parse the JSON text of an option; `fault` returns what is wrong with a number, or None.
 
         Raises:
             SettingsError: The JSON is invalid; the message names the option and the fault.
@@ -145,7 +145,7 @@ class QueueValues:
         return cls(values, option)
 
     def of(self, queue: MessageQueue) -> int | None:
-        """Return the number for a queue, or None if the tree has none."""
+        """Return the offset or time that the user's JSON has for a queue, or None if it has none."""
         level: Any = self.values
         for name in (queue.topic, queue.broker_name, str(queue.queue_id)):
             level = level.get(name)
@@ -154,7 +154,7 @@ class QueueValues:
         return None  # pragma: no cover  (the parser leaves only numbers below queues)
 
     def check(self, queues: Iterable[MessageQueue]) -> None:
-        """Raise SettingsError for a topic, broker or queue that is not read; the message suggests existing ones."""
+        """Raise SettingsError if the user's JSON names a topic, broker or queue that is not among `queues`."""
         there = by_broker(queues)
         unknown = sorted(set(self.values) - set(there))
         if unknown:
@@ -186,7 +186,7 @@ class QueueValues:
 
 
 def by_broker(queues: Iterable[MessageQueue]) -> dict[str, dict[str, list[int]]]:
-    """Return queue numbers by topic and broker."""
+    """Return the sorted queue numbers by topic and broker."""
     there: dict[str, dict[str, list[int]]] = {}
     for queue in sorted(queues):
         there.setdefault(queue.topic, {}).setdefault(queue.broker_name, []).append(
@@ -196,7 +196,7 @@ def by_broker(queues: Iterable[MessageQueue]) -> dict[str, dict[str, list[int]]]
 
 
 def shown(brokers: Mapping[str, list[int]]) -> str:
-    """Format brokers and their queues for an error message: "broker-a (queues 0 to 3)"."""
+    """Format up to five brokers and their queues for an error message: "broker-a (queues 0 to 3), … and 2 others"."""
     some = [f"{name} ({_numbers(numbers)})" for name, numbers in list(brokers.items())[:5]]
     return ", ".join(some) + (f" and {len(brokers) - 5} others" if len(brokers) > 5 else "")
 
@@ -208,7 +208,7 @@ def _numbers(numbers: list[int]) -> str:
 
 
 def _hint(topic: str, brokers: Mapping[str, Any], there: Mapping[str, list[int]]) -> str:
-    """Return a hint for a broker that does not exist: Kafka's JSON layout, or a misspelt name."""
+    """Return a hint for a broker that does not exist: Kafka's JSON layout, or a similar name; empty without one."""
     if all(name.isdecimal() for name in brokers):
         right = json.dumps({topic: {min(there): dict(brokers)}})
         return (

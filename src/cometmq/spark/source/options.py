@@ -1,4 +1,4 @@
-"""Options of a read."""
+"""Options of a read of topics with the Spark format "rocketmq": `SOURCE_OPTIONS`, and the values of `admission`."""
 
 from enum import StrEnum
 
@@ -20,7 +20,7 @@ from cometmq.spark.options import (
 
 
 class AdmittedBy(StrEnum):
-    """Rule by which a limited micro-batch is divided among queues: to one store time, or by their waiting messages."""
+    """Division of a limited micro-batch among queues: to one store TIME, or by their numbers of waiting OFFSETS."""
 
     TIME = "time"
     OFFSETS = "offsets"

@@ -1,4 +1,4 @@
-"""Planning of a read: resolves the offsets to read and divides them into Spark tasks."""
+"""Planning of a Spark read of topics: resolves the offsets to read and divides them into tasks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -55,7 +55,7 @@ class RangesPartition(InputPartition):
 def covered_queues(
     topics: TopicChoice, cluster: SourceCluster, *, held: AbstractSet[str] = frozenset()
 ) -> list[MessageQueue]:
-    """Return the queues that a read covers now, in order.
+    """Return the queues that a read covers now, sorted.
 
     Args:
         topics: Topics or queues to read.
@@ -118,7 +118,7 @@ def check_order(
 def resolve(
     bound: RangeBound, queues: Sequence[MessageQueue], cluster: SourceCluster
 ) -> Offsets:
-    """Return the offset at which each queue starts or ends.
+    """Return by queue the offset at which it starts or ends.
 
     Raises:
         SettingsError: A given or committed offset is invalid or beyond the queue's end, or a queue has no message as
@@ -202,7 +202,7 @@ CLOCKS_MS = 1000
 
 
 def late_of(bound: RangeBound, cluster: SourceCluster, now_ms: int) -> LateQueues | None:
-    """Return where queues start whose brokers are offline at a stream's first start; None for their oldest message."""
+    """Return where queues of brokers offline at a stream's first start will begin; None for their oldest message."""
     at = bound.timestamp_ms
     if at is None and bound.otherwise == LATEST:
         at = now_ms - CLOCKS_MS
@@ -221,7 +221,8 @@ def begin_late(
 
     Args:
         queues: New queues.
-        late: Start noted by the first batch for queues of offline brokers; None for their oldest message.
+        late: Start noted by the first batch for queues of brokers offline then; None for their oldest message. A queue
+            of another broker is new, and begins at its oldest message.
         bound: Start that the user chose; its times for single queues are used.
         cluster: Cluster to query.
 
@@ -249,7 +250,7 @@ def begin_late(
 
 
 def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[PlannedRange]:
-    """Return the non-empty ranges from `starts` to `ends`, in order of their queues."""
+    """Return the non-empty ranges from `starts` to `ends`, sorted by queue."""
     return [
         PlannedRange(queue, starts[queue], end)
         for queue, end in sorted(ends.items())
@@ -258,7 +259,7 @@ def between(starts: Mapping[MessageQueue, int], ends: Offsets) -> list[PlannedRa
 
 
 def share_out(waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
-    """Return where the next batch ends in each queue, so that it has about `rows_max` messages (None: all).
+    """Return by queue where the next batch ends, so that it has about `rows_max` messages (None: all).
 
     Each queue gets a share in proportion to its waiting messages, but at least one message, so that a small queue
     next to a large one does not starve (like Spark's Kafka source).

@@ -1,4 +1,4 @@
-"""Pulling of ranges and decoding into Arrow batches of a suitable size, with detection of lost messages.
+"""Pulling of ranges of queues and decoding into Arrow batches for Spark, with detection of lost messages.
 
 A task with many short ranges requests several at once and decodes them together, which costs
 about as much as one range (docs/design/0021-spark-source.md).
@@ -74,11 +74,11 @@ class RangePuller:
     schema: pa.Schema
 
     def batches(self, ranges: Sequence[PlannedRange]) -> Iterator[pa.RecordBatch]:
-        """Return the messages of the ranges in sequence, each range in the queue's order.
+        """Yield the messages of the ranges in sequence as Arrow batches, each range in the queue's order.
 
         Raises:
             DataLossError: Messages of a range no longer exist, and `failOnDataLoss` holds.
-            CometError: A broker does not answer, or its answer cannot be decoded.
+            CometError: A broker does not answer for `pullTimeoutMs`, refuses, or its answer cannot be decoded.
         """
         losses = RowLosses(is_failure=self.settings.fail_on_data_loss)
         waiting: list[PulledRange] = []
@@ -120,7 +120,7 @@ class RangePuller:
     def _pulls(
         self, wanted: PlannedRange, first: RawPull | None, losses: RowLosses
     ) -> Iterator[tuple[RawPull, int]]:
-        """Return the answers that have messages of a range, with the number of offsets that each covers."""
+        """Yield the pull answers that have messages of a range, with the number of offsets that each covers."""
         plan = self._plan
         offset, misses = wanted.start, 0
         timeout = RetryTimeout(self.settings.pull_timeout_ms)
@@ -202,14 +202,14 @@ class RangePuller:
             raise CodecError(f"{found[0].wanted.queue}: {error}") from error
 
     def _window(self, pulled: PulledRange) -> RecordWindow:
-        """Return the messages in the pull answers of a range, except messages that were returned before."""
+        """Return the wanted messages in the pull answers of a range, except messages that were returned before."""
         wanted, bodies = pulled.wanted, pulled.bodies
         buffer = bodies[0] if len(bodies) == 1 else b"".join(bodies)
         window = unwrapped(RecordWindow(buffer, record_starts(buffer)))
         return self._wanted(_once(window, pulled.floor, wanted.end), wanted)
 
     def _wanted(self, window: RecordWindow, wanted: PlannedRange) -> RecordWindow:
-        """Keep the messages with the wanted tags, because brokers filter only by the tags' hashes."""
+        """Return the messages with the wanted tags (by default all): brokers filter only by the tags' hashes."""
         expression = self.settings.expression
         if not isinstance(expression, Tag) or not expression.tags:
             return window

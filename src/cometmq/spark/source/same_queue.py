@@ -16,7 +16,7 @@ _ASKED_MAX = 256
 
 
 def stored_before(ends: Mapping[MessageQueue, int], cluster: SourceCluster) -> Offsets:
-    """Return the store time (ms since 1970) of the message before each offset, if its broker still returns one."""
+    """Return by queue the store time (ms since 1970) of the message before its offset, if its broker returns one."""
     # Only streams need it.
     from cometmq.offline.columns.window import RecordWindow, record_starts
 

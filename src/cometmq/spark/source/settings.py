@@ -1,4 +1,4 @@
-"""Settings of a source: its options, typed and checked together."""
+"""Settings of a Spark read of topics: its options, typed and checked together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from cometmq.spark.source.subscription import TopicChoice
 
 @dataclass(frozen=True)
 class RangeBound:
-    """Start or end of queues: a time for all, a time for each, or offsets; the first that is given counts.
+    """Start or end of the queues of a read: a time for all, times or offsets for single queues, or else `otherwise`.
 
     Attributes:
         timestamp_ms: Time for every queue, ms since 1970.
@@ -60,7 +60,7 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST, "committed": COMMITTED}
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """Settings of a read; the fields are the options of `SOURCE_OPTIONS`."""
+    """Settings of a Spark read of topics, parsed from the options of `SOURCE_OPTIONS`."""
 
     name_servers: tuple[str, ...]
     topics: TopicChoice
@@ -233,6 +233,6 @@ def _end_fault(offset: int) -> str | None:
 
 
 def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:
-    """Return the options `columns` and `propertiesFormat`; raise SettingsError if any option is invalid."""
+    """Return the options `columns`, a tuple, and `propertiesFormat`; raise SettingsError if any option is invalid."""
     value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
     return value["columns"], value["propertiesFormat"]

@@ -48,7 +48,7 @@ class StoreTimeEnds:
     def choose(
         self, waiting: Sequence[PlannedRange], rows_max: int | None, cluster: SourceCluster
     ) -> Offsets:
-        """Choose the end of each queue so that the batch has about `rows_max` messages; None for all waiting ones.
+        """Return by queue where the next micro-batch ends, to have about `rows_max` messages; None for all waiting.
 
         If the messages of a single ms exceed the limit, it is shared out by the number that wait in each queue.
 
@@ -72,7 +72,7 @@ class StoreTimeEnds:
         return chosen
 
     def _begin_ms(self, waiting: Sequence[PlannedRange], cluster: SourceCluster) -> int:
-        """Return a time before which no waiting message was stored."""
+        """Return a time (ms since 1970) before which no waiting message was stored; 0 if it is unknown."""
         if self._at_ms and all(
             self._ends.get(each.queue, -1) == each.start for each in waiting
         ):
@@ -119,7 +119,7 @@ def _cut(waiting: Sequence[PlannedRange], at_ms: int, cluster: SourceCluster) ->
 
 
 def _middle(low: TimeCut, high: TimeCut, rows_max: int, *, is_halved: bool) -> int:
-    """Return a time between both: the middle, or by interpolation where `rows_max` messages would be reached."""
+    """Return a time (ms) between both cuts: the middle, or where interpolation expects `rows_max` messages."""
     apart = high.at_ms - low.at_ms
     if is_halved:
         return low.at_ms + apart // 2

@@ -69,7 +69,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._losses = RowLosses(is_failure=settings.fail_on_data_loss)
 
     def initialOffset(self) -> Json:
-        """Return the offset before the first message; the first end offset records where the stream starts."""
+        """Return a fixed JSON dict that stands for the start; the first end offset records where the stream starts."""
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -83,7 +83,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if bytes_max is None else ReadMaxBytes(bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Record the current ends of the queues, at which the query stops."""
+        """Record the current ends of the queues, at which the query stops; raise QueuesMissing for offline brokers.
+
+        Without `failOnDataLoss` offline brokers are only logged. If a topic is missing or a server does not answer,
+        that is logged, and `latestOffset` records the ends.
+        """
         self._is_bounded = True
         try:
             target = self._fetch_latest(StreamOffset({}))
@@ -96,7 +100,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
         """Return the end of the next micro-batch, or `start` if none begins now; with `commitOffsets`, commit `start`.
 
-        None begins without new messages, with too few (`minOffsetsPerTrigger`), or while a server does not answer.
+        None begins without new messages, with too few (`minOffsetsPerTrigger`), or while a server does not answer. In
+        the first batch and in an AvailableNow query, the latter raises NetError.
         """
         known = StreamOffset.from_json(start)
         self._tell_group(known)
@@ -140,11 +145,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(ends, begins, late=late, stored=stored).to_json()
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the last known ends of the queues, from which Spark computes the lag."""
+        """Return the last known ends of the queues, from which Spark computes the lag; None if there are none."""
         return StreamOffset(self._latest).to_json() if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Plan the tasks that read from `start` to `end`."""
+        """Plan the tasks that read from one stream offset to another, without asking a broker."""
         until = StreamOffset.from_json(end)
         starts = {**StreamOffset.from_json(start).ends, **until.begins}
         ranges = planning.between(starts, until.ends)
@@ -152,7 +157,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the messages of a task as Arrow batches; runs in an executor."""
+        """Iterate over the messages of a task as Arrow batches; runs in an executor."""
         if not isinstance(partition, RangesPartition):
             return iter(())
         reader = RangePuller(
@@ -161,7 +166,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reader.batches(partition.ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit a finished batch's offsets to the group, if `commitOffsets` is set and it is not done yet.
+        """Commit a finished batch's offsets to the group, if `commitOffsets` is set and it is not done; log an error.
 
         Spark calls this when it starts the next batch, so never for the last one, and kills the process without notice
         at the end of a query. But it plans from the end of a batch only when that batch is done, even if no other
@@ -257,7 +262,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def _stored(self, known: StreamOffset, ends: Offsets, begins: Offsets) -> Offsets:
-        """Return the store time of the message before each end; a queue that did not move keeps its time."""
+        """Return by queue the store time of the message before its end; a queue that did not move keeps its time."""
         moved = {
             queue: end
             for queue, end in ends.items()
@@ -335,14 +340,14 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [queue for queue in gone if queue not in there]
 
     def _limited(self, waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
-        """Return the end offsets of the next batch, for the queues with waiting messages."""
+        """Return by queue the end offset of the next batch, limited by `rows_max`, for queues with waiting messages."""
         if self._settings.admission is AdmittedBy.OFFSETS:
             return planning.share_out(waiting, rows_max)
         cluster = source_cluster(self._settings)
         return self._store_time_ends.choose(waiting, rows_max, cluster)
 
     def _rows_max(self, limit: ReadLimit | None, waiting: Sequence[PlannedRange]) -> int | None:
-        """Return the maximum number of messages of a batch, from the option, Spark's limit and the byte limit."""
+        """Return the maximum number of messages of a batch, from the options and Spark's limit; None for no limit."""
         settings = self._settings
         rows = [settings.trigger_rows_max] if settings.trigger_rows_max is not None else []
         if isinstance(limit, ReadMaxRows):

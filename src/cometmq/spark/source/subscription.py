@@ -1,4 +1,4 @@
-"""Selection of the queues to read: topics by name or pattern, or single queues."""
+"""Selection of the queues that a Spark read covers: topics by name or pattern, or single queues."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class TopicChoice:
 
     @classmethod
     def by_name(cls, text: str) -> "TopicChoice":
-        """Choose topics by a list like "orders, payments"; raise SettingsError if a name is illegal."""
+        """Choose topics by a list like "orders, payments"; raise SettingsError if it is empty or a name is illegal."""
         names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
         for fault in (topic_fault(name) for name in names or ("",)):
             if fault is not None:
@@ -59,7 +59,7 @@ class TopicChoice:
             ) from error
 
     def wanted(self, all_topics: Callable[[], Sequence[str]]) -> list[str]:
-        """Return the topics to read now, sorted; `all_topics` is called only for a pattern."""
+        """Return the names of the topics to read now, sorted; `all_topics` is called only for a pattern."""
         if not self.pattern:
             return sorted(self.assignment or self.names)
         is_named = self.pattern.lstrip("^").startswith(("%", "rmq_sys_", "RMQ_SYS_"))

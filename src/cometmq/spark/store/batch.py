@@ -1,4 +1,4 @@
-"""Batch source of a store: reads the data present when the read is planned."""
+"""Batch source of the Spark format "rocketmq-store": reads the files present when the read is planned."""
 
 # ruff: noqa: N802  Spark gives these names.
 
@@ -19,7 +19,7 @@ from cometmq.spark.store.settings import StoreReadSettings
 
 
 def store_reader(settings: StoreReadSettings, schema: StructType) -> "StoreReader":
-    """Create a batch reader; it accepts filters only for messages and in Spark's push-down step."""
+    """Create a batch reader of a store; it accepts filters only for messages and in Spark's push-down step."""
     is_filtered = settings.view == MESSAGES and push_down.is_asked()
     reader = FilteredStoreReader if is_filtered else StoreReader
     return reader(settings, schema)
@@ -33,11 +33,11 @@ class StoreReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks from the files that exist now."""
+        """Plan the tasks from the store's files that exist now."""
         return list(plan(self._settings))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a task as Arrow batches; runs in an executor."""
+        """Iterate over the rows of a task as Arrow batches; runs in an executor."""
         # If there are no partitions, Spark still runs one task, with a partition of its own class.
         if not isinstance(partition, StorePartition):
             return iter(())
@@ -48,7 +48,7 @@ class FilteredStoreReader(StoreReader):
     """Reader of messages that accepts filters; created only in Spark's push-down step (`push_down.is_asked`)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use the query's filters to read fewer messages; returns all of them, so Spark applies them again."""
+        """Use the query's filters to read fewer messages; return all filters, so that Spark applies them again."""
         rules = replace(
             self._settings.rules, conditions=push_down.conditions_of(filters, ANY_ROW)
         )
@@ -59,7 +59,7 @@ class FilteredStoreReader(StoreReader):
 def rows_of(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Return a task's rows as Arrow batches; raise StoreDamaged for damage that `mode` forbids, or OSError."""
+    """Iterate over a task's rows as Arrow batches; raise StoreDamaged for damage that `mode` forbids, or OSError."""
     if settings.view == MESSAGES:
         rules = replace(settings.rules, known=partition.known)
         return message_batches(settings.folder, partition.log, schema, rules)

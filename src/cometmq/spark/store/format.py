@@ -28,7 +28,7 @@ from cometmq.spark.table_options import table_options, with_table_options
 
 
 class RocketMQStoreSource(DataSource):
-    """Directory of a RocketMQ store as Spark tables and as a stream.
+    """Directory of a RocketMQ store (a broker's files) as Spark tables and as a stream.
 
     >>> spark.read.format("rocketmq-store").option("view", "messages").load("/var/rocketmq/store")
     """
@@ -64,7 +64,7 @@ class RocketMQStoreSource(DataSource):
         return StoreStreamReader(settings, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
-        """Create the writer of queue files; raise SettingsError if an option, column or save mode is invalid."""
+        """Create the writer of consume queue files; raise SettingsError for a wrong option, column or save mode."""
         # Imported here because Spark calls this class in many new processes, most of which read.
         from cometmq.offline.delay_levels import USUAL_LEVELS_MS
         from cometmq.offline.rebuild import RebuildTarget, queue_file_size

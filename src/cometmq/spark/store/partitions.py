@@ -25,7 +25,7 @@ _QUEUE_FILES_A_TASK = 16
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """Files and splits of the log for one task of a read.
+    """Files and splits of the commit log for one task of a read of a store.
 
     Attributes:
         log: Splits of the log, for views that read it.
@@ -43,7 +43,7 @@ class StorePartition(InputPartition):
 
 
 def plan(settings: StoreReadSettings) -> list[StorePartition]:
-    """Plan the tasks of a batch read of a view.
+    """Return the tasks of a batch read of a view of a store.
 
     Raises:
         StoreDamaged: The view reads the log (`messages`, `packed-cq`), and there is none.

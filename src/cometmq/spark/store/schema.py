@@ -1,4 +1,4 @@
-"""Columns of each view of a store."""
+"""Columns of each view of the Spark format "rocketmq-store", and schemas made or checked by them."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,8 @@
-"""Stream over a growing log: the checkpoint holds a physical offset, and only durable records are read.
+"""Stream of the Spark format "rocketmq-store" over a growing commit log; only durable records are read.
 
-A micro-batch has the records that start between two offsets. Any offset can be its end, and a repeated batch has the
-same records. If a broker deletes its oldest files before the stream has read them, the query fails with an error.
+A micro-batch has the records that start between two physical offsets, which the checkpoint holds. Any offset can be
+its end, and a repeated batch has the same records. If a broker deletes its oldest files before the stream
+has read them, the query fails with an error.
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -42,7 +43,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: int | None = None
 
     def initialOffset(self) -> Json:
-        """Return the start of the stream; the first end offset replaces "oldest record" by a number."""
+        """Return the start as a JSON dict: `startingPhysicalOffset`, or -1 for the oldest record at the first batch."""
         start = self._settings.range.start
         return _offset(_BEGIN if start is None else start)
 
@@ -52,11 +53,11 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Record the current end of the log, at which the query stops."""
+        """Record the current durable end of the commit log, at which the query stops."""
         self._target = durable_end(self._settings.folder, self._log_start())
 
     def latestOffset(self, start: Json, limit: ReadLimit | None = None) -> Json:
-        """Return the end of the next micro-batch, or `start` if none; raise StoreDamaged if the log ends before it."""
+        """Return the end of the next micro-batch, or `start` if none; StoreDamaged if the log ends before `start`."""
         begin = _begin(start)
         at = self._log_start() if begin == _BEGIN else begin
         ends = used_files(self._settings.folder)[-1].end
@@ -75,11 +76,11 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(end, at if begin == _BEGIN else None) if end > at else start
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the last known end of the log, from which Spark computes the lag."""
+        """Return the last known end of the commit log, from which Spark computes the lag; None before the first."""
         return None if self._latest is None else _offset(self._latest)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """Plan the tasks that read from `start` to `end`; raise StoreDamaged if files between them are deleted."""
+        """Plan the tasks that read from `start` to `end`; raise StoreDamaged if log files between them are deleted."""
         settings = self._settings
         begin = end.get("from", _begin(start))
         if begin == _BEGIN:
@@ -97,7 +98,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [StorePartition(log=task, known=known) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the messages of a task as Arrow batches; runs in an executor."""
+        """Iterate over the messages of a task as Arrow batches; runs in an executor."""
         if not isinstance(partition, StorePartition):
             return iter(())
         return rows_of(self._settings, partition, arrow_schema(self._schema))
@@ -113,7 +114,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _offset(physical_offset: int, begin: int | None = None) -> Json:
-    """Return an offset with its keys in a fixed order, because Spark compares offsets as text."""
+    """Return a physical offset as a JSON dict with keys in a fixed order, because Spark compares offsets as text."""
     first = {} if begin is None else {"from": begin}
     return {**first, "physicalOffset": physical_offset, "v": 1}
 

@@ -1,4 +1,4 @@
-"""Rows of the views of a store other than messages."""
+"""Rows of the views of the Spark format "rocketmq-store" other than messages, such as `consumequeue` or `offsets`."""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -27,7 +27,7 @@ Columns = dict[str, Any]
 def view_rows(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Return a task's rows of a view other than messages; raise StoreDamaged or OSError if files are unreadable."""
+    """Iterate over a task's rows of a view other than messages; raise StoreDamaged or OSError for unreadable files."""
     return (
         _projected(columns, schema) for columns in _VIEWS[settings.view](settings, partition)
     )
@@ -89,7 +89,7 @@ def _is_dead(run: EntryRun, known: KnownQueues) -> bool:
 
 
 def _verify(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
-    """Check the whole store in one task: damage of queues shows only after the whole log is read."""
+    """Yield the result of checking the whole store in one task: a row for the store, then one for each finding."""
     folder = settings.folder
     disk = disk_of(folder)
     store = find_store(folder.root, None, disk, log_paths=folder.log_paths)

@@ -1,4 +1,4 @@
-"""Writer of queue files: rows of the view `packed-cq` are written to the positions of their offsets.
+"""Writer of consume queue files: rows of the view `packed-cq` are written to the positions of their offsets.
 
 Entry n of a queue is at byte 20 n, so rows may come in any order and repeatedly.
 """
@@ -28,13 +28,13 @@ class WrittenRuns(WriterCommitMessage):
 
 
 class QueueWriter(DataSourceArrowWriter):
-    """Writer of queue files into a store's directory."""
+    """Writer of consume queue files into a store's directory, as the tasks and the driver of Spark call it."""
 
     def __init__(self, target: RebuildTarget) -> None:
         self._target = target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRuns:
-        """Write the rows of a task; raise SettingsError if entries are malformed or a topic cannot be a folder name."""
+        """Write a task's rows to queue files; raise SettingsError for malformed entries or an invalid position."""
         runs: list[WrittenRun] = []
         for batch in iterator:
             names = batch.schema.names

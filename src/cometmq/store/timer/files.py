@@ -105,7 +105,10 @@ class TimerFiles:
     # --- opening
 
     def open(self, now_ms: int) -> None:
-        """Load the existing files and update the wheel from the log; raise OSError if the disk fails."""
+        """Load the existing files and update the wheel from the log; raise OSError if the disk fails.
+
+        Damaged files are moved away and rebuilt.
+        """
         self.load_check()
         if self.check.master_queue_offset > self.check.queue_offset:
             # This was a slave: another broker has delivered the due messages among those in its wheel.
@@ -278,7 +281,7 @@ class TimerFiles:
         return SaveJob(pages, end, fresh)
 
     def run(self, job: SaveJob) -> None:
-        """Sync the log, then the wheel, then the checkpoint. Any thread, one at a time.
+        """Sync the timer log, then write and sync the wheel's pages, then the checkpoint. Any thread, one at a time.
 
         Raises:
             OSError: The disk failed; call `saving_failed`.
@@ -313,7 +316,7 @@ class TimerFiles:
             self._disk.fdatasync(fd)
 
     def saved(self, job: SaveJob) -> None:
-        """Make a completed save the last checkpoint."""
+        """Note a completed save: its checkpoint is the last one, and the timer log is flushed up to its end."""
         self.log.flushed = job.log_end
         self.check = job.check
 

@@ -51,7 +51,7 @@ class TimerLog:
         return self.end
 
     def append(self, unit: TimerUnit) -> None:
-        """Add a unit at `place` in memory; `write` writes it to its file."""
+        """Add a unit to the timer log in memory, at `place`; `write` writes it to its file."""
         self._unwritten.append((self.end, encode_unit(unit)))
         self.end += TIMER_UNIT_SIZE
 

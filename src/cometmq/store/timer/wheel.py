@@ -42,7 +42,7 @@ class TimerWheel:
         self._changed: set[int] = set()  # and since the last save.
 
     def load(self) -> None:
-        """Read the file if it exists; raise StoreDamaged if it has a wrong size, OSError if the disk fails."""
+        """Read the wheel's file if it exists; raise StoreDamaged if it has a wrong size, OSError if the disk fails."""
         if not self._disk.exists(self.path):
             return
         with opened(self._disk, self.path, write=False) as fd:
@@ -116,7 +116,7 @@ class TimerWheel:
         return first
 
     def waiting(self, from_ms: int) -> Iterator[TimerSlot]:
-        """Return the slots with messages from a time on, in any order."""
+        """Return an iterator over the slots with messages from a time on, in any order."""
         time = from_ms // self.precision_ms
         return (slot for _, slot in self._used() if slot.time >= time)
 
@@ -134,7 +134,7 @@ class TimerWheel:
     # --- the file
 
     def take_changed(self) -> list[WheelPage]:
-        """Return copies of the pages that changed since the last call, to be written."""
+        """Return copies of the wheel's pages that changed since the last call, to be written."""
         view = memoryview(self._slots)
         pages = [
             WheelPage(
@@ -147,7 +147,7 @@ class TimerWheel:
         return pages
 
     def give_back(self, pages: Iterable[WheelPage]) -> None:
-        """Mark pages that could not be written as changed again."""
+        """Mark pages of the wheel that could not be written as changed again."""
         self._changed.update(page.offset // _PAGE_SIZE for page in pages)
 
     def write(self, pages: Iterable[WheelPage]) -> None:

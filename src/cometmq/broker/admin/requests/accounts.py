@@ -74,7 +74,7 @@ class AccountHandler:
         )
 
     def set_white(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Set the global white addresses (UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53)."""
+        """Set the global white addresses of an account file (UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53)."""
         request = decode_fields(UpdateWhiteAddresses, command.fields)
         return _done(
             lambda: self._edits.set_white(
@@ -87,7 +87,7 @@ class AccountHandler:
         )
 
     def tell_versions(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the versions of the account files (GET_BROKER_CLUSTER_ACL_INFO 52)."""
+        """Answer with the versions of the account files (GET_BROKER_CLUSTER_ACL_INFO 52)."""
         files, settings = self._files, self._parts.settings
         return Answer(
             fields=encode_fields(

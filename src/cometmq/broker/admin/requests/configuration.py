@@ -26,7 +26,7 @@ class ConfigurationHandler(Feature):
         }
 
     def read(self, _command: Command, _peer: Peer) -> Answer:
-        """Return all settings (GET_BROKER_CONFIG 26)."""
+        """Answer with all settings as text in the form of a properties file (GET_BROKER_CONFIG 26)."""
         version = orjson.dumps(self._configuration.version.to_json()).decode()
         body = encode_properties_text(self._configuration.table())
         changed = ",".join(self._configuration.changed())
@@ -36,7 +36,7 @@ class ConfigurationHandler(Feature):
         return Answer(fields=fields, body=body)
 
     def change(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Change all of the settings in the request, or none (UPDATE_BROKER_CONFIG 25)."""
+        """Change and save all of the settings in the request, or change none (UPDATE_BROKER_CONFIG 25)."""
         try:
             values = decode_java_properties(command.body)
         except CodecError as error:
@@ -48,7 +48,7 @@ class ConfigurationHandler(Feature):
         return Answer()
 
     def set_reading(self, command: Command, peer: Peer) -> Answer:
-        """Set whether the log is read ahead (SET_COMMITLOG_READ_MODE 2004)."""
+        """Set whether the log is read ahead, until the next start (SET_COMMITLOG_READ_MODE 2004)."""
         mode = command.fields.get("READ_AHEAD_MODE")
         self._configuration.set_reading(mode, peer.address)
         return Answer(remark=f"set commitlog readahead mode success, mode: {mode}")

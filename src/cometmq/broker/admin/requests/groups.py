@@ -63,23 +63,23 @@ class GroupHandler:
         return Answer()
 
     def delete(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Delete a group (DELETE_SUBSCRIPTIONGROUP 207)."""
+        """Delete a group and, if the request wishes it, its offsets and retry topics (DELETE_SUBSCRIPTIONGROUP 207)."""
         request = decode_fields(DeleteGroup, command.fields)
         yield from self._administration.delete(request, peer.address)
         return Answer()
 
     def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return all groups (GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201)."""
+        """Answer with all groups and their read permissions as JSON (GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201)."""
         table = self._groups.table()
         return Answer(body=(yield from elsewhere(lambda: encode_group_table(table))))
 
     def get(self, command: Command, _peer: Peer) -> Answer:
-        """Return a group (GET_SUBSCRIPTIONGROUP_CONFIG 352)."""
+        """Answer with the configuration of a group as JSON (GET_SUBSCRIPTIONGROUP_CONFIG 352)."""
         name = decode_fields(GroupRequest, command.fields).group
         return Answer(body=encode_group_config(self._administration.find(name)))
 
     def forbid(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Permit or forbid a group to read a topic; return whether it may (UPDATE_AND_GET_GROUP_FORBIDDEN 353)."""
+        """Permit or forbid a group to read a topic, or only answer if it may (UPDATE_AND_GET_GROUP_FORBIDDEN 353)."""
         request = decode_fields(ForbiddenRequest, command.fields)
         group, topic = request.group, request.topic
         is_readable = yield from self._administration.forbid(
@@ -89,7 +89,7 @@ class GroupHandler:
         return Answer(remark="", body=fastjson.dumps(held))
 
     def compare(self, command: Command, _peer: Peer) -> Answer:
-        """Return the smallest offset of the groups in each queue of a topic (QUERY_CORRECTION_OFFSET 308)."""
+        """Answer with the smallest offset of the groups in each queue of a topic (QUERY_CORRECTION_OFFSET 308)."""
         request = decode_fields(CorrectionOffsetRequest, command.fields)
         smallest = self._comparison.least_of_all(request)
         return Answer(body=fastjson.dumps({"correctionOffsets": smallest}))

@@ -17,7 +17,7 @@ from cometmq.steps.steps import Steps
 
 
 class QueryHandler:
-    """Handles requests for single messages."""
+    """Handles requests for messages by key or physical offset."""
 
     def __init__(self, lookup: MessageLookup) -> None:
         self._lookup = lookup
@@ -27,14 +27,14 @@ class QueryHandler:
         }
 
     def query(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Return messages with a key (QUERY_MESSAGE 12)."""
+        """Answer with the records of messages with a key that the asker may see (QUERY_MESSAGE 12)."""
         request = decode_fields(QueryMessageRequest, command.fields)
         found = yield from self._lookup.by_key(request, may_of(asker, Action.SUB, Action.GET))
         header = encode_fields(QueryMessageResponse(found.last_ms, found.last_offset))
         return Answer(fields=header, body=list(found.records))
 
     def view(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Return the message at a physical offset (VIEW_MESSAGE_BY_ID 33)."""
+        """Answer with the record at a physical offset if the asker may see it (VIEW_MESSAGE_BY_ID 33)."""
         request = decode_fields(ViewMessageRequest, command.fields)
         may = may_of(asker, Action.GET, shows_messages=True)
         return Answer(body=(yield from self._lookup.by_offset(request, may)))

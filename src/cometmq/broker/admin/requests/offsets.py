@@ -46,39 +46,39 @@ class OffsetHandler:
     # --- of consumer groups
 
     def query(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return a group's offset in a queue (QUERY_CONSUMER_OFFSET 14)."""
+        """Answer with a group's offset in a queue (QUERY_CONSUMER_OFFSET 14)."""
         request = decode_fields(QueryConsumerOffset, command.fields)
         return _offset((yield from self._committed.find(request)))
 
     def update(self, command: Command, _peer: Peer) -> Answer:
-        """Commit a group's offset (UPDATE_CONSUMER_OFFSET 15); clients usually send this oneway."""
+        """Commit a group's offset unless it was just reset (UPDATE_CONSUMER_OFFSET 15); usually sent oneway."""
         request = decode_fields(UpdateConsumerOffset, command.fields)
         is_kept = self._committed.commit(request)
         return Answer(remark=None if is_kept else "Offset has been previously reset")
 
     def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return all offsets of all groups (GET_ALL_CONSUMER_OFFSET 43)."""
+        """Answer with all offsets of all groups as JSON (GET_ALL_CONSUMER_OFFSET 43)."""
         table = self._offsets.table()
         return Answer(body=(yield from elsewhere(lambda: encode_offset_table(table))))
 
     # --- of queues
 
     def greatest(self, command: Command, _peer: Peer) -> Answer:
-        """Return the offset after a queue's last message (GET_MAX_OFFSET 30)."""
+        """Answer with the offset after a queue's last message (GET_MAX_OFFSET 30)."""
         return _offset(self._bounds.end(decode_fields(QueueRequest, command.fields)))
 
     def least(self, command: Command, _peer: Peer) -> Answer:
-        """Return a queue's first offset (GET_MIN_OFFSET 31)."""
+        """Answer with a queue's first offset (GET_MIN_OFFSET 31)."""
         return _offset(self._bounds.beginning(decode_fields(QueueRequest, command.fields)))
 
     def earliest_time(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the store time of a queue's first message (GET_EARLIEST_MSG_STORETIME 32)."""
+        """Answer with the store time of a queue's first message, -1 without one (GET_EARLIEST_MSG_STORETIME 32)."""
         request = decode_fields(QueueRequest, command.fields)
         time_ms = yield from self._bounds.earliest_ms(request)
         return Answer(fields=encode_fields(TimestampResponse(time_ms)))
 
     def search(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return a queue's offset at a time (SEARCH_OFFSET_BY_TIMESTAMP 29)."""
+        """Answer with a queue's offset at a time (SEARCH_OFFSET_BY_TIMESTAMP 29)."""
         request = decode_fields(SearchOffset, command.fields)
         return _offset((yield from self._bounds.by_time(request)))
 

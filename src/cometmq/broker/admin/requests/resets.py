@@ -19,7 +19,7 @@ from cometmq.steps.steps import Steps
 
 
 class ResetHandler(Feature):
-    """Handles resets of offsets, and notifies group members."""
+    """Handles resets of offsets, and notifies group members if they must move themselves."""
 
     def __init__(self, parts: Parts) -> None:
         self._members = parts.members
@@ -35,7 +35,7 @@ class ResetHandler(Feature):
         self.answers = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
     def reset(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Reset a group's offsets in a topic (INVOKE_BROKER_TO_RESET_OFFSET 222)."""
+        """Reset a group's offsets, or tell members to; answer with the offsets (INVOKE_BROKER_TO_RESET_OFFSET 222)."""
         request = decode_fields(ResetOffsetRequest, command.fields)
         result = yield from self._service.reset(request, peer.address)
         if result.is_for_members:

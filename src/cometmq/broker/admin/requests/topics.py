@@ -64,16 +64,16 @@ class TopicHandler:
         return Answer()
 
     def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return all topics (GET_ALL_TOPIC_CONFIG 21)."""
+        """Answer with all topics as JSON (GET_ALL_TOPIC_CONFIG 21)."""
         table, fields = self._topics.table(), {LOG_END: str(self._log_end())}
         body = yield from elsewhere(lambda: encode_topic_table(table))
         return Answer(fields=fields, body=body)
 
     def get(self, command: Command, _peer: Peer) -> Answer:
-        """Return a topic (GET_TOPIC_CONFIG 351)."""
+        """Answer with the configuration of a topic as JSON (GET_TOPIC_CONFIG 351)."""
         name = decode_fields(TopicRequest, command.fields).topic
         return Answer(body=encode_topic_config(self._administration.find(name)))
 
     def system(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the names of the system topics (GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305)."""
+        """Answer with the names of the system topics as JSON (GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305)."""
         return Answer(body=encode_topic_list(self._topics.system_names()))

@@ -84,19 +84,19 @@ class UserHandler:
         return _done(lambda: users.delete_user(name, asker=asker), f"user {name}", peer, asker)
 
     def get_user(self, command: Command, _peer: Peer) -> Answer:
-        """Return a user (AUTH_GET_USER 3004)."""
+        """Answer with a user as JSON, or with an empty body if there is none (AUTH_GET_USER 3004)."""
         user = self._users.current.find(_username(command))
         # As in RocketMQ, the answer is SUCCESS without a body if there is none.
         return Answer(body=b"" if user is None else orjson.dumps(user.to_json()))
 
     def list_users(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return users whose names contain a filter (AUTH_LIST_USER 3005)."""
+        """Answer with the users whose names contain a filter, by name, as JSON (AUTH_LIST_USER 3005)."""
         part, known = command.fields.get("filter") or "", self._users.current.users
         found = (user.to_json() for name, user in sorted(known.items()) if part in name)
         return (yield from elsewhere(lambda: listed(found, "filter")))
 
     def put_policies(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Create or change a user's policies (AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007)."""
+        """Add entries to a user's policies or replace them (AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007)."""
         users = self._users
         body = _json(command)
         name = _subject(command, body)
@@ -109,7 +109,7 @@ class UserHandler:
         )
 
     def delete_policies(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Delete a user's policies (AUTH_DELETE_ACL 3008)."""
+        """Delete a user's policy entry for a resource, or without a resource all policies (AUTH_DELETE_ACL 3008)."""
         users, name = self._users, _subject(command, {})
         policy = command.fields.get("policyType") or CUSTOM
         resource = command.fields.get("resource")
@@ -121,14 +121,14 @@ class UserHandler:
         )
 
     def get_policies(self, command: Command, _peer: Peer) -> Answer:
-        """Return a user's policies (AUTH_GET_ACL 3009)."""
+        """Answer with a user's policies as JSON; the body is empty if there are none (AUTH_GET_ACL 3009)."""
         user = self._users.current.find(_subject(command, {}))
         if user is None:
             raise no_subject()
         return Answer(body=orjson.dumps(_acl(user)) if user.policies.entries else b"")
 
     def list_policies(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the policies of users by filters (AUTH_LIST_ACL 3010)."""
+        """Answer with the policies of users as JSON, filtered by user and resource (AUTH_LIST_ACL 3010)."""
         subject = command.fields.get("subjectFilter") or ""
         resource = command.fields.get("resourceFilter") or ""
         known = self._users.current.users
@@ -177,7 +177,7 @@ def _acl(user: AuthUser, policies: UserPolicies | None = None) -> dict[str, Any]
 
 
 def listed(found: Iterable[dict[str, Any]], narrower: str) -> Answer:
-    """Encode a list as JSON, or as an empty body if it is empty; raise RequestError above 15 MiB.
+    """Return an answer with a list as JSON, or with an empty body if it is empty; raise RequestError above 15 MiB.
 
     `narrower` names the fields that shorten the list. Call this in a thread, because 1,000 users with 20 entries each
     take 60 ms.

@@ -1,4 +1,4 @@
-"""Requests of and about clients: 34, 35, 38, 41, 42, 203, 204 and 328."""
+"""Requests of and about clients: heartbeats, members, connections, queue locks (34, 35, 38, 41, 42, 203, 204, 328)."""
 
 from collections.abc import Callable
 
@@ -81,17 +81,17 @@ class ClientHandler:
         return Answer()
 
     def consumer_ids(self, command: Command, _peer: Peer) -> Answer:
-        """Return the client ids of a consumer group (GET_CONSUMER_LIST_BY_GROUP 38)."""
+        """Return the client ids of a group's consumers, or an error without any (GET_CONSUMER_LIST_BY_GROUP 38)."""
         group = decode_fields(ConsumerGroupRequest, command.fields).consumer_group
         return Answer(body=encode_consumer_ids(self._connections.consumer_ids(group)))
 
     def consumer_connections(self, command: Command, _peer: Peer) -> Answer:
-        """Return the members of a consumer group (GET_CONSUMER_CONNECTION_LIST 203)."""
+        """Return the members of a consumer group, or an error without any (GET_CONSUMER_CONNECTION_LIST 203)."""
         group = decode_fields(ConsumerGroupRequest, command.fields).consumer_group
         return Answer(body=encode_consumer_connections(self._connections.consumers(group)))
 
     def producer_connections(self, command: Command, _peer: Peer) -> Answer:
-        """Return the producers of a group (GET_PRODUCER_CONNECTION_LIST 204)."""
+        """Return the producers of a group, or an error without any (GET_PRODUCER_CONNECTION_LIST 204)."""
         group = decode_fields(ProducerGroupRequest, command.fields).producer_group
         return Answer(body=encode_producer_connections(self._connections.producers(group)))
 
@@ -100,7 +100,7 @@ class ClientHandler:
         return Answer(body=encode_all_producers(self._connections.all_producers()))
 
     def lock(self, command: Command, _peer: Peer, asker: Asker) -> Outcome:
-        """Lock queues for a consumer (LOCK_BATCH_MQ 41)."""
+        """Lock queues for a consumer, and return those it holds now (LOCK_BATCH_MQ 41)."""
         request = decode_lock_request(command.body)
         self._members.check_owner(request.client_id, asker)
         result = self._locks.lock(request)

@@ -23,11 +23,11 @@ class GuardHandler:
         }
 
     def conflicts(self, command: Command, _peer: Peer) -> Answer:
-        """Return the contradictions between members (GET_GROUP_CONFLICTS)."""
+        """Return the contradictions between members of one group or all (GET_GROUP_CONFLICTS)."""
         name = decode_fields(MaybeGroupRequest, command.fields).consumer_group
         return Answer(body=encode_conflicts(self._guards.conflicts(name)))
 
     def locks(self, command: Command, _peer: Peer) -> Answer:
-        """Return the holders of queue locks (GET_QUEUE_LOCKS)."""
+        """Return the holders of queue locks of one group or all (GET_QUEUE_LOCKS)."""
         name = decode_fields(MaybeGroupRequest, command.fields).consumer_group
         return Answer(body=encode_locks_file(self._guards.locks(name)).encode())

@@ -1,4 +1,4 @@
-"""Request ACK_MESSAGE 200051, which pop consumers send for every message: handles all of a read batch at once.
+"""Handles request ACK_MESSAGE 200051, which acknowledges one popped message: all such requests of a read batch at once.
 
 Acknowledgements of one pop usually arrive together, and their handles differ in the last word only. The kernel splits a
 batch into such runs, so a check point is looked up once per run, and the answers differ in one number. Acknowledgements at
@@ -32,7 +32,7 @@ class AckBatch:
         self._acks = acks
 
     def handle(self, reads: list[Read]) -> None:
-        """Acknowledge all messages of a read batch and answer their clients."""
+        """Handle all acknowledgements of a read batch and answer their clients, with an error if one fails."""
         for peer, commands in reads:
             try:
                 self._acknowledge(commands, peer)
@@ -42,7 +42,7 @@ class AckBatch:
     def take_frames(
         self, data: bytes, position: int, peer: Peer, count_max: int
     ) -> tuple[int, int]:
-        """Acknowledge as many frames as the fast path can; see `net.requests.FrameHandler`."""
+        """Handle acknowledgements on the fast path; return the position after them and their count (`FrameHandler`)."""
         if not data.startswith(_BEGIN, position + _PREFIX_SIZE):
             return position, 0
         named = _Named(self._check_points)

@@ -27,16 +27,16 @@ class AssignmentHandler:
         }
 
     def query(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the queues of a member (QUERY_ASSIGNMENT)."""
+        """Answer with the queues that a member shall consume, each with pull or pop (QUERY_ASSIGNMENT)."""
         query = decode_assignment_query(command.body)
         return Answer(body=encode_assignments((yield from self._service.assign(query))))
 
     def set_mode(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Set how a group consumes a topic; answered when it is on disk."""
+        """Set whether a group pulls or pops a topic; answered when it is on disk (SET_MESSAGE_REQUEST_MODE)."""
         yield from self._service.set_mode(decode_request_mode(command.body))
         return Answer()
 
     def all_modes(self, _command: Command, _peer: Peer) -> Answer:
-        """Return all modes; slaves ask for them."""
+        """Answer with all groups' request modes (pull or pop) as a JSON body; slaves ask for them."""
         modes = self._service.all_modes()
         return Answer(body=encode_request_modes(modes, pretty=False).encode())

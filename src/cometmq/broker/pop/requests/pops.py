@@ -46,18 +46,18 @@ class PopHandler:
         return caller.answer_of(self._popping.pop(request, caller))
 
     def notification(self, command: Command, peer: Peer) -> Outcome:
-        """Answer when there is a message to pop, or the time is over (NOTIFICATION 200054)."""
+        """Answer when there is a message to pop or the time is over, or now if too many wait (NOTIFICATION 200054)."""
         request = decode_fields(NotificationRequest, command.fields)
         caller = RequestCaller(command, peer, _encode_notice)
         return caller.answer_of(self._popping.notification(request, caller))
 
     def polling(self, command: Command, _peer: Peer) -> Answer:
-        """Return the number of waiting pops (POLLING_INFO 200055)."""
+        """Answer with the number of pops and notifications that wait for a queue, or for any (POLLING_INFO 200055)."""
         request = decode_fields(PollingInfoRequest, command.fields)
         return Answer(fields={"pollingNum": str(self._popping.polling(request))})
 
     def peek(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return messages, or PULL_NOT_FOUND (PEEK_MESSAGE 200052)."""
+        """Answer a peek with messages, or with PULL_NOT_FOUND (PEEK_MESSAGE 200052)."""
         request = decode_fields(PeekRequest, command.fields)
         result = yield from self._peeking.peek(request)
         fields = {
@@ -86,7 +86,7 @@ class PopHandler:
         )
 
     def keep_files(self, _command: Command, _peer: Peer) -> Answer:
-        """Answer POP_ROLLBACK 200056, which asks to store check points in files, where they always are."""
+        """Only answer POP_ROLLBACK 200056, which asks to store check points in files, where they are in any case."""
         return Answer()
 
 

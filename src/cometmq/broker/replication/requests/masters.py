@@ -28,7 +28,7 @@ class MasterChannel:
         fields: Mapping[str, str],
         done: Callable[[PeerAnswer | None, BaseException | None], None],
     ) -> None:
-        """Send a request; `done` is called with the answer or the error."""
+        """Send the master a request in a background task; `done` gets the answer and None, or None and the error."""
         self._tasks.spawn(self._ask(address, code, fields, done), f"master-{code}")
 
     async def _ask(

@@ -42,7 +42,7 @@ class ReplicaHandler:
         }
 
     def status(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the replication state (GET_BROKER_HA_STATUS 907)."""
+        """Answer with the replication state of this master or slave as a JSON body (GET_BROKER_HA_STATUS 907)."""
         state = self._state()
         told = HaStatus(
             is_master=state.is_master,
@@ -57,9 +57,9 @@ class ReplicaHandler:
         return Answer(body=encode_ha_status(told))
 
     def exchange(self, command: Command, _peer: Peer) -> Answer:
-        """Return this master's HA address and flushed offset; a slave returns neither (EXCHANGE_BROKER_HA_INFO 906).
+        """Answer with this master's HA address and flushed offset; a slave has neither (EXCHANGE_BROKER_HA_INFO 906).
 
-        Differs: this request cannot set a broker's master; a slave learns it only from nameservers.
+        Differs: a request that sets this broker's master is refused; a slave learns it only from nameservers.
         """
         request = decode_fields(HaExchange, command.fields)
         if request.master_ha_address is not None:
@@ -79,7 +79,10 @@ class ReplicaHandler:
         return Answer()
 
     def reset_master_flushed(self, command: Command, _peer: Peer) -> Answer:
-        """Store the offset in a slave's checkpoint (RESET_MASTER_FLUSH_OFFSET 908); a master ignores it."""
+        """Store the offset in a slave's checkpoint (RESET_MASTER_FLUSH_OFFSET 908); a master ignores it.
+
+        Refuses a negative offset.
+        """
         offset = decode_fields(ResetMasterFlushed, command.fields).master_flush_offset
         if offset < 0:
             raise RequestError(

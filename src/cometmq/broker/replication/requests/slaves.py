@@ -95,7 +95,7 @@ def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]
 
 
 class _RefusedBatch(BatchHandler):
-    """Refuses all sends of a read batch."""
+    """Refuses all requests of one kind in a read batch: sends or acknowledgements."""
 
     def __init__(self, code: int, remark: str) -> None:
         self._error = RequestError(code, remark)
@@ -105,7 +105,7 @@ class _RefusedBatch(BatchHandler):
             refuse_all(commands, peer, self._error)
 
     def written(self) -> None:
-        """Do nothing."""
+        """Do nothing, because nothing was stored."""
 
 
 def noting_slaves(answers: Answers, copies: TableCopies) -> Answers:

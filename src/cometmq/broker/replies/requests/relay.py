@@ -37,7 +37,7 @@ class RelayHandler(Feature):
         return _passed_back((yield from self._relay.running(request, command.fields)))
 
     def consume(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Let a consumer consume a message (CONSUME_MESSAGE_DIRECTLY 309)."""
+        """Let a consumer consume a message, and return its answer (CONSUME_MESSAGE_DIRECTLY 309)."""
         request = decode_fields(DirectRequest, command.fields)
         return _passed_back((yield from self._relay.consume(request, command.fields)))
 

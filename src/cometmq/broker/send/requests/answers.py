@@ -53,7 +53,7 @@ class PeerAnswers:
             self._peer.write(answers)
 
     def refused(self, sends: list[Pending], error: BaseException) -> None:
-        """Answer refused sends with the error."""
+        """Answer refused sends with the error; oneway sends get no answer."""
         for opaque, start, _ in sends:
             if start is not None:
                 command = Command(_SEND_V2, opaque=opaque)
@@ -61,7 +61,7 @@ class PeerAnswers:
 
 
 def as_late(pending: list[Pending], durability: Durability) -> list[Pending]:
-    """Change the answers of stored but unconfirmed sends to the code that says why they are unconfirmed."""
+    """Return the answers of stored but unconfirmed sends with the code that says why they are unconfirmed."""
     late_start = f'{{"code":{DURABILITY_CODES[durability]:d}'
     return [
         (opaque, None if start is None else late_start + start[_CODE_SIZE:], key)

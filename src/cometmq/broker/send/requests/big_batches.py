@@ -40,7 +40,7 @@ Admit = Callable[[Admission, RawCommand, Peer], AdmittedSend]
 
 
 def is_big(command: RawCommand) -> bool:
-    """Return whether a send is a batch that should be stored in pieces."""
+    """Return whether a send is a batch of more than 1,024 messages, which should be stored in pieces."""
     body = command[7]
     if len(body) <= PIECE_COUNT_MAX * BATCH_ITEM_SIZE_MIN:
         return False

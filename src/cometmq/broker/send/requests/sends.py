@@ -37,7 +37,7 @@ class SendHandler(BatchHandler):
         self.answers: Answers = dict.fromkeys(SEND_CODES, self)
 
     def handle(self, reads: list[Read]) -> None:
-        """Store the messages of a read batch with one write, and answer each connection."""
+        """Store the messages of a read batch, most of them with one write, and answer each connection, maybe later."""
         for peer, commands in reads:
             answers = PeerAnswers(peer, self._sends.host)
             for command in commands:

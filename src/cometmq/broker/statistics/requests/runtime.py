@@ -53,7 +53,7 @@ class RuntimeHandler:
         }
 
     def runtime(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the runtime numbers (GET_BROKER_RUNTIME_INFO 28)."""
+        """Return the runtime numbers as a key-value table in JSON (GET_BROKER_RUNTIME_INFO 28)."""
         return Answer(body=(yield from self._body.result()))
 
     def _make(self) -> Steps[bytes]:

@@ -1,4 +1,7 @@
-"""Requests for the progress of topics and groups: 202, 208, 300, 303, 315, 317, 321, 343, 345."""
+"""Requests for the progress of topics and groups, statistics and queue entries.
+
+Codes 202, 208, 300, 303, 315, 317, 321, 343, 345.
+"""
 
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.statistics.broker_stats import BrokerStats
@@ -37,7 +40,7 @@ from cometmq.steps.steps import Steps, elsewhere
 
 
 class StatisticsHandler(Feature):
-    """Handles requests for progress, and samples for them."""
+    """Handles requests for the progress of topics and groups, and samples offsets and counters for them."""
 
     def __init__(self, parts: Parts) -> None:
         self._address, self._groups = parts.address, parts.groups
@@ -101,19 +104,19 @@ class StatisticsHandler(Feature):
         return NEVER if is_over else SAMPLE_SECONDS
 
     def topic(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the bounds of a topic's queues (GET_TOPIC_STATS_INFO 202)."""
+        """Return the bounds of a topic's queues and its put rate (GET_TOPIC_STATS_INFO 202)."""
         name = decode_fields(TopicRequest, command.fields).topic
         stats = yield from self._statistics.of_topic(name)
         return Answer(body=encode_topic_stats(stats))
 
     def groups_of_topic(self, command: Command, _peer: Peer) -> Answer:
-        """Return the groups that consume a topic (QUERY_TOPIC_CONSUME_BY_WHO 300)."""
+        """Return the groups with offsets in a topic or subscribed members (QUERY_TOPIC_CONSUME_BY_WHO 300)."""
         topic = decode_fields(TopicRequest, command.fields).topic
         groups = {*self._offsets.groups_of(topic), *self._members.groups_of(topic)}
         return Answer(body=encode_group_list(groups))
 
     def group(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the progress of a group (GET_CONSUME_STATS 208)."""
+        """Return the progress of a group in the topics that the request names, or in all (GET_CONSUME_STATS 208)."""
         request = decode_fields(ConsumeStatsRequest, command.fields)
         listed = [name for name in (request.topic_list or "").split(";") if name]
         named = listed or ([request.topic] if request.topic else None)
@@ -135,13 +138,13 @@ class StatisticsHandler(Feature):
         return (yield from elsewhere(lambda: encode_all_consume_stats(self._address, groups)))
 
     def time_spans(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the time spans of a topic's queues (QUERY_CONSUME_TIME_SPAN 303)."""
+        """Return the time spans of the messages in a topic's queues (QUERY_CONSUME_TIME_SPAN 303)."""
         request = decode_fields(TopicGroupRequest, command.fields)
         spans = yield from self._statistics.time_spans(request.topic, request.group)
         return Answer(body=encode_time_spans(spans))
 
     def broker_stats(self, command: Command, _peer: Peer) -> Answer:
-        """Return a number in three windows (VIEW_BROKER_STATS_DATA 315)."""
+        """Return the growth of a statistic in the last minute, hour and day (VIEW_BROKER_STATS_DATA 315)."""
         request = decode_fields(BrokerStatsRequest, command.fields)
         minute, hour, day = self._broker_stats.windows(request)
         return Answer(body=encode_stats_windows(minute=minute, hour=hour, day=day))

@@ -1,7 +1,7 @@
 """The queue locks of a client for orderly consumption: acquired, renewed and released at the brokers.
 
-A lock counts as held for 30 s from its request, half of the time that the broker grants, so that it expires here before
-another client can get it. Follows RebalanceImpl.lock, lockAll and unlock of RocketMQ 5.3.3.
+A lock counts as held for 30 s (by default) from its request, half of the time that a broker grants, so that it expires
+here before another client can get it. Follows RebalanceImpl.lock, lockAll and unlock of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class HeldQueues:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that were locked and not released."""
+        """A list of the queues that were locked and not released, including expired locks."""
         return list(self._until)
 
     def is_held(self, queue: MessageQueue) -> bool:
@@ -57,17 +57,17 @@ class HeldQueues:
         return self._until.get(queue, 0.0) > self._instance.clock.monotonic()
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues and return those for which the lock was granted."""
+        """Lock queues and return those for which the lock was granted; a broker that does not answer grants none."""
         _refused, granted = await self._ask(queues)
         return granted
 
     async def renew(self) -> None:
-        """Renew all locks; a queue whose lock is refused is given up."""
+        """Renew all locks; report queues whose lock is refused to `lost`. No answer is not a refusal."""
         refused, _granted = await self._ask(self._until)
         self._give_up(refused)
 
     async def retake(self, queue: MessageQueue) -> None:
-        """Request an expired lock again; if it is refused, the queue is given up."""
+        """Request an expired lock again; if it is refused, report the queue to `lost`."""
         refused, _granted = await self._ask([queue])
         self._give_up(refused)
 
@@ -83,7 +83,7 @@ class HeldQueues:
             self._lost(sorted(refused))
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues, so that other members can lock them immediately."""
+        """Unlock queues, so that other members can lock them immediately; failures are only logged."""
         given = [queue for queue in queues if self._until.pop(queue, None) is not None]
         await asyncio.gather(
             *(

@@ -94,7 +94,10 @@ class Lines:
     # --- jobs
 
     def submit(self, job: ListenerJob) -> None:
-        """Append messages to the line of their queue, or of their order key, whose calls run one at a time."""
+        """Append messages to the line of their queue, or of their order key, whose calls run one at a time.
+
+        Messages are ignored after `close`, or if their queue was revoked.
+        """
         if self._is_closed or job.loop.is_dropped:
             return
         lines = self._lines.get(job.loop.queue)
@@ -184,7 +187,7 @@ class Lines:
         line.at_rest.set()
 
     async def _work(self, line: _Line, job: ListenerJob) -> None:
-        """Call the listener with a job until it is consumed, sent back, or the queue is revoked."""
+        """Call the listener with a job until it is consumed or sent back, or its line stops."""
         while await self._may_call(line, job):
             async with self._slots:
                 # Waiting for the slot may have taken long.

@@ -99,7 +99,7 @@ class Popper:
         self.namespace = namespace
 
     async def pop(self, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
-        """Pop messages from a broker; return an empty list if none arrive in time.
+        """Pop messages from a broker; return those that match the tags, an empty list if none arrive in time.
 
         Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker could not be queried.
         """
@@ -121,7 +121,7 @@ class Popper:
         return [] if popped is None else await self._messages(broker_name, ask, popped)
 
     async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
-        """Return whether a broker has messages to pop, waiting at most `wait_ms` ms for them.
+        """Return whether a broker has messages of a topic for the group to pop; wait at most `wait_ms` ms for them.
 
         Raises BrokerRefused, BrokerNotFound or NetError if the broker could not be queried.
         """
@@ -228,7 +228,7 @@ class _Popped:
     def unpack(
         self, records: Sequence[Record], room: UnpackedRoom
     ) -> tuple[list[StoredMessage], Sequence[Record]]:
-        """Return the messages that match the subscription, and the records that exceeded the room."""
+        """Return the messages that match the tags, and the records beyond `room`, the limit on decompressed bytes."""
         messages: list[StoredMessage] = []
         for at, record in enumerate(records):
             queue = MessageQueue(self.wanted.topic, self.broker_name, record.queue_id)
@@ -270,7 +270,7 @@ def _is_handle_of(broker_name: str, text: str) -> bool:
 
 
 def receipt_of(message: StoredMessage) -> Receipt:
-    """Return the receipt handle of a message; raise ClientError if the message was not popped."""
+    """Return the receipt handle of a message; raise ClientError if it has none, because it was not popped."""
     text = message.properties.get(POP_CK)
     if text is None:
         raise ClientError(

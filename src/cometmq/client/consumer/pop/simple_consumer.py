@@ -41,7 +41,7 @@ _Place = tuple[str, str]  # Topic, broker.
 
 
 class AsyncSimpleConsumer(AsyncGroupClient):
-    """A consumer that receives messages on demand and acknowledges each of them (pop).
+    """A consumer that receives messages on demand (pop); its user acknowledges each of them.
 
     A message that is not acknowledged within its invisible time is redelivered to any member of the group.
 
@@ -123,6 +123,8 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         wait_ms: int | None = None,
     ) -> list[StoredMessage]:
         """Return the next messages of any subscribed topic, or an empty list if none arrive in time.
+
+        A message that was redelivered more than `retries_max` times becomes a dead letter instead.
 
         Args:
             max_count: Maximum number of messages, up to 32; they come from one broker and topic.
@@ -215,7 +217,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return []
 
     async def _buried(self, message: StoredMessage) -> bool:
-        """Make a message with too many redeliveries a dead letter; return whether this succeeded."""
+        """Make a message a dead letter if it has too many redeliveries; return whether it became one."""
         # The count of a message in another group's dead-letter topic does not concern this group.
         is_retry = receipt_of(message).kind != NORMAL
         if not is_retry or message.reconsume_times <= self._settings.retries_max:
@@ -232,7 +234,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return True
 
     async def _wait_for_any(self, places: list[_Place], deadline: float) -> None:
-        """Wait until some broker has messages; unanswered queries stay open for the next call."""
+        """Wait until some broker answers or until the deadline; unanswered queries stay open for the next call."""
         left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
         if left_ms <= 0:
             return

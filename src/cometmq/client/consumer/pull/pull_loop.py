@@ -223,7 +223,7 @@ class PullLoop:
         return _AskedPull(process_queue, offset, self._reading.clock.monotonic(), answer)
 
     def _came(self, pull: RawPull) -> None:
-        """Request what follows an answer before its messages are processed, so that the broker works in parallel."""
+        """If more messages exist and there is room, pull them before those of this answer are processed."""
         asked, offset = self._asked, pull.next_offset
         if asked is None or self._ahead is not None:
             return  # This is the answer to the pull sent ahead: at most one answer waits here.

@@ -64,7 +64,9 @@ class Puller:
         self._suggested: dict[MessageQueue, int] = {}
 
     async def channel(self, queue: MessageQueue, broker_id: int | None = None) -> Channel:
-        """Return the connection for pulling a queue, to a certain member of the broker group or the suggested one.
+        """Return the connection for pulling a queue, to a member of the broker group (None: the last suggested one).
+
+        If the route does not contain it, the master or any other member is used instead.
 
         Raises BrokerNotFound, TopicNotFound or NetError if no connection is possible.
         """
@@ -226,7 +228,9 @@ class RepeatedPull:
         self._texts: dict[bool, PullText] = {}
 
     async def start(self, offset: int, commit_offset: int | None) -> asyncio.Future[RawPull]:
-        """Send a pull from an offset, waiting for a connection if necessary; `commit_offset` is as in `PullTerms`.
+        """Send a pull from an offset when there is a connection, and return the future of its result.
+
+        `commit_offset` is as in `PullTerms`.
 
         Raises BrokerNotFound, TopicNotFound or NetError if no broker could be reached.
         """
@@ -236,7 +240,7 @@ class RepeatedPull:
     def start_now(
         self, offset: int, commit_offset: int | None
     ) -> asyncio.Future[RawPull] | None:
-        """Send a pull from an offset if a connection is established; return None otherwise."""
+        """Send a pull from an offset and return the future of its result; None if no connection is established."""
         channel = self._puller.open_channel(self._queue)
         if channel is None or channel.is_closed:
             return None

@@ -149,21 +149,24 @@ class AsyncQueueReader(AsyncGroupClient):
     async def min_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """Return the offset of the first message in each queue, or an error."""
+        """Return a dict of queues to the offset of their first message, or to an error."""
         full = self._by_full(queues)
         return _renamed(await self._offsets.min_offsets(full), full)
 
     async def max_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """Return the offset that the next message of each queue will get, or an error."""
+        """Return a dict of queues to the offset that their next message will get, or to an error."""
         full = self._by_full(queues)
         return _renamed(await self._offsets.max_offsets(full), full)
 
     async def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | CometError]:
-        """Return for each queue the offset of the first message stored at or after a time (ms since 1970), its end, or an error."""
+        """Return a dict of queues to the offset of the first message stored at or after a time, or to an error.
+
+        `times_ms` are the times by queue, ms since 1970. Without such a message, the offset is the queue's end.
+        """
         full = self._by_full(times_ms)
         times = {name: times_ms[queue] for name, queue in full.items()}
         return _renamed(await self._offsets.offsets_by_time(times), full)
@@ -171,7 +174,7 @@ class AsyncQueueReader(AsyncGroupClient):
     async def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """Return the offset that the group has committed in each queue, None if there is none, or an error."""
+        """Return a dict of queues to the offset that the group has committed, None if there is none, or an error."""
         full = self._by_full(queues)
         return _renamed(await self._offsets.committed_offsets(self._group, full), full)
 
@@ -235,7 +238,7 @@ class AsyncQueueReader(AsyncGroupClient):
         expression: Filter = ALL,
         read_from: ReadFrom = ReadFrom.SUGGESTED,
     ) -> AsyncIterator[RawPull]:
-        """Yield the records of a range in order, with several pulls in flight.
+        """Yield the answers of pulls, with undecoded records, for a range in order, with several pulls in flight.
 
         Reading ends at `end` or at the end of the queue. If messages are deleted, an answer without a body contains the
         offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues there. Messages

@@ -45,7 +45,7 @@ class UnpackedRoom:
     ) -> StoredMessage | None:
         """Convert a record to a message; return None if it is compressed and its plain body exceeds the remaining room.
 
-        Bodies that are not compressed do not use any room.
+        Bodies that are not compressed do not use any room. Raises CodecError for a malformed or too long body.
         """
         if not record.sys_flag & COMPRESSED:
             return unpack(record, queue, body_size_max=body_size_max, namespace=namespace)

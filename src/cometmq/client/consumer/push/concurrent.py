@@ -40,7 +40,7 @@ class PopJob(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether the invisible time of the messages is over."""
+        """Whether the invisible time of any of the messages is over."""
         return self.loop.is_over(self.messages)
 
 
@@ -51,7 +51,7 @@ Done = Callable[[AnyJob, ListenerVerdict, float], None]
 
 
 class Workers(Protocol):
-    """The threads or tasks that call the listener."""
+    """Interface of the threads or tasks that call the listener."""
 
     def submit(self, job: ListenerJob) -> None:
         """Queue a job; a free worker calls the listener with it, and the loop then calls `done` (see `Done`) with the outcome.

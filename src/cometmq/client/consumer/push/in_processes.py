@@ -101,7 +101,7 @@ class InProcesses:
         return pool
 
     def __call__(self, given: Any) -> Said:
-        """Run the listener in a process and wait for the result; called in the consumer's threads."""
+        """Run the listener in a process; return its result or raise its exception. Called in the consumer's threads."""
         while True:
             pool = self._pool
             try:

@@ -259,11 +259,11 @@ class AsyncPushConsumer(AsyncGroupClient):
     # --- statistics
 
     def statistics(self) -> dict[str, TopicCounts]:
-        """Return the number of messages pulled, consumed and refused since the start, by topic."""
+        """Return a dict of topics to the number of messages pulled, consumed and refused since the start."""
         return self._short(self._member.counts.totals())
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Return the rates of messages pulled, consumed and refused per second over the last minute, by topic."""
+        """Return a dict of topics to the messages pulled, consumed and refused per second over the last minute."""
         return self._short(self._member.counts.rates())
 
     async def _consume_directly(self, message: StoredMessage) -> DirectOutcome:
@@ -354,7 +354,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         self._tasks.spawn(self._bury(loop, record), "dead letter")
 
     async def _bury(self, loop: PullLoop, record: Record) -> None:
-        """Make an unreadable record a dead letter; it stays unconsumed until a broker has accepted it."""
+        """Make an unreadable record a dead letter, retrying until a broker accepts it; with broadcasting skip it."""
         assert self._back is not None, "made at start"
         process_queue = loop.process_queue
         while not (loop.is_dropped or self._settings.broadcasting):
