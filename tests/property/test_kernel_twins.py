@@ -227,6 +227,23 @@ def test_answers_are_the_same_bytes(parts):
     assert answers[0] == answers[1]
 
 
+@given(
+    st.integers(-2, 300),
+    st.one_of(st.integers(-(1 << 31), (1 << 31) - 1), st.integers()),
+    st.one_of(st.none(), TEXTS),
+    st.dictionaries(TEXTS, TEXTS, max_size=4),
+    st.sampled_from([0, 7, 1 << 20]),
+)
+def test_heads_of_answers_are_the_same_bytes(code, opaque, remark, named, body_size):
+    heads = []
+    for twin in (fast, requests):
+        try:
+            heads.append(twin.encode_answer_head(code, opaque, remark, named, body_size))
+        except TypeError:
+            heads.append("no UTF-8")
+    assert heads[0] == heads[1]
+
+
 def test_the_kernel_can_be_chosen():
     for choice in ("reference", "fast"):
         environment = {**os.environ, "COMETMQ_KERNEL": choice}

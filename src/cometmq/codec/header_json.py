@@ -9,19 +9,12 @@ from typing import Any
 import orjson
 
 from cometmq.kernel import rows
-from cometmq.model.codes import VERSION, Language
+from cometmq.model.codes import Language
 from cometmq.model.errors import CodecError
-from cometmq.model.flags import RESPONSE
 
 LANGUAGES = {language.name: int(language) for language in Language}
 _LANGUAGE_NAMES = {int(language): language.name for language in Language}
 _OTHER = int(Language.OTHER)
-
-# An answer's header, with places for code, fields, opaque and remark.
-_ANSWER = (
-    b'{"code":%%d%%b,"flag":%d,"language":"PYTHON","opaque":%%d%%b,"serializeTypeCurrentRPC":"JSON","version":%d}'
-    % (RESPONSE, VERSION)
-)
 
 JSON = 0  # Number of this coding in a frame.
 
@@ -76,18 +69,6 @@ def _decode_carefully(header: bytes) -> Header:
     if not isinstance(fields, dict) or not (remark is None or isinstance(remark, str)):
         raise CodecError("extFields of a header must be an object and remark a text")
     return code, flag, opaque, language, version, remark, fields
-
-
-def encode_answer_header(
-    code: int, opaque: int, remark: str | None, fields: dict[str, str]
-) -> bytes:
-    """Encode the JSON header of an answer of this program as `encode_json_header` does, in half the time."""
-    return _ANSWER % (
-        code,
-        b',"extFields":' + orjson.dumps(fields) if fields else b"",
-        opaque,
-        b"" if remark is None else b',"remark":' + orjson.dumps(remark),
-    )
 
 
 def encode_json_header(header: Header) -> bytes:

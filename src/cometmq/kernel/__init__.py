@@ -18,7 +18,11 @@ try:
         raise ImportError("COMETMQ_KERNEL=reference asks for it")  # noqa: TRY301
     if not TYPE_CHECKING:  # The types are those of the plain twins.
         from cometmq.kernel._acks import plain_acks, take_acks
-        from cometmq.kernel._answers import encode_answers, encode_requests
+        from cometmq.kernel._answers import (
+            encode_answer_head,
+            encode_answers,
+            encode_requests,
+        )
         from cometmq.kernel._calls import begin_writing
         from cometmq.kernel._column_records import (
             answer_columns,
@@ -111,7 +115,7 @@ except ImportError as error:
         java_hash_many,
         read_commands,
     )
-    from cometmq.kernel.requests import encode_requests
+    from cometmq.kernel.requests import encode_answer_head, encode_requests
     from cometmq.kernel.sends import (
         encode_answers,
         pack_records,
@@ -154,6 +158,7 @@ __all__ = [
     "count_puts",
     "count_records",
     "crcs_match",
+    "encode_answer_head",
     "encode_answers",
     "encode_requests",
     "gather",

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: cdivision=True, embedsignature=True
-"""The compiled twin of `sends.encode_answers` and `requests.encode_requests`: frames that leave together.
+"""The compiled twin of `sends.encode_answers` and of the functions of `requests`: frames that leave together.
 
-An answer with a key that is to be escaped is made by the Python side.
+Answers with texts that JSON escapes, and those beyond 64 bits, are made by the Python side.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -10,7 +10,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport put_bytes, put_u32
 from cometmq.kernel._layouts cimport FRAME_HEAD_SIZE
-from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, decimal_size, put_decimal
+from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, decimal_size, json_stops, put_decimal, word_at
+from cometmq.kernel.requests import encode_answer_head as _encode_any_head
 from cometmq.kernel.sends import (
     END as END_TEXT,
     KEY as KEY_TEXT,
@@ -31,6 +32,14 @@ cdef const char *MIDDLE = _middle
 cdef const char *END = _end
 cdef Py_ssize_t OFFSET_SIZE = len(_offset), KEY_SIZE = len(_key)
 cdef Py_ssize_t MIDDLE_SIZE = len(_middle), END_SIZE = len(_end)
+cdef const char *FLAGS = MIDDLE + 2  # Without the end of a text and of the fields.
+cdef Py_ssize_t FLAGS_SIZE = MIDDLE_SIZE - 2
+cdef bytes _code = b'{"code":', _fields = b',"extFields":{', _remark = b',"remark":"'
+cdef const char *CODE = _code
+cdef const char *FIELDS = _fields
+cdef const char *REMARK = _remark
+cdef Py_ssize_t CODE_SIZE = len(_code), FIELDS_SIZE = len(_fields), REMARK_SIZE = len(_remark)
+cdef int64_t MAX_U32 = 0xFFFFFFFF
 
 
 cdef bint _is_plain_key(str key):
@@ -102,6 +111,82 @@ cdef bytes _encode_answers(list pending, list results):
         at = put_bytes(at, MIDDLE, MIDDLE_SIZE)
         at = put_decimal(at, <int64_t>one[0])
         at = put_bytes(at, END, END_SIZE)
+    return room
+
+
+cdef bint _is_plain(object text) except -1:
+    """Whether an object is a str of ASCII that JSON does not escape."""
+    cdef Py_ssize_t size
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    if type(text) is not str or not PyUnicode_IS_ASCII(text):
+        return False
+    at = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &size)
+    end = at + size
+    while end - at >= 8:
+        if json_stops(word_at(at)):
+            return False
+        at += 8
+    while at < end:
+        if at[0] == c'"' or at[0] == c"\\" or at[0] < c" ":
+            return False
+        at += 1
+    return True
+
+
+cdef Py_ssize_t _fields_size(dict fields) except -2:
+    """The bytes of `,"extFields":{...}`, 0 for no fields; -1: a name or value is not plain."""
+    cdef Py_ssize_t total = 0
+    cdef object name, value
+    for name, value in fields.items():
+        if not (_is_plain(name) and _is_plain(value)):
+            return -1
+        total += _text_size(name) + _text_size(value) + 6
+    return total + FIELDS_SIZE if total else 0
+
+
+cdef uint8_t *_put_fields(uint8_t *at, dict fields) except NULL:
+    cdef object name, value
+    at = put_bytes(at, FIELDS, FIELDS_SIZE)
+    for name, value in fields.items():
+        at[0] = c'"'
+        at = put_bytes(_put_text(at + 1, name), b'":"', 3)
+        at = put_bytes(_put_text(at, value), b'",', 2)
+    at[-1] = c"}"
+    return at
+
+
+def encode_answer_head(code, opaque, remark, dict fields not None, Py_ssize_t body_size):
+    """See `cometmq.kernel.requests.encode_answer_head`."""
+    try:
+        return _answer_head(code, opaque, remark, fields, body_size)
+    except OverflowError:
+        return _encode_any_head(code, opaque, remark, fields, body_size)
+
+
+cdef bytes _answer_head(int64_t code, int64_t opaque, object remark, dict fields, Py_ssize_t body_size):
+    cdef Py_ssize_t fields_size = _fields_size(fields), size
+    cdef bytes room
+    cdef uint8_t *at
+    if fields_size < 0 or not (remark is None or _is_plain(remark)):
+        return _encode_any_head(code, opaque, remark, fields, body_size)
+    size = CODE_SIZE + decimal_size(code) + fields_size + FLAGS_SIZE + decimal_size(opaque) + END_SIZE
+    if remark is not None:
+        size += REMARK_SIZE + _text_size(remark) + 1
+    if 4 + size + body_size > MAX_U32:
+        return _encode_any_head(code, opaque, remark, fields, body_size)
+    room = PyBytes_FromStringAndSize(NULL, FRAME_HEAD_SIZE + size)
+    at = put_u32(<uint8_t *>PyBytes_AS_STRING(room), <uint32_t>(4 + size + body_size))
+    at = put_bytes(put_u32(at, <uint32_t>size), CODE, CODE_SIZE)
+    at = put_decimal(at, code)
+    if fields_size:
+        at = _put_fields(at, fields)
+    at = put_decimal(put_bytes(at, FLAGS, FLAGS_SIZE), opaque)
+    if remark is not None:
+        at = _put_text(put_bytes(at, REMARK, REMARK_SIZE), remark)
+        at[0] = c'"'
+        at += 1
+    put_bytes(at, END, END_SIZE)
     return room
 
 

@@ -4,8 +4,8 @@ import logging
 import uuid
 from typing import NamedTuple
 
-from cometmq.codec.header_json import encode_answer_header
-from cometmq.codec.remoting import JSON, Command, RawCommand, with_prefix
+from cometmq.codec.remoting import FRAME_SIZE_MAX, Command, RawCommand, check_frame_size
+from cometmq.kernel import encode_answer_head
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, RequestError, StoreError
 
@@ -31,8 +31,10 @@ class Answer(NamedTuple):
 def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -> bytes:
     """Return length prefix and JSON header of an answer's frame as bytes; raise CodecError if it would be too large."""
     code, remark, fields, _ = answer
-    header = encode_answer_header(code, command[2], remark, fields)
-    return with_prefix(header, JSON, body_size)
+    head = encode_answer_head(code, command[2], remark, fields, body_size)
+    if len(head) + body_size > FRAME_SIZE_MAX:
+        check_frame_size(len(head) + body_size)
+    return head
 
 
 def instead_of(error: Exception, code: int) -> Answer:

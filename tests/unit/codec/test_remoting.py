@@ -1,9 +1,11 @@
 """Commands and frames: the golden vectors of the protocol, both header codings, broken headers."""
 
+import struct
+
 import pytest
 
 from cometmq.codec.header_binary import decode_binary_header
-from cometmq.codec.header_json import encode_answer_header, encode_json_header
+from cometmq.codec.header_json import encode_json_header
 from cometmq.codec.remoting import (
     FRAME_SIZE_MAX,
     JSON,
@@ -12,7 +14,7 @@ from cometmq.codec.remoting import (
     decode_command,
     encode_command,
 )
-from cometmq.kernel import split_frames
+from cometmq.kernel import encode_answer_head, requests, split_frames
 from cometmq.model.codes import VERSION, Language, ResponseCode
 from cometmq.model.errors import CodecError
 from cometmq.model.flags import RESPONSE
@@ -138,9 +140,12 @@ def test_every_cut_of_a_binary_header_is_a_codec_error():
 @pytest.mark.parametrize("remark", [None, "", 'say "no"\n\u20ac'])
 @pytest.mark.parametrize("fields", [{}, {"offset": "7", "a\\b": "\u00e4"}])
 @pytest.mark.parametrize("code", [0, ResponseCode.SYSTEM_BUSY, -1])
-def test_the_header_of_an_answer_is_that_of_any_command(code, fields, remark):
+@pytest.mark.parametrize("encode", [encode_answer_head, requests.encode_answer_head])
+def test_the_head_of_an_answer_is_that_of_any_command(encode, code, fields, remark):
     header = (int(code), RESPONSE, -5, int(Language.PYTHON), VERSION, remark, fields)
-    assert encode_answer_header(code, -5, remark, fields) == encode_json_header(header)
+    head = encode(code, -5, remark, fields, 7)
+    assert head[8:] == encode_json_header(header)
+    assert struct.unpack(">II", head[:8]) == (len(head) - 4 + 7, len(head) - 8)
 
 
 def test_a_frame_beyond_the_limit_is_not_made():
