@@ -238,14 +238,18 @@ def _what_differs(
 ) -> str | None:
     if not left or not right:
         return f"only {'A' if left else 'B'} has it"
-    if Counter(left) == Counter(right):
-        return None
     if len(left) != len(right):
         return f"A has it {len(left)} times, B {len(right)} times"
+    # The same record twice is no difference.
+    more_left, more_right = Counter(left) - Counter(right), Counter(right) - Counter(left)
+    if not more_left:
+        return None
     names = [
         name
         # Without the values that brokers add, there are fewer fields than names.
-        for name, of_a, of_b in zip(_EXACT_FIELDS, left[0], right[0], strict=False)
+        for name, of_a, of_b in zip(
+            _EXACT_FIELDS, min(more_left), min(more_right), strict=False
+        )
         if of_a != of_b
     ]
     return f"differs in {', '.join(names)}"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cometmq.model.errors import SettingsError
+from cometmq.offline.conditions import STORE_TIME_MARGIN_MS
 from cometmq.offline.damage import Damage
 from cometmq.offline.folder import ListedFile, StoreFolder
 from cometmq.offline.log_end import fixed_end, present_end, used_files
@@ -71,13 +72,18 @@ def log_size(task: Task) -> int:
 def _in_time(
     folder: StoreFolder, files: Sequence[ListedFile], wanted: LogRange
 ) -> Sequence[ListedFile]:
-    """Return the files that can hold records of the wanted times; store times ascend from file to file."""
+    """Return the files that can hold records of the wanted times.
+
+    Store times ascend from file to file, but for a clock that was set back by up to STORE_TIME_MARGIN_MS.
+    """
     first, last = 0, len(files)
     if wanted.start_ms is not None:
-        while first + 1 < last and _is_before(folder, files[first + 1], wanted.start_ms):
+        start_ms = wanted.start_ms - STORE_TIME_MARGIN_MS
+        while first + 1 < last and _is_before(folder, files[first + 1], start_ms):
             first += 1
     if wanted.end_ms is not None:
-        while last - 1 > first and not _is_before(folder, files[last - 1], wanted.end_ms):
+        end_ms = wanted.end_ms + STORE_TIME_MARGIN_MS
+        while last - 1 > first and not _is_before(folder, files[last - 1], end_ms):
             last -= 1
     return files[first:last]
 

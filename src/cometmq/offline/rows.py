@@ -210,9 +210,10 @@ class _Rows:
                 window = unwrapped(window)
             except CodecError as error:
                 start = found.base + int(window.starts[0])
-                size, at = int(window.int32(0)[0]), _place(found, window, 0)
-                why = f"{at}: the batch cannot be decompressed: {error}"
-                yield from self.of_damage(Damage(start, start + size, found.path, start, why))
+                end = start + int(window.int32(0)[0])
+                why = f"the batch of {_place(window, 0)} cannot be decompressed: {error}"
+                damage = Damage(start, end, found.path, start - found.start, why)
+                yield from self.of_damage(damage)
                 return
             valid = np.full(len(window), valid[0])
         yield from self._batches(window, valid, found)
@@ -283,7 +284,7 @@ class _Rows:
     def _judge(self, window: RecordWindow, sound: Flags, found: SoundRecords, why: str) -> None:
         """Report the records that are not sound: raise StoreDamaged if the mode is FAILFAST, else call `on_finding`."""
         for row in np.flatnonzero(~sound).tolist():
-            broken = Finding("log", _place(found, window, row), why)
+            broken = Finding("log", f"{found.path}: {_place(window, row)}", why)
             if self._rules.mode is Mode.FAILFAST:
                 raise _failure(str(broken))
             self._on_finding(broken)
@@ -322,13 +323,11 @@ def _grouped(window: RecordWindow, valid: Flags) -> tuple[RecordWindow, Flags]:
     return window.select(order), valid[order]
 
 
-def _place(found: SoundRecords, window: RecordWindow, row: int) -> str:
+def _place(window: RecordWindow, row: int) -> str:
     topic = window.buffer[int(window.topic.starts[row]) : int(window.topic.ends[row])]
     name = bytes(topic).decode("utf-8", "replace")
-    return (
-        f"{found.path}: the message at offset {int(window.queue_offset[row])} of "
-        f"{name}/{int(window.int32(QUEUE_ID_AT)[row])}"
-    )
+    queue = f"{name}/{int(window.int32(QUEUE_ID_AT)[row])}"
+    return f"the message at offset {int(window.queue_offset[row])} of {queue}"
 
 
 def _failure(what: str) -> StoreDamaged:

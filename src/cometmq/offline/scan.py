@@ -33,12 +33,14 @@ class SoundRecords:
 
     Attributes:
         base: Physical offset of the first byte of the window's buffer.
-        path: Their log file.
+        path: Their file.
+        start: Physical offset of the first byte of that log file; 0 for a file of an archive.
     """
 
     window: RecordWindow
     base: int
     path: str
+    start: int = 0
 
 
 def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
@@ -125,10 +127,10 @@ class SplitWalk:
     def _checked(
         self, piece: bytes, base: int, starts: Longs
     ) -> Iterator[SoundRecords | Damage]:
-        path = self._file.path
+        path, file_start = self._file.path, self._file.start
         with suppress(CodecError):
             window = RecordWindow(piece, starts)
-            yield SoundRecords(window, base, path)
+            yield SoundRecords(window, base, path, file_start)
             return
         first = 0
         for row, start in enumerate(starts.tolist()):
@@ -136,13 +138,14 @@ class SplitWalk:
                 check_record(piece, start, is_crc_checked=False)
             except NoRecordError as error:
                 if row > first:
-                    yield SoundRecords(RecordWindow(piece, starts[first:row]), base, path)
+                    window = RecordWindow(piece, starts[first:row])
+                    yield SoundRecords(window, base, path, file_start)
                 size = int.from_bytes(piece[start : start + 4])
                 why = str(error).replace(f" at byte {start}", "")
                 yield self._damage(base + start, base + start + size, why)
                 first = row + 1
         if first < len(starts):
-            yield SoundRecords(RecordWindow(piece, starts[first:]), base, path)
+            yield SoundRecords(RecordWindow(piece, starts[first:]), base, path, file_start)
 
     def _is_long(self, piece: bytes, position: int) -> bool:
         size = int.from_bytes(piece[:4])

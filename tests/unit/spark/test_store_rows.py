@@ -14,7 +14,7 @@ import pytest
 from cometmq.codec.compression import decompress
 from cometmq.codec.host import decode_host
 from cometmq.codec.properties import encode_properties
-from cometmq.codec.record import MAGIC_V2, Record, body_crc, encode_record
+from cometmq.codec.record import MAGIC_V2, Record, blank_tail, body_crc, encode_record
 from cometmq.model import flags
 from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.offline.found import find_store
@@ -235,6 +235,42 @@ def test_topics_times_and_columns_choose_what_is_read(tmp_path):
     assert [row["queueOffset"] for row in rows(tmp_path, **times)] == [3, 4, 5]
     text = rows(tmp_path, propertiesFormat="json", columns="properties")[0]
     assert text == {"properties": '{"TAGS":"a"}'}
+
+
+def write_two_files(root: Path, *pieces: list[Record]) -> None:
+    """A closed store whose log has a file for each list of records."""
+    (root / "commitlog").mkdir(parents=True)
+    for start, records in zip(range(0, 2 * FILE, FILE), pieces, strict=True):
+        content = b""
+        for record in records:
+            content += encode_record(record._replace(physical_offset=start + len(content)))
+        content = (content + blank_tail(FILE - len(content))).ljust(FILE, b"\0")
+        (root / "commitlog" / f"{start:020d}").write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [({"startingTimestamp": 35_000}, [1, 4]), ({"endingTimestamp": 20_000}, [0, 3])],
+)
+def test_a_clock_that_was_set_back_between_two_files_hides_no_message(tmp_path, times, found):
+    stored = enumerate((0, 40_000, 30_000, 10_000, 50_000))
+    at = [message(n)._replace(store_timestamp=STORED_MS + ms) for n, ms in stored]
+    write_two_files(tmp_path, at[:2], at[2:])
+    wanted = {name: str(STORED_MS + ms) for name, ms in times.items()}
+    assert [row["queueOffset"] for row in rows(tmp_path, **wanted)] == found
+
+
+def test_a_batch_that_cannot_be_decompressed_is_named_with_its_place_in_its_file(tmp_path):
+    broken = message(
+        1, b"no zlib", sys_flag=flags.INNER_BATCH | flags.NEED_UNWRAP | flags.COMPRESSED
+    )
+    write_two_files(tmp_path, [message(0)], [broken])
+    with pytest.raises(StoreDamaged) as caught:
+        rows(tmp_path, mode="FAILFAST")
+    said = str(caught.value)
+    assert said.count(f"{FILE:020d}") == 1
+    assert f"at byte 0 (physical offset {FILE})" in said
+    assert "the batch of the message at offset 1 of orders/0 cannot be decompressed" in said
 
 
 def test_each_view_shows_what_java_wrote():
