@@ -200,6 +200,7 @@ class MasterPort:
 
     def acked(self, link: SlaveLink) -> None:
         """Note that a slave has acknowledged more of the log, and confirm the sends that now have enough replicas."""
+        self._errors.pop(link.member, None)  # It copies again.
         self._count_in(link)
         self._count()
 
