@@ -16,6 +16,8 @@ from cometmq.store.log_file import LogFile
 from cometmq.store.positions import Positions
 from cometmq.store.settings import StoreSettings
 
+# Bytes that are copied from the page cache at once; longer reads are for a thread.
+AT_ONCE_SIZE_MAX = 64 << 10
 # Bytes to write to one file: the file, their physical offset, and the bytes.
 Piece = tuple[LogFile, int, Buffer]
 
@@ -144,14 +146,24 @@ class CommitLog:
         """Physical offset from which the log can be read through its memory map without blocking on the device."""
         return max(self.positions.written - self._settings.warm_tail_bytes, self.warm_start)
 
-    def read(self, offset: int, size: int) -> bytes | None:
-        """Return bytes at a physical offset, blocking on the device; None if no file of the log holds all of them."""
+    def read(self, offset: int, size: int, *, may_wait: bool = True) -> bytes | None:
+        """Return bytes at a physical offset; None if no file of the log holds all of them.
+
+        Raises:
+            BlockingIOError: The read would wait for the device, or takes long, and `may_wait` is False.
+            OSError: The disk failed.
+        """
         if not self.chain.start <= offset <= self.positions.committed - size:
             return None
         file = self.chain.find(offset)
         if file is None or offset + size > file.end:
             return None
-        return file.read(offset, size)
+        if may_wait:
+            return file.read(offset, size)
+        piece = file.read_nowait(offset, size) if size <= AT_ONCE_SIZE_MAX else None
+        if piece is None:
+            raise BlockingIOError
+        return bytes(piece)
 
     def files_between(self, start: int, end: int) -> list[LogFile]:
         """Return the files that contain any byte of a range; any thread."""

@@ -26,6 +26,8 @@ from cometmq.store.disk import Disk, opened
 # that are too late, the entry closest to the wanted time is searched among this many entries.
 LATE_STEPS_MAX = 256
 NEARER_ENTRIES = 4096
+# Reads of the index that take 1 ms together if the page cache holds all of it.
+AT_ONCE_READS = 256
 
 
 class IndexView(NamedTuple):
@@ -57,7 +59,7 @@ class IndexAnswer(NamedTuple):
 
 
 class IndexSearch:
-    """A prepared search in the index; `run` may be called once, in any thread that may block on the device."""
+    """A prepared search in the index."""
 
     def __init__(
         self,
@@ -75,12 +77,17 @@ class IndexSearch:
         self._slot_count = slot_count
         self._begin_ms = begin_ms
         self._end_ms = end_ms
+        self._pread = disk.pread
 
-    def run(self) -> IndexAnswer:
+    def run(self, *, may_wait: bool = True) -> IndexAnswer:
         """Return the offsets of candidate records, which are looked up as the caller iterates over them.
 
         The result also has the store time and offset of the newest indexed record.
+
+        With `may_wait` that may block, in any thread; otherwise it raises BlockingIOError instead, also after
+        AT_ONCE_READS reads.
         """
+        self._pread = self._disk.pread if may_wait else _ReadsAtOnce(self._disk).pread
         if not self._views:
             return IndexAnswer(iter(()), 0, 0)
         newest = self._views[-1].header
@@ -147,7 +154,7 @@ class IndexSearch:
             range(2, number + 1), end_seconds, key=lambda each: self._entry(fd, each).seconds
         )
         start = max(behind - NEARER_ENTRIES + 1, 1)
-        piece = self._disk.pread(
+        piece = self._pread(
             fd, (behind + 1 - start) * INDEX_ENTRY_SIZE, entry_position(start, self._slot_count)
         )
         slot = self._key_hash % self._slot_count
@@ -158,8 +165,21 @@ class IndexSearch:
 
     def _entry(self, fd: int, number: int) -> IndexEntry:
         position = entry_position(number, self._slot_count)
-        return decode_entry(self._disk.pread(fd, INDEX_ENTRY_SIZE, position))
+        return decode_entry(self._pread(fd, INDEX_ENTRY_SIZE, position))
 
     def _newest(self, fd: int) -> int:
         slot = slot_position(self._key_hash % self._slot_count)
-        return int.from_bytes(self._disk.pread(fd, INDEX_SLOT_SIZE, slot), signed=True)
+        return int.from_bytes(self._pread(fd, INDEX_SLOT_SIZE, slot), signed=True)
+
+
+class _ReadsAtOnce:
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._left = AT_ONCE_READS
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        self._left -= 1
+        piece = self._disk.pread_nowait(fd, size, offset) if self._left >= 0 else None
+        if piece is None:
+            raise BlockingIOError
+        return bytes(piece)

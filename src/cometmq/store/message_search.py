@@ -6,11 +6,16 @@ times, which are rounded down to seconds, and misses messages stored in the firs
 record's store time counts.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cometmq.codec.record import store_time
 from cometmq.store.index_search import IndexSearch
+
+
+class ReadRecord(Protocol):
+    """Reads the record at a physical offset (see `ReadSide.read_record`)."""
+
+    def __call__(self, physical_offset: int, /, *, may_wait: bool) -> bytes | None: ...  # noqa: D102
 
 
 class FoundMessages(NamedTuple):
@@ -28,12 +33,12 @@ class FoundMessages(NamedTuple):
 
 
 class MessageSearch:
-    """A prepared search of messages by key; `run` may be called once, in any thread that may block on the device."""
+    """A prepared search of messages by key."""
 
     def __init__(
         self,
         search: IndexSearch,
-        read_record: Callable[[int], bytes | None],
+        read_record: ReadRecord,
         times_ms: range,
         *,
         count_max: int,
@@ -43,7 +48,7 @@ class MessageSearch:
 
         Args:
             search: Finds the candidates.
-            read_record: Returns the record at a physical offset; None if it was deleted.
+            read_record: Returns the record at a physical offset; None if it was deleted. Called with `may_wait`.
             times_ms: Wanted store times.
             count_max: Maximum number of records.
             bytes_max: Maximum total size of the records in bytes; the newest one is returned whatever its size.
@@ -54,15 +59,22 @@ class MessageSearch:
         self._count_max = count_max
         self._bytes_max = bytes_max
 
-    def run(self) -> FoundMessages:
-        """Find and read the messages, the newest ones within the limits; raise OSError if the disk fails."""
-        offsets, last_ms, last_offset = self._search.run()
+    def run(self, may_wait: bool = True) -> FoundMessages:  # noqa: FBT001, FBT002  As steps call it.
+        """Find and read the messages, the newest ones within the limits.
+
+        With `may_wait`, any thread may call it.
+
+        Raises:
+            BlockingIOError: It would wait for the device, or takes long, and `may_wait` is False.
+            OSError: The disk failed.
+        """
+        offsets, last_ms, last_offset = self._search.run(may_wait=may_wait)
         records: list[bytes] = []
         size = 0
         for offset in offsets:
             if len(records) >= self._count_max:
                 break
-            record = self._read_record(offset)
+            record = self._read_record(offset, may_wait=may_wait)
             if record is None:  # Its log file was deleted.
                 continue
             if store_time(record) not in self._times_ms:

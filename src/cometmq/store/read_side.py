@@ -4,6 +4,7 @@ Methods that may block on the device say so; the broker runs them in a reader th
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
@@ -116,10 +117,15 @@ class ReadSide:
         """Set whether the system may read ahead in the log."""
         self._log.chain.change_reading(is_random=not is_wanted)
 
-    def read_record(self, physical_offset: int, size: int | None = None) -> bytes | None:
-        """Return the record at a physical offset, or None; passing its size (bytes) saves a read. May block; any thread."""
+    def read_record(
+        self, physical_offset: int, size: int | None = None, *, may_wait: bool = True
+    ) -> bytes | None:
+        """Return the record at a physical offset, or None; passing its size (bytes) saves a read.
+
+        With `may_wait` it may block, and any thread may call it; otherwise it raises BlockingIOError instead.
+        """
         if size is not None:
-            record = self._log.read(physical_offset, size)
+            record = self._log.read(physical_offset, size, may_wait=may_wait)
             if record is None or size < RECORD_SIZE_MIN:
                 return None
             is_there = int.from_bytes(record[:4]) == size and (
@@ -127,27 +133,37 @@ class ReadSide:
                 == physical_offset
             )
             return record if is_there else None
-        head = self._log.read(physical_offset, PHYSICAL_OFFSET_AT + 8)
+        head = self._log.read(physical_offset, PHYSICAL_OFFSET_AT + 8, may_wait=may_wait)
         if head is None or int.from_bytes(head[PHYSICAL_OFFSET_AT:]) != physical_offset:
             return None
         size = int.from_bytes(head[:4])
-        return self._log.read(physical_offset, size) if size >= RECORD_SIZE_MIN else None
+        if size < RECORD_SIZE_MIN:
+            return None
+        return self._log.read(physical_offset, size, may_wait=may_wait)
 
-    def store_time_at(self, queue: ConsumeQueue, offset: int) -> int:
-        """Return the store time of a message in ms, or -1 if there is none; may block on the device."""
-        if isinstance(queue, BatchQueue):
-            return self._batches.store_time_at(queue, offset)
-        return self._times.store_time_at(queue, offset)
+    def store_time_at(self, queue: ConsumeQueue, offset: int, *, may_wait: bool = True) -> int:
+        """Return the store time of a message in ms, or -1 if there is none; for `may_wait` see `read_record`."""
+        if not isinstance(queue, BatchQueue):
+            return self._times.store_time_at(queue, offset, may_wait=may_wait)
+        if not may_wait:
+            raise BlockingIOError
+        return self._batches.store_time_at(queue, offset)
 
-    def earliest_store_time(self, queue: ConsumeQueue) -> int:
-        """Return the store time of a queue's oldest message in ms, or -1 if it has none; may block on the device."""
-        return self.store_time_at(queue, queue.min_offset)
+    def earliest_store_time(self, queue: ConsumeQueue, *, may_wait: bool = True) -> int:
+        """Return the store time of a queue's oldest message in ms, or -1 if it has none (see `read_record`)."""
+        return self.store_time_at(queue, queue.min_offset, may_wait=may_wait)
 
     def offset_by_time(
-        self, queue: ConsumeQueue, timestamp_ms: int, *, upper: bool = False
+        self,
+        queue: ConsumeQueue,
+        timestamp_ms: int,
+        *,
+        upper: bool = False,
+        may_wait: bool = True,
     ) -> int:
-        """Return the queue offset of the first message stored at or after a time (see `time_search`); may block.
+        """Return the queue offset of the first message stored at or after a time (see `time_search`).
 
-        With `upper`, return that of the last message stored at or before the time.
+        With `upper`, return that of the last message stored at or before the time. For `may_wait` see `read_record`.
         """
-        return offset_by_time(queue, timestamp_ms, upper=upper, time_at=self.store_time_at)
+        time_at = partial(self.store_time_at, may_wait=may_wait)
+        return offset_by_time(queue, timestamp_ms, upper=upper, time_at=time_at)

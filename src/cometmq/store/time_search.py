@@ -20,18 +20,22 @@ _HEAD_SIZE = STORE_TIME_AT + 20  # Includes the store time of a record with an I
 
 
 class TimeSearch:
-    """Looks up store times in the log; each call may block on the device. Any thread."""
+    """Looks up store times in the log.
+
+    Calls with `may_wait` may block on the device, and any thread may make them; other calls raise BlockingIOError
+    instead, and only the thread that owns the store may make them.
+    """
 
     def __init__(self, log: CommitLog, files: QueueFiles) -> None:
         self._log = log
         self._files = files
 
-    def store_time_at(self, queue: ConsumeQueue, offset: int) -> int:
+    def store_time_at(self, queue: ConsumeQueue, offset: int, *, may_wait: bool) -> int:
         """Return the store time of a message in ms, of the next one for an offset in a gap; -1 if there is none."""
         if not queue.min_offset <= offset < queue.max_offset:
             return -1
         try:
-            entry = queue.tail_entry(offset) or self._files.read(queue, offset, 1)
+            entry = queue.tail_entry(offset) or self._entry(queue, offset, may_wait=may_wait)
         except FileNotFoundError:
             return -1
         if not entry:
@@ -40,12 +44,19 @@ class TimeSearch:
         # A gap has the time of the next message, so that times stay in order.
         place = place_of_entry(offset, size, code)
         has_message = size > 0 and (size != BLANK_SIZE or place > 0)
-        return self.store_time_of(place) if has_message else -1
-
-    def store_time_of(self, physical_offset: int) -> int:
-        """Return the store time of the record at a physical offset in ms; -1 if there is none."""
-        head = self._log.read(physical_offset, _HEAD_SIZE)
+        if not has_message:
+            return -1
+        head = self._log.read(place, _HEAD_SIZE, may_wait=may_wait)
         return -1 if head is None else store_time(head)
+
+    def _entry(self, queue: ConsumeQueue, offset: int, *, may_wait: bool) -> bytes:
+        if may_wait:
+            return self._files.read(queue, offset, 1)
+        found = self._files.read_nowait(queue, offset, 1)
+        if found is None:
+            raise BlockingIOError
+        entries, start, stop = found
+        return bytes(entries[start:stop])
 
 
 def offset_by_time(

@@ -9,7 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cometmq.steps.on_loop import LoopWorld, Machines
-from cometmq.steps.steps import confirmed, elsewhere, on_device, turn_end
+from cometmq.steps.steps import (
+    at_once_or_elsewhere,
+    confirmed,
+    elsewhere,
+    on_device,
+    turn_end,
+)
 from cometmq.store.positions import Durability
 
 pytestmark = pytest.mark.threads
@@ -45,6 +51,19 @@ async def test_work_is_done_in_another_thread_and_comes_back_to_the_loop(machine
     there, here, is_there = await machines.run(steps())
     assert (here, is_there) == (threading.get_ident(), True)
     assert there != here
+
+
+async def test_work_that_would_block_is_done_in_another_thread_and_other_work_at_once(machines):
+    def work(may_block):
+        if is_cold and not may_block:
+            raise BlockingIOError
+        return threading.get_ident()
+
+    def steps():
+        return (yield from at_once_or_elsewhere(work))
+
+    for is_cold in (False, True):
+        assert (await machines.run(steps()) != threading.get_ident()) is is_cold
 
 
 async def test_an_error_of_the_work_goes_to_who_waits(machines):

@@ -6,7 +6,7 @@ needed (Java's client would drop a larger answer).
 
 from collections.abc import Callable
 
-from cometmq.broker.inner.redelivery import topic_of
+from cometmq.broker.inner.redelivery import dispatched_record, topic_of
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.query import (
     QueryMessageRequest,
@@ -16,7 +16,7 @@ from cometmq.codec.headers.query import (
 from cometmq.codec.record import decode_record
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
-from cometmq.steps.steps import Steps, elsewhere
+from cometmq.steps.steps import Steps, at_once_or_elsewhere
 from cometmq.store.message_search import FoundMessages
 from cometmq.store.message_store import MessageStore
 
@@ -51,7 +51,7 @@ class MessageLookup:
             begin_ms=request.begin_timestamp - slack_ms,
             end_ms=request.end_timestamp + slack_ms,
         )
-        found = yield from elsewhere(search.run)
+        found = yield from at_once_or_elsewhere(search.run)
         shown = [each for each in found.records if may(topic_of(decode_record(each)))]
         found = found._replace(records=shown)
         if not found.records:
@@ -71,12 +71,11 @@ class MessageLookup:
             RequestError: SYSTEM_ERROR: There is none, `may` does not permit it, or it is not dispatched yet and could
                 be lost by a power failure.
         """
-        offset, record = request.offset, None
-        if self._store.min_offset <= offset < self._store.dispatched_offset:
-            record = yield from elsewhere(lambda: self._store.read_record(offset))
+        record = yield from dispatched_record(self._store, request.offset)
         # Without the right to see it, a client must not learn that it exists.
         if record is None or not may(topic_of(decode_record(record))):
             raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}"
+                ResponseCode.SYSTEM_ERROR,
+                f"can not find message by the offset, {request.offset}",
             )
         return record

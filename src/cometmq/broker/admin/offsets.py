@@ -17,7 +17,7 @@ from cometmq.codec.headers.offset import (
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import check_group_of_clients
-from cometmq.steps.steps import Steps, elsewhere
+from cometmq.steps.steps import Steps, at_once_or_elsewhere, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
@@ -179,7 +179,11 @@ class QueueOffsets:
         queue = self._store.queue(request.topic, request.queue_id)
         if queue is None:
             return NO_TIME_MS
-        return (yield from elsewhere(lambda: self._store.earliest_store_time(queue)))
+        return (
+            yield from at_once_or_elsewhere(
+                lambda may_wait: self._store.earliest_store_time(queue, may_wait=may_wait)
+            )
+        )
 
     def by_time(self, request: SearchOffset) -> Steps[int]:
         """Return a queue's offset at a time; 0 for a queue that was never written.
@@ -200,9 +204,9 @@ class QueueOffsets:
         if queue is None:
             return 0
         return (
-            yield from elsewhere(
-                lambda: self._store.offset_by_time(
-                    queue, request.timestamp, upper=boundary == "UPPER"
+            yield from at_once_or_elsewhere(
+                lambda may_wait: self._store.offset_by_time(
+                    queue, request.timestamp, upper=boundary == "UPPER", may_wait=may_wait
                 )
             )
         )

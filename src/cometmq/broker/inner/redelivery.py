@@ -16,7 +16,7 @@ from cometmq.model.flags import TRANSACTION_MASK
 from cometmq.model.names import REVIVE_LOG_PREFIX, is_written_by_brokers, topic_fault
 from cometmq.model.text import in_quotes, plural
 from cometmq.model.topic import TopicConfig
-from cometmq.steps.steps import Steps, elsewhere
+from cometmq.steps.steps import Steps, at_once_or_elsewhere, elsewhere
 from cometmq.store.appender import PutResult
 from cometmq.store.message_search import MessageSearch
 from cometmq.store.message_store import MessageStore
@@ -62,6 +62,20 @@ def once_more(
         is_due_coded=is_due_coded,
         block=block,
         record=record,
+    )
+
+
+def dispatched_record(store: MessageStore, physical_offset: int) -> Steps[bytes | None]:
+    """Return the record at a physical offset; None if there is none.
+
+    None also for one that is not dispatched yet: nobody can have consumed it, and a power failure could remove it.
+    """
+    if not store.min_offset <= physical_offset < store.dispatched_offset:
+        return None
+    return (
+        yield from at_once_or_elsewhere(
+            lambda may_wait: store.read_record(physical_offset, may_wait=may_wait)
+        )
     )
 
 

@@ -6,6 +6,7 @@ AdminBrokerProcessor.callConsumer and Broker2Client of RocketMQ 5.3.3.
 
 from functools import partial
 
+from cometmq.broker.inner.redelivery import dispatched_record
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.client_peer import PeerAnswer
 from cometmq.broker.tables.groups import Groups
@@ -92,10 +93,7 @@ class ClientRelay:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        store = self._store
-        record = None
-        if store.min_offset <= physical_offset < store.dispatched_offset:
-            record = yield from elsewhere(lambda: store.read_record(physical_offset))
+        record = yield from dispatched_record(self._store, physical_offset)
         if record is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"this broker has no message {message_id}"

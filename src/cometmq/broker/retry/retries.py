@@ -11,7 +11,12 @@ from collections.abc import Callable
 from cometmq.broker.counters.counters import Counters
 from cometmq.broker.delay.levels import DelayLevelTable
 from cometmq.broker.inner.puts import InnerMessage, InnerPuts
-from cometmq.broker.inner.redelivery import is_of_deleted_topic, once_more, topic_of
+from cometmq.broker.inner.redelivery import (
+    dispatched_record,
+    is_of_deleted_topic,
+    once_more,
+    topic_of,
+)
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.saving import saved
@@ -26,7 +31,7 @@ from cometmq.model.flags import PERM_READ_WRITE, TOPIC_UNIT_SUB, is_writable
 from cometmq.model.group import GroupConfig
 from cometmq.model.names import check_length, dead_letter_topic, retry_topic
 from cometmq.model.topic import TopicConfig
-from cometmq.steps.steps import Steps, elsewhere
+from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
 
 _FIRST_LEVEL = 3  # Delay level of the first retry: 10 s.
@@ -141,11 +146,7 @@ class Retries:
         return topic
 
     def _read(self, physical_offset: int) -> Steps[Record]:
-        content = None
-        store = self._store
-        # A message that is not dispatched yet cannot have been consumed.
-        if store.min_offset <= physical_offset < store.dispatched_offset:
-            content = yield from elsewhere(lambda: store.read_record(physical_offset))
+        content = yield from dispatched_record(self._store, physical_offset)
         if content is None:
             raise _no_record(physical_offset)
         return decode_record(content)

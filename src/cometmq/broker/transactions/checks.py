@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cometmq.broker.inner.puts import InnerMessage
-from cometmq.broker.inner.redelivery import is_of_deleted_topic, once_more
+from cometmq.broker.inner.redelivery import dispatched_record, is_of_deleted_topic, once_more
 from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.tables.topics import Topics
 from cometmq.broker.transactions.prepared_messages import (
@@ -36,7 +36,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RecordIllegal, RequestError
 from cometmq.model.flags import PERM_READ_WRITE
 from cometmq.model.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
-from cometmq.steps.steps import Steps, elsewhere, turn_end
+from cometmq.steps.steps import Steps, turn_end
 from cometmq.store.appender import PutResult
 from cometmq.store.message_store import MessageStore
 
@@ -268,10 +268,7 @@ class StateChecks:
             _, physical_offset = decode_message_id(message_id)
         except CodecError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        store = self._store
-        found = None
-        if store.min_offset <= physical_offset < store.dispatched_offset:
-            found = yield from elsewhere(lambda: store.read_record(physical_offset))
+        found = yield from dispatched_record(self._store, physical_offset)
         record = None if found is None else decode_record(found)
         if record is None or record.topic != TRANS_CHECK_MAX_TIME_TOPIC:
             raise RequestError(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from json import dumps
 
 from cometmq.broker.admin.unread_queues import UnreadQueues
+from cometmq.broker.inner.redelivery import dispatched_record
 from cometmq.broker.parts import Parts
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.record import decode_record
@@ -19,7 +20,7 @@ from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
 from cometmq.process.descriptors import in_use, limit
 from cometmq.steps.shared import SharedSteps
-from cometmq.steps.steps import Steps, elsewhere
+from cometmq.steps.steps import Steps
 from cometmq.store.disk import Space
 from cometmq.store.message_store import MessageStore
 
@@ -158,9 +159,7 @@ class RuntimeHandler:
 
 def earliest_time(store: MessageStore) -> Steps[int]:
     """Return the store time of the oldest message, epoch ms; -1 if there is none or it cannot be decoded."""
-    if store.min_offset >= store.dispatched_offset:
-        return -1
-    content = yield from elsewhere(lambda: store.read_record(store.min_offset))
+    content = yield from dispatched_record(store, store.min_offset)
     try:
         return -1 if content is None else decode_record(content).store_timestamp
     except CodecError:
