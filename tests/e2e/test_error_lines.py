@@ -53,9 +53,9 @@ def send(nameserver: str, topic: str = "orders", body: Any = b"x") -> None:
         producer.send(Message(topic, body))
 
 
-def change_group(names: str, group: str) -> None:
+def change_group(names: str, group: str, field: str = "retry_queues") -> None:
     with Admin(names) as admin:
-        admin.change_group(group, {"retry_queues": 2})
+        admin.change_group(group, {field: 2})
 
 
 def change_topic(names: str, topic: str) -> None:
@@ -111,6 +111,10 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
     "changing a group that there is not": (
         lambda names: change_group(names, "nobody"),
         GroupNotFound, r"no broker has the settings of group 'nobody'; create it with cometmq group create or Admin.create_group",
+    ),
+    "changing what a group does not have": (
+        lambda names: change_group(names, "nobody", "retries"),
+        SettingsError, r"changes: 'retries' is not a field of GroupConfig; its fields are name, ",
     ),
     "changing a topic that there is not": (
         lambda names: change_topic(names, "nothing"),

@@ -228,7 +228,7 @@ class ConsumerSettings(ClientSettings):
         consume_from: consumeFromWhere; start of a new group.
         consume_timestamp_ms: consumeTimestamp; start for TIMESTAMP, ms since 1970. None: half an hour before now.
         broadcasting: messageModel; whether every member receives every message and keeps its offsets in a local file.
-        auto_commit: autoCommit; whether a pull consumer commits received messages automatically.
+        auto_commit: autoCommit; whether a pull consumer commits received messages automatically; True for others.
         body_size_max: Maximum length of a body after decompression, bytes, against bombs; Java has no such limit.
         offsets_folder: rocketmq.client.localOffsetStoreDir; offsets of broadcasting consumers. Empty: ~/.rocketmq_offsets.
     """
@@ -332,6 +332,10 @@ class PushSettings(ConsumerSettings):
 
     def __post_init__(self) -> None:
         ConsumerSettings.__post_init__(self)
+        if not self.auto_commit:
+            raise refused(
+                self, "auto_commit", "True; a push consumer commits what its listener has consumed"
+            )
         if self.commit_by_listener and not self.orderly:
             raise refused(self, "commit_by_listener", "False unless orderly is True")
         if self.order_key is not None and (not self.orderly or self.commit_by_listener):

@@ -89,6 +89,7 @@ def test_every_number_has_bounds(kind):
         (PushSettings, {"orderly": "no"}, "True or False"),
         (PushSettings, {"allocation": "averagely"}, "a function"),
         (PushSettings, {"commit_by_listener": True}, "False unless orderly"),
+        (PushSettings, {"auto_commit": False}, "True; a push consumer commits"),
         (PushSettings, {"orderly": True, "lock_valid_ms": 9}, "more than lock_interval_ms"),
         (ConsumerSettings, {"consume_timestamp_ms": -1}, "or None"),
         (SimpleSettings, {"consume_from": ConsumeFrom.TIMESTAMP}, "FIRST or LAST"),

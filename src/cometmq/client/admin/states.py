@@ -365,15 +365,18 @@ class States:
     async def running(self, group: str, client_id: str, *, stacks: bool) -> RunningState:
         """Return the state that a member of a group reports, through the first master that knows it.
 
-        Raises BrokerRefused if none knows the member or it is silent, and NetError if a master asked before is silent.
+        Raises BrokerRefused if no master that answers knows the member, or the member is silent, and NetError if no
+        master answers.
         """
         masters = await self._instance.nameserver_api.masters()
-        failure: BrokerRefused | None = None
+        failure: CometError | None = None
         for address in masters.values():
             try:
                 return await self._api.running_state(address, group, client_id, stacks=stacks)
             except BrokerRefused as refused:
                 failure = refused
+            except NetError as silent:
+                failure = failure or silent
         assert failure is not None, "there is always one master"
         raise failure
 

@@ -179,11 +179,7 @@ class BrokerApi:
         Raises:
             SettingsError: `changes` has an unknown field.
         """
-        if odd := changes.keys() - TopicConfig.__dataclass_fields__.keys():
-            raise SettingsError(
-                f"changes: {in_quotes(min(map(str, odd)), 80)} is not a field of TopicConfig; its fields are "
-                f"{', '.join(TopicConfig.__dataclass_fields__)}"
-            )
+        _check_fields(changes, TopicConfig)
         try:
             known = await self.topic_config(address, topic)
         except BrokerRefused as error:
@@ -258,7 +254,11 @@ class BrokerApi:
     async def change_group(
         self, address: str, group: str, changes: Mapping[str, Any]
     ) -> GroupConfig | None:
-        """Change fields of a group's settings and return the resulting ones; None if the broker does not have the group."""
+        """Change fields of a group's settings and return the resulting ones; None if the broker does not have the group.
+
+        Raises SettingsError if `GroupConfig` lacks one of the fields.
+        """
+        _check_fields(changes, GroupConfig)
         known = (await self.groups(address)).get(group)
         if known is None:
             return None
@@ -415,3 +415,12 @@ class BrokerApi:
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(filter(None, text.split(",")))
+
+
+def _check_fields(changes: Mapping[str, Any], config: type[TopicConfig | GroupConfig]) -> None:
+    known = config.__dataclass_fields__
+    if odd := changes.keys() - known.keys():
+        raise SettingsError(
+            f"changes: {in_quotes(min(map(str, odd)), 80)} is not a field of {config.__name__}; its fields are "
+            f"{', '.join(known)}"
+        )

@@ -143,8 +143,7 @@ class Lines:
     def halt(self) -> None:
         """Start no further listener call for the queues that have lines now; running calls go on.
 
-        A queue that gets its first message later, or is given up and assigned again, has new lines, which do call the
-        listener. The caller must therefore also stop pulling.
+        The caller must submit no more jobs, because a queue's first job creates new lines, which do call the listener.
         """
         for lines in self._lines.values():
             lines.is_stopped = True

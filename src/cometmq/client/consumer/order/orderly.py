@@ -79,10 +79,7 @@ class Orderly:
         self._lines.submit(job)
 
     def forget(self) -> None:
-        """Start no further listener call for the queues that have had messages; running calls go on.
-
-        A queue that gets its first message later does call the listener (see `Lines.halt`).
-        """
+        """Start no further listener call for the submitted messages; running calls go on."""
         self._lines.halt()
 
     async def close(self, timeout_ms: int) -> None:

@@ -271,8 +271,13 @@ class AsyncPushConsumer(AsyncGroupClient):
 
     # --- messages
 
+    @property
+    def _may_call(self) -> bool:
+        """Whether listener calls may start: the consumer is open, and no call returned an invalid result."""
+        return self._is_open and self._fault is None
+
     def _deliver(self, loop: PullLoop, messages: Batch) -> None:
-        if self._workers is None or not self._is_open:
+        if self._workers is None or not self._may_call:
             return
         step = self._call.batch_count
         for start in range(0, len(messages), step):
@@ -281,7 +286,7 @@ class AsyncPushConsumer(AsyncGroupClient):
             )
 
     def _deliver_popped(self, loop: PopLoop, messages: Batch) -> None:
-        if not (self._is_open and isinstance(self._workers, TaskWorkers | ThreadWorkers)):
+        if not (self._may_call and isinstance(self._workers, TaskWorkers | ThreadWorkers)):
             return
         step = self._call.batch_count
         for start in range(0, len(messages), step):
@@ -338,7 +343,7 @@ class AsyncPushConsumer(AsyncGroupClient):
             job.loop.finish(job.process_queue, [message.queue_offset])
             return
         await asyncio.sleep(_LOCAL_RETRY_SECONDS)
-        if self._workers is not None and self._is_open:
+        if self._workers is not None and self._may_call:
             again = replace(message, reconsume_times=message.reconsume_times + 1)
             self._workers.submit(job._replace(messages=[again]))
 
