@@ -49,6 +49,9 @@ func send(addr string, conns, window, size, secs int, topic string, topics, queu
 				if err != nil {
 					break
 				}
+				if field(h, "flag")&1 == 0 {
+					continue // A request of the broker: a group's members have changed.
+				}
 				if field(h, "code") == 0 {
 					atomic.AddInt64(&ok, 1)
 				} else if atomic.AddInt64(&refused, 1) == 1 {
