@@ -334,7 +334,9 @@ class PushSettings(ConsumerSettings):
         ConsumerSettings.__post_init__(self)
         if not self.auto_commit:
             raise refused(
-                self, "auto_commit", "True; a push consumer commits what its listener has consumed"
+                self,
+                "auto_commit",
+                "True; a push consumer commits what its listener has consumed",
             )
         if self.commit_by_listener and not self.orderly:
             raise refused(self, "commit_by_listener", "False unless orderly is True")

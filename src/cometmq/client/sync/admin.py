@@ -53,7 +53,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def change_settings(self, broker_name: str, values: Mapping[str, str]) -> None:
-        """Change settings of a running master: either all of them or none.
+        """Change settings of a running master; a CometMQ broker changes all of them or none.
 
         Raises:
             BrokerNotFound: No such master is registered.
@@ -353,7 +353,8 @@ class Admin(BlockingClient[AsyncAdmin]):
 
         Args:
             group: The consumer group.
-            topic: Topic of the queues; None: all topics that its members subscribe to, or in which it has offsets.
+            topic: Topic of the queues; None: all topics in which it has offsets, or (not with Java brokers) that its
+                members subscribe to.
 
         Raises:
             GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
@@ -420,7 +421,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
         """Return the members of a consumer group that are connected to each broker, by broker name.
 
-        Raises BrokerNotFound if no broker is registered.
+        Brokers without a member are left out. Raises BrokerNotFound if no broker is registered.
         """
         result: dict[str, ConsumerConnections] = self._portal.call(
             self._client.consumer_connections, group

@@ -72,7 +72,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         *,
         queue: MessageQueue | None = None,
     ) -> list[SendResult | CometError]:
-        """Send messages and batches concurrently and return the result or the error of each, in their order.
+        """Send messages and batches concurrently; return a list of results or errors in order (asyncio: a future).
 
         Args:
             messages: Messages and batches, each sent as one request.
@@ -125,7 +125,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         return result
 
     def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
-        """Return for each half message whether its committed message, which consumers see, exists.
+        """Return for each half message whether the broker's index has its committed message, which consumers see.
 
         Raises ClientClosed if the producer is not running, and CometError if a broker cannot be queried.
         """

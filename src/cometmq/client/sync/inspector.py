@@ -108,7 +108,7 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def groups(self) -> list[GroupState]:
-        """Return every consumer group with its lag and members, by name; brokers are queried concurrently."""
+        """Return a list of all consumer groups with lag and members, sorted by name; queries brokers concurrently."""
         result: list[GroupState] = self._portal.call(self._client.groups)
         return result
 
@@ -139,7 +139,7 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def explain(self, message_id: str, group: str, *, topic: str | None = None) -> Explanation:
-        """Explain why a group has not consumed a message.
+        """Check why a group has not consumed a message, and return the findings.
 
         Args:
             message_id: Id that the producer assigned, or the offset message id.
@@ -159,7 +159,7 @@ class Inspector(BlockingClient[AsyncInspector]):
     def conflicts(self, group: str | None = None) -> list[Conflict]:
         """Return conflicts between a group's members: different subscriptions or message models, or a shared client id.
 
-        Java brokers refuse this request.
+        Java brokers refuse this request (BrokerRefused).
 
         Args:
             group: The consumer group; None: all groups.
@@ -168,7 +168,7 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def queue_locks(self, group: str | None = None) -> dict[tuple[str, MessageQueue], str]:
-        """Return the client ids that hold queue locks, by group and queue; Java brokers refuse this request."""
+        """Return the client ids that hold queue locks, by group and queue; BrokerRefused by Java brokers."""
         result: dict[tuple[str, MessageQueue], str] = self._portal.call(
             self._client.queue_locks, group
         )
@@ -185,7 +185,7 @@ class Inspector(BlockingClient[AsyncInspector]):
     def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters of a group back to their original topics, each once; return "" or the reason of failure for each.
+        """Send dead letters of a group to their original topics, each once; return for each "" or why it was not sent.
 
         Args:
             group: The consumer group.

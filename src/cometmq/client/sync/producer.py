@@ -60,9 +60,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send a message and return the future of its result, which is set when a broker acknowledges the message.
+        """Send a message and return its result when a broker acknowledges it; asyncio: return a future at once.
 
-        All errors are raised when the future is awaited, never by the call itself.
+        All errors of an asyncio call are raised when its future is awaited, never by the call itself.
 
         Args:
             message: Message to send.
@@ -111,7 +111,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     ) -> list[SendResult]:
         """Send messages with many in flight at once and return the results in their order.
 
-        If the order within a queue matters, each send before the next one or use `send_batch`: a Java broker
+        If the order within a queue matters, wait for each send before the next one or use `send_batch`: a Java broker
         processes the requests of a connection in parallel.
 
         Args:
@@ -142,7 +142,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send messages of one topic in one request; they are stored consecutively in one queue.
+        """Send messages of one topic in one request, stored consecutively in one queue; the result is as in `send`.
 
         Args:
             messages: Messages with together at most `body_size_max` bytes.
@@ -184,11 +184,11 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         properties: str = "",
         timeout_ms: int | None = None,
     ) -> SendResult:
-        r"""Send a batch that is already encoded, for callers that make many messages from columns.
+        r"""Send an encoded batch, for callers that make many messages from columns; the result is as in `send`.
 
         Args:
             topic: Topic of all messages in the batch.
-            queue: Queue to send to; None: the next one.
+            queue: Queue to send to, in a single attempt; None: round robin, with retries.
             batch_body: Result of `codec.batch.encode_batch`.
             properties: Properties of the batch itself, name\x01value\x02; empty: an id and WAIT=true.
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
@@ -279,7 +279,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         properties: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Reply to a message that another client sent with `request` (or with its equivalent in another language).
+        """Reply to a message that another client sent with `request`, in any language; the result is as in `send`.
 
         Args:
             request: The request, as a listener received it.

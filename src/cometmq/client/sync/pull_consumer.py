@@ -60,7 +60,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> PullResult:
-        """Pull messages from an offset.
+        """Pull messages from an offset of a queue; return them with the status and the queue's offsets.
 
         Args:
             queue: Queue to read.

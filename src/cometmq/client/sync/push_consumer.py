@@ -98,11 +98,11 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         self._portal.call(self._client.set_concurrency, concurrency)
 
     def statistics(self) -> dict[str, TopicCounts]:
-        """Return the number of messages pulled, consumed and refused since the start, by topic."""
+        """Return a dict of topics to the number of messages pulled, consumed and refused since the start."""
         result: dict[str, TopicCounts] = self._portal.call(self._client.statistics)
         return result
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Return the rates of messages pulled, consumed and refused per second over the last minute, by topic."""
+        """Return a dict of topics to the messages pulled, consumed and refused per second over the last minute."""
         result: dict[str, ConsumeRates] = self._portal.call(self._client.rates)
         return result

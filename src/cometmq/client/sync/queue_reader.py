@@ -77,7 +77,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def min_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """Return the offset of the first message in each queue, or an error."""
+        """Return a dict of queues to the offset of their first message, or to an error."""
         result: dict[MessageQueue, int | CometError] = self._portal.call(
             self._client.min_offsets, queues
         )
@@ -86,7 +86,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def max_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """Return the offset that the next message of each queue will get, or an error."""
+        """Return a dict of queues to the offset that their next message will get, or to an error."""
         result: dict[MessageQueue, int | CometError] = self._portal.call(
             self._client.max_offsets, queues
         )
@@ -95,7 +95,10 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def offsets_by_time(
         self, times_ms: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, int | CometError]:
-        """Return for each queue the offset of the first message stored at or after a time (ms since 1970), its end, or an error."""
+        """Return a dict of queues to the offset of the first message stored at or after a time, or to an error.
+
+        `times_ms` are the times by queue, ms since 1970. Without such a message, the offset is the queue's end.
+        """
         result: dict[MessageQueue, int | CometError] = self._portal.call(
             self._client.offsets_by_time, times_ms
         )
@@ -104,7 +107,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """Return the offset that the group has committed in each queue, None if there is none, or an error."""
+        """Return a dict of queues to the offset that the group has committed, None if there is none, or an error."""
         result: dict[MessageQueue, int | CometError | None] = self._portal.call(
             self._client.committed_offsets, queues
         )
@@ -142,7 +145,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         expression: Filter = ALL,
         read_from: ReadFrom = ReadFrom.SUGGESTED,
     ) -> Iterator[RawPull]:
-        """Yield the records of a range in order, with several pulls in flight.
+        """Yield the answers of pulls, with undecoded records, for a range in order, with several pulls in flight.
 
         Reading ends at `end` or at the end of the queue. If messages are deleted, an answer without a body contains the
         offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues there. Messages

@@ -34,7 +34,7 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
         super().__init__(AsyncReplayClaims(nameservers, group=group, settings=settings))
 
     def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
-        """Claim dead letters for this run, and return those that no other run has sent.
+        """Claim dead letters for this run, and return the ids of those that no other run has sent.
 
         Those that this run has sent before, under the same id, are returned again.
 

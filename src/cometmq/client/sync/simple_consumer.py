@@ -10,7 +10,7 @@ from cometmq.model.message import StoredMessage
 
 
 class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
-    """A consumer that receives messages on demand and acknowledges each of them (pop).
+    """A consumer that receives messages on demand (pop); its user acknowledges each of them.
 
     A message that is not acknowledged within its invisible time is redelivered to any member of the group.
 
@@ -62,6 +62,8 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         wait_ms: int | None = None,
     ) -> list[StoredMessage]:
         """Return the next messages of any subscribed topic, or an empty list if none arrive in time.
+
+        A message that was redelivered more than `retries_max` times becomes a dead letter instead.
 
         Args:
             max_count: Maximum number of messages, up to 32; they come from one broker and topic.
