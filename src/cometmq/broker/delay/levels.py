@@ -5,7 +5,6 @@ destination, and its queue entry has the time at which it is due. Follows HookUt
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.broker.tables.topics import Topics
@@ -41,8 +40,8 @@ class DelayLevelTable:
         topic, queue_id, properties = self.place(
             level, sent.topic.name, sent.queue_id, sent.properties
         )
-        return replace(
-            sent, topic=topic, queue_id=queue_id, properties=properties, is_due_coded=True
+        return sent._replace(
+            topic=topic, queue_id=queue_id, properties=properties, is_due_coded=True
         )
 
     def place(

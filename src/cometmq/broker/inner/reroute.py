@@ -5,13 +5,12 @@ refuses it. Simple messages on the fast path are not rerouted (broker.send.fast_
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from cometmq.model.frozen import dataclass
 from cometmq.model.topic import TopicConfig
 
 
-@dataclass(frozen=True, slots=True)
-class RoutedSend:
+class RoutedSend(NamedTuple):
     """A message that may be stored, with its destination.
 
     Attributes:

@@ -5,7 +5,7 @@ path skips this for simple sends (broker.send.fast_path).
 """
 
 import asyncio
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.broker.parts import Parts
@@ -20,7 +20,6 @@ from cometmq.model import properties as keys_of
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import INNER_BATCH, NEED_UNWRAP, PERM_READ_WRITE, is_writable
-from cometmq.model.frozen import dataclass
 from cometmq.model.names import (
     RETRY_PREFIX,
     WHEEL_TIMER_TOPIC,
@@ -59,8 +58,7 @@ class Sender(Protocol):
     def address(self) -> str: ...  # noqa: D102
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedSend:
+class AdmittedSend(NamedTuple):
     """A send that has passed all checks.
 
     Attributes:

@@ -4,7 +4,6 @@ The property TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS has the time; t
 the wheel's slot. Follows HookUtils.transformTimerMessage of RocketMQ 5.3.3.
 """
 
-from dataclasses import replace
 
 from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.broker.parts import Parts
@@ -77,7 +76,7 @@ class TimedSends:
             keys_of.REAL_TOPIC: sent.topic.name,
             keys_of.REAL_QID: str(sent.queue_id),
         }
-        return replace(sent, topic=timer_topic(self._topics), queue_id=0, properties=properties)
+        return sent._replace(topic=timer_topic(self._topics), queue_id=0, properties=properties)
 
     def _slot_before(self, deliver_ms: int) -> int:
         precision_ms = self._settings.timer_precision_ms

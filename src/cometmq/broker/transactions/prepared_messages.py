@@ -87,8 +87,7 @@ def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
     properties[keys_of.REAL_TOPIC] = sent.topic.name
     properties[keys_of.REAL_QID] = str(sent.queue_id)
     # Cleared, because a half message has an entry in the half queue.
-    return replace(
-        sent,
+    return sent._replace(
         topic=half_topic,
         queue_id=0,
         properties=properties,
