@@ -424,6 +424,33 @@ def test_a_send_that_is_odd_in_one_thing_is_the_same_on_either_path(two, odd):
     worked(two, [frame_of(each, form) for each in sends for form in ("json", "binary")])
 
 
+def test_messages_with_a_delay_level_are_taken_once_one_of_their_queue_and_level_was_stored(
+    two,
+):
+    def frames(level: str, topic: str, opaque: int) -> list[bytes]:
+        fields = PLAIN.fields | {
+            "i": f"DELAY\1{level}\2{PLAIN.fields['i']}",
+            "b": topic,
+            "e": "2",
+        }
+        sends = [PLAIN._replace(opaque=opaque + number, fields=fields) for number in range(5)]
+        return [frame_of(send, form) for send in sends for form in ("json", "binary")]
+
+    for level in ("2", "5", "17"):
+        for topic in ("Orders", "T" * 100):
+            worked(two, frames(level, topic, 10))
+            start, taken = two.fast.store.max_offset, two.fast.taken
+            data = b"".join(frames(level, topic, 20))
+            for house in (two.fast, two.slow):
+                two.loop.run(house.turn([(0, data)]))
+            assert two.fast.taken - taken == 10
+            check(two, start)
+    two.fast.lanes.forget("Orders")
+    taken = two.fast.taken
+    worked(two, frames("2", "Orders", 30)[:1])
+    assert two.fast.taken == taken, "its checks are made again"
+
+
 def test_a_record_that_cannot_be_loses_itself_alone(two):
     """It is longer than a log file; those before and behind it are stored."""
     start = two.fast.store.max_offset

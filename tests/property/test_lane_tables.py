@@ -24,7 +24,8 @@ QUEUES = st.sampled_from([0, 1, 7, 8, 15, 40, 63, 64, 255, 256, 70_000])
 
 def keep(table: Any, topic: str, queue_id: int, number: int) -> None:
     """Have a queue with this number found."""
-    table.keep(topic, queue_id, Lane(kernel.QueueEnd(number), encode_topic_block(topic), "", 0))
+    block = encode_topic_block(topic)
+    table.keep(topic, queue_id, Lane(kernel.QueueEnd(number), block, "", 0, block))
 
 
 def frame_to(topic: str, queue_id: int) -> bytes:
@@ -79,7 +80,7 @@ def test_a_table_finds_what_a_dict_would(changes, wanted):
 
 def test_rows_hold_their_lanes_as_long_as_their_batch_lives():
     table: Any = kernel.LaneTable()
-    lane = Lane(kernel.QueueEnd(0), b"\1T", "", 0)
+    lane = Lane(kernel.QueueEnd(0), b"\1T", "", 0, b"\1T")
     batch: Any = kernel.SendBatch(b"")
     table.keep("T", 0, lane)
     before = sys.getrefcount(lane)

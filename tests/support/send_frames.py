@@ -44,9 +44,13 @@ def block_of(pairs: list[tuple[str, str]], end: str) -> str:
 
 
 _PLAIN_PAIRS = st.lists(
-    st.tuples(st.sampled_from(["KEYS", "color", "n"]), st.sampled_from(["k1 k2", "é", "x_y"])),
+    st.one_of(
+        *[st.tuples(st.sampled_from(["KEYS", "color", "n"]), st.sampled_from(["k1 k2", "é", "x_y"]))] * 4,
+        st.tuples(st.just("DELAY"), st.sampled_from(["1", "1", "3", "3", "18", "19", "0", "-1", "03", "x"])),
+        st.tuples(st.sampled_from(["REAL_TOPIC", "REAL_QID", "NODELAY"]), st.just("1")),
+    ),
     max_size=2,
-)
+)  # fmt: skip
 BLOCKS = st.one_of(
     st.builds(
         lambda before, key, tag, behind: block_of(

@@ -80,9 +80,9 @@ cdef inline bint is_among(Span *name, Span *names, int count) noexcept nogil:
 
 
 cdef inline bint look_at(
-    const uint8_t *block, Py_ssize_t size, Span *key, Span *tag, Span *words
+    const uint8_t *block, Py_ssize_t size, Span *key, Span *tag, Span *words, Span *delay
 ) noexcept nogil:
-    """Find unique key, tag and keys of a property block; False where anything in it may be special.
+    """Find unique key, tag, keys and delay level of a property block; False where anything else in it may be special.
 
     A block may be empty, and have none of these. A property that comes twice is special: the slow path keeps one of them.
     """
@@ -93,8 +93,9 @@ cdef inline bint look_at(
     cdef const uint8_t *piece_end
     cdef const uint8_t *name_end
     cdef Span name, value
-    key.at = tag.at = words.at = NULL
-    key.size = tag.size = words.size = 0
+    cdef bint is_placed = False
+    key.at = tag.at = words.at = delay.at = NULL
+    key.size = tag.size = words.size = delay.size = 0
     if has_marks(block, end):
         return False
     while at < end:
@@ -114,7 +115,9 @@ cdef inline bint look_at(
             return False
         if ends_with(&name, b"Y", 1):
             if ends_with(&name, b"DELAY", 5):
-                return False
+                if name.size != 5:
+                    return False
+                delay[0] = value
             if ends_with(&name, b"UNIQ_KEY", 8):
                 if name.size != 8:
                     return False
@@ -129,5 +132,7 @@ cdef inline bint look_at(
             return False
         elif ends_with(&name, b"WAIT", 4) and value.at[0] == c"f":
             return False
+        elif ends_with(&name, b"REAL_TOPIC", 10) or ends_with(&name, b"REAL_QID", 8):
+            is_placed = True  # The broker writes these for a delayed message.
         at = piece_end + 1
-    return key.at is NULL or is_word(key)
+    return (key.at is NULL or is_word(key)) and not (is_placed and delay.at is not NULL)

@@ -7,7 +7,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport put_bytes, put_u16, put_u32, put_u64
-from cometmq.kernel._columns cimport Row, SendBatch
+from cometmq.kernel._columns cimport DELAY, EXTRA, Row, SendBatch
 from cometmq.kernel._crc cimport crc_of
 from cometmq.kernel._layouts cimport (
     FRAME_HEAD_SIZE,
@@ -80,11 +80,12 @@ cdef inline void _fetch_tail(SendBatch batch, Py_ssize_t index):
 
 
 cdef inline uint8_t *_put_record(
-    uint8_t *at, SendBatch batch, Row *row, bytes topic, bytes born_host, tuple layout,
+    uint8_t *at, SendBatch batch, Row *row, bytes topic, bytes extra, bytes born_host, tuple layout,
     int32_t queue_id, int64_t store_ms, bytes store_host,
 ) except NULL:
     """Write one record, fields as `layouts.RECORD_HEAD` has them; gives where the next begins."""
     cdef Py_ssize_t topic_size = PyBytes_GET_SIZE(topic), suffix_size = PyBytes_GET_SIZE(batch.suffix)
+    cdef Py_ssize_t extra_size = PyBytes_GET_SIZE(extra)
     at = put_u32(at, <uint32_t>row.size)
     at = put_u32(at, MAGIC_V1 if topic_size <= TOPIC_BLOCK_V1_MAX else MAGIC_V2)
     at = put_u32(at, crc_of(row.body, row.body_size))
@@ -102,8 +103,10 @@ cdef inline uint8_t *_put_record(
     at = put_u32(at, <uint32_t>row.body_size)
     at = put_bytes(at, row.body, row.body_size)
     at = put_bytes(at, PyBytes_AS_STRING(topic), topic_size)
-    at = put_u16(at, <uint32_t>(row.block_size + suffix_size))
+    at = put_u16(at, <uint32_t>(row.block_size + extra_size + suffix_size))
     at = put_bytes(at, batch.text + row.block_at, row.block_size)
+    if extra_size:
+        at = put_bytes(at, PyBytes_AS_STRING(extra), extra_size)
     return put_bytes(at, PyBytes_AS_STRING(batch.suffix), suffix_size)
 
 
@@ -125,6 +128,7 @@ cdef int64_t _size_rows(
         row.size = (
             fixed_size + row.body_size + row.block_size + suffix_size
             + PyBytes_GET_SIZE(<bytes>(<tuple>row.lane)[1])
+            + PyBytes_GET_SIZE(<bytes>(<tuple>row.lane)[EXTRA])
         )
         if row.messages:
             last[0], before = index, total
@@ -144,9 +148,9 @@ def pack_columns(
     cdef int64_t total = _size_rows(batch, first, &last, end - position, layouts, store_host)
     cdef Row *row
     cdef tuple lane, last_lane = None, layout = None
-    cdef bytes room, topic = None, born_host = None
+    cdef bytes room, topic = None, extra = None, born_host = None
     cdef QueueEnd queue = None
-    cdef int64_t queue_offset = 0
+    cdef int64_t queue_offset = 0, delay_ms = -1
     cdef int32_t queue_id = 0
     cdef uint8_t *at
     if last == first:
@@ -165,11 +169,13 @@ def pack_columns(
             layout = <tuple>layouts[len(born_host)]
         if lane is not last_lane:
             last_lane, queue, topic = lane, <QueueEnd?>lane[0], <bytes>lane[1]
-            queue_id = queue.queue_id
+            queue_id, extra, delay_ms = queue.queue_id, <bytes>lane[EXTRA], lane[DELAY]
+        if delay_ms >= 0:
+            row.tags_code = store_ms + delay_ms
         queue_offset = queue.next_offset
         row.queue_offset, row.physical_offset = queue_offset, position
         at = _put_record(
-            at, batch, row, topic, born_host, layout, queue_id, store_ms, store_host
+            at, batch, row, topic, extra, born_host, layout, queue_id, store_ms, store_host
         )
         queue.next_offset = queue_offset + 1
         batch.packed = index + 1

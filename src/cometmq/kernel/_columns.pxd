@@ -3,6 +3,11 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, int32_t, uint8_t
 
 
+cdef enum:
+    EXTRA = 5  # Of a lane (`rows.Lane`).
+    DELAY = 6
+
+
 cdef struct Row:
     PyObject *lane  # The row holds it.
     const uint8_t *body  # In one of the batch's buffers.

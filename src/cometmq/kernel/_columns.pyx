@@ -8,7 +8,6 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport uint8_t
-from libc.string cimport memcpy
 
 # Most turns of a client that waits for each answer have one send; room for it is of the sizes that Python keeps.
 cdef enum:
@@ -78,13 +77,9 @@ cdef class SendBatch:
         return self.text + self.text_size
 
     cdef bytes block(self, Row *row):
-        """The properties of a send, with the broker's own behind them."""
-        cdef Py_ssize_t suffix_size = PyBytes_GET_SIZE(self.suffix)
-        cdef bytes block = PyBytes_FromStringAndSize(NULL, row.block_size + suffix_size)
-        cdef char *at = PyBytes_AS_STRING(block)
-        memcpy(at, self.text + row.block_at, row.block_size)
-        memcpy(at + row.block_size, PyBytes_AS_STRING(self.suffix), suffix_size)
-        return block
+        """The properties of a send, with its lane's and the broker's own behind them."""
+        cdef bytes own = PyBytes_FromStringAndSize(<const char *>self.text + row.block_at, row.block_size)
+        return own + <bytes>(<tuple>row.lane)[EXTRA] + self.suffix
 
     def puts(self):
         """See `cometmq.kernel.declines.SendBatch.puts`."""
@@ -97,7 +92,7 @@ cdef class SendBatch:
             lane = <tuple>row.lane
             puts.append((
                 lane[0], lane[1], PyBytes_FromStringAndSize(<const char *>row.body, row.body_size),
-                self.block(row), row.tags_code, row.flag, 0, row.born_ms, self.hosts[row.host],
+                self.block(row), None if lane[DELAY] >= 0 else row.tags_code, row.flag, 0, row.born_ms, self.hosts[row.host],
                 row.tried, 0, 0,
             ))
         return puts

@@ -3,6 +3,11 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 
+# A lane of a delay level is found by its queue's number and, in the higher bits, the level (`rows.place_of_level`).
+cdef enum:
+    LEVEL_SHIFT = 32
+
+
 cdef struct Slot:
     uint64_t hash
     PyObject *lane  # The table's dict holds it; NULL: the slot is free.

@@ -49,7 +49,7 @@ cdef class LaneTable:
         cdef dict queues
         cdef object before  # Lives until its slot has another.
         cdef Slot *slot
-        if not isinstance(lane, tuple) or type(lane[1]) is not bytes:
+        if not isinstance(lane, tuple) or len(lane) != 7 or type(lane[4]) is not bytes or type(lane[5]) is not bytes:
             raise TypeError("a lane")
         if 4 * self.count > 3 * self.mask:
             self.grow()

@@ -13,8 +13,8 @@ from libc.string cimport memcmp, memcpy
 
 from cometmq.kernel._blocks cimport Span, look_at
 from cometmq.kernel._bytes cimport get_u32
-from cometmq.kernel._columns cimport Row, SendBatch
-from cometmq.kernel._lane_table cimport LaneTable, lane_hash, slot_of, topic_hash
+from cometmq.kernel._columns cimport EXTRA, Row, SendBatch
+from cometmq.kernel._lane_table cimport LEVEL_SHIFT, LaneTable, lane_hash, slot_of, topic_hash
 from cometmq.kernel._layouts cimport (
     BATCH_HEAD_BODY_SIZE_AT,
     BATCH_HEAD_FLAG_AT,
@@ -37,8 +37,8 @@ cdef extern from "Python.h":
     PyObject *borrowed_item "PyTuple_GET_ITEM"(PyObject *whole, Py_ssize_t index)
 
 cdef enum:
-    QUEUE = 0  # Of a lane; then its topic.
-    TOPIC_BLOCK = 1
+    QUEUE = 0  # Of a lane; then the topic that clients name, and what it adds to properties.
+    ASKED_BLOCK = 4
     RESPONSE_BIT = 1
     ONEWAY_BIT = 2
     CACHE_LINE = 64
@@ -94,11 +94,20 @@ cdef bint _search(Searches *searches, LaneTable table, Span *topic, Span *queue_
 
 
 cdef inline bint _is_to(PyObject *lane, Span *topic) noexcept:
-    """Whether a lane leads to a topic."""
-    cdef PyObject *block = borrowed_item(lane, TOPIC_BLOCK)
+    """Whether a lane is of a topic that clients name."""
+    cdef PyObject *block = borrowed_item(lane, ASKED_BLOCK)
     cdef Py_ssize_t size = PyBytes_GET_SIZE(<bytes>block)
     cdef Py_ssize_t start = 1 if size <= TOPIC_BLOCK_V1_MAX else 2
     return _is(topic, PyBytes_AS_STRING(<bytes>block) + start, size - start)
+
+
+cdef inline bint _has_room(SendBatch batch, Search *search) noexcept:
+    """Whether the properties of a send are not too long with what its lane adds to them."""
+    cdef Py_ssize_t extra_size = PyBytes_GET_SIZE(<bytes>borrowed_item(search.lane, EXTRA))
+    return not extra_size or (
+        batch.rows[search.row].block_size + extra_size + PyBytes_GET_SIZE(batch.suffix)
+        <= PROPERTIES_SIZE_MAX
+    )
 
 
 cdef bint _find_lanes(SendBatch batch, Searches *searches, LaneTable table, Py_ssize_t *position) except -1:
@@ -116,9 +125,13 @@ cdef bint _find_lanes(SendBatch batch, Searches *searches, LaneTable table, Py_s
         queue = borrowed_item(some[index].lane, QUEUE)
         __builtin_prefetch(queue)
         __builtin_prefetch(<char *>queue + CACHE_LINE)
-        __builtin_prefetch(borrowed_item(some[index].lane, TOPIC_BLOCK))
+        __builtin_prefetch(borrowed_item(some[index].lane, ASKED_BLOCK))
     for index in range(count):
-        if some[index].lane is NULL or not _is_to(some[index].lane, &some[index].topic):
+        if (
+            some[index].lane is NULL
+            or not _is_to(some[index].lane, &some[index].topic)
+            or not _has_room(batch, &some[index])
+        ):
             position[0] = some[index].position
             _let_go(batch, searches, index)
             return False
@@ -185,13 +198,25 @@ cdef Py_ssize_t _shared_size(Header *header) except -2:
     return text.size
 
 
-cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body) except -1:
+cdef inline bint _note_level(Search *search, Span *delay) noexcept:
+    """Look for the lane of a delay level; False for one that is not written as the broker writes it."""
+    cdef int64_t level = 0
+    if delay.at is not NULL:
+        if not _number_of(delay, 10, &level) or level <= 0:
+            return False
+        search.hash += lane_hash(0, level << LEVEL_SHIFT)
+    return True
+
+
+cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body, Search *search) except -1:
     """Make a row of a send that is one message; False where there may be anything special about it."""
-    cdef Span key, tag, words
+    cdef Span key, tag, words, delay
     cdef Py_ssize_t size = _shared_size(header)
     if size <= 0 or size + PyBytes_GET_SIZE(batch.suffix) > PROPERTIES_SIZE_MAX:
         return False
-    if not look_at(header.room, size, &key, &tag, &words) or key.at is NULL:
+    if not look_at(header.room, size, &key, &tag, &words, &delay) or key.at is NULL:
+        return False
+    if not _note_level(search, &delay):
         return False
     _note_tag(row, &tag)
     row.block_at, row.block_size = batch.text_size, size
@@ -268,12 +293,14 @@ cdef bint _add_item(
     """Make a row of a message of a batch; what that says of all stands behind its own properties."""
     cdef uint8_t *room = batch.text + row.block_at
     cdef uint8_t *end = room + item.own.size
-    cdef Span key, tag, words
+    cdef Span key, tag, words, delay
     memcpy(room, item.own.at, item.own.size)
     if item.own.size and end[-1] != 2:
         end[0] = 2
         end += 1
-    if not _is_text(room, end - room) or not look_at(room, end - room, &key, &tag, &words):
+    if not _is_text(room, end - room):
+        return False
+    if not look_at(room, end - room, &key, &tag, &words, &delay) or delay.at is not NULL:
         return False
     _note_tag(row, &tag)
     row.key_at = row.key_size = row.words_at = row.words_size = 0
@@ -298,14 +325,16 @@ cdef bint _add_batch(
     cdef int64_t own_size = 0, index, count = _measure(body, count_max, &own_size)
     cdef const uint8_t *at = body.at
     cdef Span of_all[2]  # Its unique key, and its keys.
-    cdef Span tag
+    cdef Span tag, delay
     cdef Row *rows
     cdef Item item
     if count == 0 or shared_size < 0:
         return False
     # Its own text stays in front of theirs.
     batch.room_for(shared_size + own_size + count * shared_size)
-    if not look_at(batch.text + shared_at, shared_size, &of_all[0], &tag, &of_all[1]) or tag.at is not NULL:
+    if not look_at(batch.text + shared_at, shared_size, &of_all[0], &tag, &of_all[1], &delay):
+        return False
+    if tag.at is not NULL or delay.at is not NULL:
         return False
     rows = batch.new_rows(count)
     like.block_at = shared_at + shared_size
@@ -363,7 +392,7 @@ cdef bint _add(
     if is_batch:
         like = row[0]
         return _add_batch(batch, header, &like, body, batch_count_max)
-    if not _add_one(batch, header, row, body):
+    if not _add_one(batch, header, row, body, &searches.some[searches.count]):
         return False
     batch.keep_row()
     return True

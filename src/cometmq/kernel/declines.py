@@ -27,7 +27,10 @@ class LaneTable(Generic[End]):
     """The open queues (lanes), whose sends need no checks, by topic and queue id; keeps none without `_lane_table`."""
 
     def keep(self, topic: str, queue_id: int, lane: Lane[End]) -> None:
-        """Let later sends to a queue find its lane and so skip the checks; does nothing without a compiler."""
+        """Let later sends to a queue find its lane and so skip the checks; does nothing without a compiler.
+
+        For messages with a delay level `queue_id` is that of `rows.place_of_level`.
+        """
 
     def forget(self, topic: str) -> None:
         """Remove the lanes of a topic, so that its next sends are checked again; does nothing without a compiler."""

@@ -130,12 +130,23 @@ class Lane(NamedTuple, Generic[End]):
         topic_block: Topic as encoded in records.
         answer_start: Header of an answer up to the physical offset in its message id.
         sys_flag: Bits for each record of the topic.
+        asked_block: Topic that clients name, as encoded in records; another one than `topic_block` if messages wait.
+        extra: Properties that are added to each message, encoded.
+        delay_ms: How long messages wait, ms; their tags code is the time when they are due. -1: they do not wait.
     """
 
     queue: End
     topic_block: bytes
     answer_start: str
     sys_flag: int
+    asked_block: bytes
+    extra: bytes = b""
+    delay_ms: int = -1
+
+
+def place_of_level(level: int, queue_id: int) -> int:
+    """Return the number by which `LaneTable` finds the lane for messages to a queue with a delay level."""
+    return level << 32 | queue_id
 
 
 # A message for the log: queue, topic block, body, properties, tags code, flag, sysFlag, born time in ms, born host,

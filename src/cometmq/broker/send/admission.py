@@ -137,6 +137,8 @@ class Admission:
         is_here = sent.topic is topic
         lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=is_here and saving is None)
         _check_queue(lane.queue)
+        if sent.is_due_coded and saving is None and not is_batch:
+            self._lanes.open_delayed(topic, queue_id, lane)
         origin = Origin(
             sent, lane, request.flag, request.born_timestamp, sender.host,
             request.reconsume_times or 0,

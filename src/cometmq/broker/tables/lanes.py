@@ -1,15 +1,19 @@
 """Cache of queues that have passed all checks (lanes), for the fast path of sends.
 
 The first send to a queue is checked in full and opens its lane. Later sends find the lane by topic name and queue id,
-as they are in the request header, and skip the checks. Every change of a topic must therefore call `forget`.
+as they are in the request header, and by the delay level if they have one, and skip the checks. Every change of a
+topic must therefore call `forget`.
 """
 
 import json
 
 from cometmq.broker.counters.counters import Counters
+from cometmq.codec.properties import encode_properties
 from cometmq.kernel import LaneTable, rows
+from cometmq.kernel.rows import place_of_level
 from cometmq.model.flags import MULTI_TAGS
-from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_written_by_brokers
+from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, is_written_by_brokers
+from cometmq.model.properties import REAL_QID, REAL_TOPIC
 from cometmq.model.topic import TopicConfig
 from cometmq.store.appender import encode_topic_block
 from cometmq.store.consume_queue import ConsumeQueue
@@ -55,27 +59,49 @@ class Lanes:
         lane = siblings.get(queue_id)
         if lane is None or lane.queue.deleted:
             lane = siblings[queue_id] = self._make(topic, queue_id, siblings)
-        is_straight = (
-            not lane.sys_flag
-            and lane.queue.fault is None
-            and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX))
-        )
-        if is_straight and is_kept:
+        if is_kept and not lane.sys_flag:
             assert not is_written_by_brokers(topic.name), "no client sends there"
-            self.straight.keep(topic.name, queue_id, lane)
+            self._keep(topic, queue_id, lane)
         return lane
+
+    def open_delayed(self, topic: TopicConfig, queue_id: int, waits: Lane) -> None:
+        """Let the fast path store messages to a queue that wait in the queue of a delay level.
+
+        Args:
+            topic: The destination; it is writable, which the caller has checked.
+            queue_id: Its queue.
+            waits: The lane of the delay level's queue.
+        """
+        level = waits.queue.queue_id + 1
+        place = place_of_level(level, queue_id)
+        siblings = self._opened.setdefault(topic.name, {})
+        if place not in siblings:
+            start = self.answer_start(queue_id)
+            siblings[place] = waits._replace(
+                answer_start=self._answer_starts.setdefault(start, start),
+                asked_block=encode_topic_block(topic.name),
+                extra=encode_properties({REAL_TOPIC: topic.name, REAL_QID: str(queue_id)}),
+                delay_ms=self._store.settings.delay_levels_ms[level - 1],
+            )
+        self._keep(topic, place, siblings[place])
+
+    def _keep(self, topic: TopicConfig, place: int, lane: Lane) -> None:
+        if lane.queue.fault is None and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            self.straight.keep(topic.name, place, lane)
 
     def _make(self, topic: TopicConfig, queue_id: int, siblings: dict[int, Lane]) -> Lane:
         """Create a lane; it shares the encoded topic name with the other queues of its topic."""
-        block = next((lane.topic_block for lane in siblings.values()), None)
+        block = next((lane.asked_block for lane in siblings.values()), None)
+        block = block or encode_topic_block(topic.name)
         start = self.answer_start(queue_id)
         queue = self._store.queue_for_append(topic.name, queue_id)
         self._counters.follow(queue)
         return Lane(
             queue,
-            block or encode_topic_block(topic.name),
+            block,
             self._answer_starts.setdefault(start, start),
             MULTI_TAGS if topic.filter_type == _MULTI_TAG else 0,
+            block,
         )
 
     def answer_start(self, queue_id: int, recall_handle: str | None = None) -> str:
@@ -97,5 +123,7 @@ class Lanes:
 
     def forget(self, topic: str) -> None:
         """Drop the cached queues of a topic that was changed or deleted, so that sends to it are checked again."""
+        if topic == SCHEDULE_TOPIC:  # Delayed messages of all topics wait there.
+            self.forget_all()
         self.straight.forget(topic)
         self._opened.pop(topic, None)

@@ -4,7 +4,6 @@ The property TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS has the time; t
 the wheel's slot. Follows HookUtils.transformTimerMessage of RocketMQ 5.3.3.
 """
 
-
 from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.topics import Topics
