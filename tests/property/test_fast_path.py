@@ -25,6 +25,10 @@ from cometmq.broker.send.fast_path import SendIntake
 from cometmq.broker.send.requests.big_batches import PIECE_COUNT_MAX
 from cometmq.broker.send.requests.sends import SendHandler
 from cometmq.broker.send.sends import Sends
+from cometmq.broker.transactions import feature, table
+from cometmq.broker.transactions.feature import Transactions
+from cometmq.broker.transactions.prepared_messages import TransactionKey
+from cometmq.broker.transactions.table import PreparedCopy
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.remoting import Command, encode_command
 from cometmq.kernel import SendBatch, take_sends
@@ -97,8 +101,9 @@ class House:
     def __init__(self, parts: Parts, clock: HandClock, *, is_fast: bool) -> None:
         load_tables(parts)
         self.store, self.taken, self.reads = parts.store, 0, 0
-        for make in FEATURES:
-            make(parts)
+        made = [make(parts) for make in FEATURES]
+        self.transactions = next(each for each in made if isinstance(each, Transactions))
+        self.in_force = parts.in_force
         handler = SendHandler(Sends(parts, unique_ids(clock)), parts)
         self.counters, self.lanes = parts.counters, parts.lanes
         answers: dict[int, Any] = {**handler.answers, ASK: lambda _command, _peer: Answer(0)}
@@ -424,31 +429,59 @@ def test_a_send_that_is_odd_in_one_thing_is_the_same_on_either_path(two, odd):
     worked(two, [frame_of(each, form) for each in sends for form in ("json", "binary")])
 
 
-def test_messages_with_a_delay_level_are_taken_once_one_of_their_queue_and_level_was_stored(
-    two,
-):
-    def frames(level: str, topic: str, opaque: int) -> list[bytes]:
-        fields = PLAIN.fields | {
-            "i": f"DELAY\1{level}\2{PLAIN.fields['i']}",
-            "b": topic,
-            "e": "2",
-        }
-        sends = [PLAIN._replace(opaque=opaque + number, fields=fields) for number in range(5)]
-        return [frame_of(send, form) for send in sends for form in ("json", "binary")]
+WAITING = {
+    "level 2": "DELAY\0012\2",
+    "level 17": "DELAY\00117\2",
+    "half": "TRAN_MSG\1true\2PGROUP\1GID_orders\2",
+}
 
-    for level in ("2", "5", "17"):
-        for topic in ("Orders", "T" * 100):
-            worked(two, frames(level, topic, 10))
-            start, taken = two.fast.store.max_offset, two.fast.taken
-            data = b"".join(frames(level, topic, 20))
-            for house in (two.fast, two.slow):
-                two.loop.run(house.turn([(0, data)]))
-            assert two.fast.taken - taken == 10
-            check(two, start)
-    two.fast.lanes.forget("Orders")
+
+def waiting_frames(waits: str, topic: str) -> list[bytes]:
+    """Sends that wait in a topic of the broker, in either form and, if half messages, with and without their bit."""
+    block = WAITING[waits] + PLAIN.fields["i"]
+    bits = ["0", "4"] if waits == "half" else ["0"] * 2
+    fields = PLAIN.fields | {"i": block, "b": topic, "e": "2"}
+    sends = [PLAIN._replace(opaque=n, fields=fields | {"f": bits[n % 2]}) for n in range(4)]
+    return [frame_of(send, form) for send in sends for form in ("json", "binary")]
+
+
+@pytest.mark.parametrize("topic", ["Orders", "T" * 100])
+@pytest.mark.parametrize("waits", WAITING)
+def test_messages_that_wait_are_taken_once_one_like_them_was_stored(two, waits, topic):
+    frames = waiting_frames(waits, topic)
+    worked(two, frames[:1])
     taken = two.fast.taken
-    worked(two, frames("2", "Orders", 30)[:1])
+    worked(two, frames)
+    assert two.fast.taken - taken == len(frames)
+    two.fast.lanes.forget(topic)
+    taken = two.fast.taken
+    worked(two, frames[:1])
     assert two.fast.taken == taken, "its checks are made again"
+
+
+def test_half_messages_are_refused_from_the_moment_on_when_they_are_not_wanted(two):
+    frames = waiting_frames("half", "Orders")
+    worked(two, frames)
+    for is_refused in ("true", "false"):
+        start, taken = two.fast.store.max_offset, two.fast.taken
+        for house in (two.fast, two.slow):
+            house.in_force.change({"rejectTransactionMessage": is_refused})
+        worked(two, frames[:2])
+        assert (two.fast.store.max_offset == start) == (is_refused == "true")
+        assert two.fast.taken - taken <= 1
+
+
+def test_half_messages_are_refused_when_too_many_transactions_are_open(two, monkeypatch):
+    frames = waiting_frames("half", "Orders")
+    worked(two, frames)
+    for module in (feature, table):
+        monkeypatch.setattr(module, "OPEN_MAX", 0)
+    key = TransactionKey("k", "g", "Orders")
+    for house in (two.fast, two.slow):
+        house.transactions._table.feed(PreparedCopy(1 << 40, key, 0, 0))
+    start = two.fast.store.max_offset
+    worked(two, frames)
+    assert two.fast.store.max_offset == start
 
 
 def test_a_record_that_cannot_be_loses_itself_alone(two):

@@ -8,6 +8,7 @@ from cometmq.kernel._text cimport first_byte, word_at
 # As many properties are looked at.
 cdef enum:
     NAMES_MAX = 64
+    GROUP_SIZE_MAX = 255  # Bytes of a key and of a producer group, of which transactions keep so many characters.
 
 
 cdef struct Span:
@@ -79,10 +80,23 @@ cdef inline bint is_among(Span *name, Span *names, int count) noexcept nogil:
     return False
 
 
+# What has a message wait in a topic of the broker.
+cdef struct Wait:
+    Span delay  # The delay level.
+    bint is_half  # Whether it opens a transaction.
+
+
+cdef inline bint may_wait(Wait *wait, Span *key, bint is_placed, Py_ssize_t group_size) noexcept nogil:
+    """Whether a message may wait as its properties say; `is_placed`: whether one is among those that the broker writes then."""
+    if wait.is_half:
+        return wait.delay.at is NULL and not is_placed and key.size <= GROUP_SIZE_MAX and group_size <= GROUP_SIZE_MAX
+    return wait.delay.at is NULL or not is_placed
+
+
 cdef inline bint look_at(
-    const uint8_t *block, Py_ssize_t size, Span *key, Span *tag, Span *words, Span *delay
+    const uint8_t *block, Py_ssize_t size, Span *key, Span *tag, Span *words, Wait *wait
 ) noexcept nogil:
-    """Find unique key, tag, keys and delay level of a property block; False where anything else in it may be special.
+    """Find unique key, tag, keys and why it waits in a property block; False where anything else in it may be special.
 
     A block may be empty, and have none of these. A property that comes twice is special: the slow path keeps one of them.
     """
@@ -94,8 +108,10 @@ cdef inline bint look_at(
     cdef const uint8_t *name_end
     cdef Span name, value
     cdef bint is_placed = False
-    key.at = tag.at = words.at = delay.at = NULL
-    key.size = tag.size = words.size = delay.size = 0
+    cdef Py_ssize_t group_size = 0
+    key.at = tag.at = words.at = wait.delay.at = NULL
+    key.size = tag.size = words.size = wait.delay.size = 0
+    wait.is_half = False
     if has_marks(block, end):
         return False
     while at < end:
@@ -117,7 +133,7 @@ cdef inline bint look_at(
             if ends_with(&name, b"DELAY", 5):
                 if name.size != 5:
                     return False
-                delay[0] = value
+                wait.delay = value
             if ends_with(&name, b"UNIQ_KEY", 8):
                 if name.size != 8:
                     return False
@@ -128,11 +144,22 @@ cdef inline bint look_at(
             tag[0] = value
         elif name.size == 4 and ends_with(&name, b"KEYS", 4):
             words[0] = value
-        elif ends_with(&name, b"TRAN_MSG", 8) or ends_with(&name, b"POP_CK", 6):
+        elif ends_with(&name, b"TRAN_MSG", 8):
+            if name.size != 8 or value.size != 4 or memcmp(value.at, b"true", 4) != 0:
+                return False
+            wait.is_half = True
+        elif ends_with(&name, b"PGROUP", 6):
+            group_size = value.size
+        elif ends_with(&name, b"POP_CK", 6):
             return False
         elif ends_with(&name, b"WAIT", 4) and value.at[0] == c"f":
             return False
-        elif ends_with(&name, b"REAL_TOPIC", 10) or ends_with(&name, b"REAL_QID", 8):
-            is_placed = True  # The broker writes these for a delayed message.
+        elif name.at[0] == c"R" or name.at[0] == c"T" or name.at[0] == c"_":
+            # The broker writes these for a message that waits.
+            is_placed |= (
+                ends_with(&name, b"REAL_TOPIC", 10) or ends_with(&name, b"REAL_QID", 8)
+                or ends_with(&name, b"__transactionId__", 17) or ends_with(&name, b"CHECK_TIMES", 11)
+                or ends_with(&name, b"PREPARED_QUEUE_OFFSET", 21)
+            )
         at = piece_end + 1
-    return (key.at is NULL or is_word(key)) and not (is_placed and delay.at is not NULL)
+    return (key.at is NULL or is_word(key)) and may_wait(wait, key, is_placed, group_size)

@@ -3,9 +3,10 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 
-# A lane of a delay level is found by its queue's number and, in the higher bits, the level (`rows.place_of_level`).
+# A lane for messages that wait is found by the number of their queue and, in the higher bits, the level (`rows.place_of_level`).
 cdef enum:
     LEVEL_SHIFT = 32
+    HALF_LEVEL = 1024
 
 
 cdef struct Slot:

@@ -11,10 +11,10 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from cometmq.kernel._blocks cimport Span, look_at
-from cometmq.kernel._bytes cimport get_u32
+from cometmq.kernel._blocks cimport Span, Wait, look_at
+from cometmq.kernel._bytes cimport get_u32, put_bytes
 from cometmq.kernel._columns cimport EXTRA, Row, SendBatch
-from cometmq.kernel._lane_table cimport LEVEL_SHIFT, LaneTable, lane_hash, slot_of, topic_hash
+from cometmq.kernel._lane_table cimport HALF_LEVEL, LEVEL_SHIFT, LaneTable, lane_hash, slot_of, topic_hash
 from cometmq.kernel._layouts cimport (
     BATCH_HEAD_BODY_SIZE_AT,
     BATCH_HEAD_FLAG_AT,
@@ -36,7 +36,10 @@ cdef extern from *:
 cdef extern from "Python.h":
     PyObject *borrowed_item "PyTuple_GET_ITEM"(PyObject *whole, Py_ssize_t index)
 
+cdef const char *ID = b"__transactionId__\1"
+
 cdef enum:
+    ID_SIZE = 18
     QUEUE = 0  # Of a lane; then the topic that clients name, and what it adds to properties.
     ASKED_BLOCK = 4
     RESPONSE_BIT = 1
@@ -178,6 +181,10 @@ cdef int _note_tag(Row *row, Span *tag) except -1:
     return 0
 
 
+cdef inline bint _waits(Wait *wait) noexcept nogil:
+    return wait.is_half or wait.delay.at is not NULL
+
+
 cdef inline void _note_key(SendBatch batch, Row *row, Span *key, Span *words) noexcept:
     """Note where the keys of a message lie in the batch's text; those of before stay where there are none."""
     if key.at is not NULL:
@@ -198,29 +205,43 @@ cdef Py_ssize_t _shared_size(Header *header) except -2:
     return text.size
 
 
-cdef inline bint _note_level(Search *search, Span *delay) noexcept:
-    """Look for the lane of a delay level; False for one that is not written as the broker writes it."""
-    cdef int64_t level = 0
-    if delay.at is not NULL:
-        if not _number_of(delay, 10, &level) or level <= 0:
-            return False
-        search.hash += lane_hash(0, level << LEVEL_SHIFT)
+cdef inline bint _note_wait(Search *search, Wait *wait) noexcept:
+    """Look for the lane where a message waits; False for a delay level that is not written as the broker writes it."""
+    cdef int64_t level = HALF_LEVEL if wait.is_half else 0
+    if wait.delay.at is not NULL and (not _number_of(&wait.delay, 10, &level) or level <= 0):
+        return False
+    search.hash += lane_hash(0, level << LEVEL_SHIFT)
     return True
+
+
+cdef int _name_transaction(SendBatch batch, Row *row) except -1:
+    """Add the property __transactionId__ to a half message: its unique key."""
+    cdef uint8_t *at = batch.room_for(row.block_size + ID_SIZE + row.key_size + 1) + row.block_size
+    at = put_bytes(at, ID, ID_SIZE)
+    at = put_bytes(at, batch.text + row.key_at, row.key_size)
+    at[0] = 2
+    row.block_size += ID_SIZE + row.key_size + 1
+    return 0
 
 
 cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body, Search *search) except -1:
     """Make a row of a send that is one message; False where there may be anything special about it."""
-    cdef Span key, tag, words, delay
+    cdef Span key, tag, words
+    cdef Wait wait
     cdef Py_ssize_t size = _shared_size(header)
     if size <= 0 or size + PyBytes_GET_SIZE(batch.suffix) > PROPERTIES_SIZE_MAX:
         return False
-    if not look_at(header.room, size, &key, &tag, &words, &delay) or key.at is NULL:
+    if not look_at(header.room, size, &key, &tag, &words, &wait) or key.at is NULL:
         return False
-    if not _note_level(search, &delay):
+    if not wait.is_half and not _is(&header.fields[c"f" - c"a"], b"0", 1):
+        return False
+    if not _note_wait(search, &wait):
         return False
     _note_tag(row, &tag)
     row.block_at, row.block_size = batch.text_size, size
     _note_key(batch, row, &key, &words)
+    if wait.is_half:
+        _name_transaction(batch, row)
     row.body, row.body_size = body.at, body.size
     return True
 
@@ -293,14 +314,15 @@ cdef bint _add_item(
     """Make a row of a message of a batch; what that says of all stands behind its own properties."""
     cdef uint8_t *room = batch.text + row.block_at
     cdef uint8_t *end = room + item.own.size
-    cdef Span key, tag, words, delay
+    cdef Span key, tag, words
+    cdef Wait wait
     memcpy(room, item.own.at, item.own.size)
     if item.own.size and end[-1] != 2:
         end[0] = 2
         end += 1
     if not _is_text(room, end - room):
         return False
-    if not look_at(room, end - room, &key, &tag, &words, &delay) or delay.at is not NULL:
+    if not look_at(room, end - room, &key, &tag, &words, &wait) or _waits(&wait):
         return False
     _note_tag(row, &tag)
     row.key_at = row.key_size = row.words_at = row.words_size = 0
@@ -325,16 +347,17 @@ cdef bint _add_batch(
     cdef int64_t own_size = 0, index, count = _measure(body, count_max, &own_size)
     cdef const uint8_t *at = body.at
     cdef Span of_all[2]  # Its unique key, and its keys.
-    cdef Span tag, delay
+    cdef Span tag
+    cdef Wait wait
     cdef Row *rows
     cdef Item item
     if count == 0 or shared_size < 0:
         return False
     # Its own text stays in front of theirs.
     batch.room_for(shared_size + own_size + count * shared_size)
-    if not look_at(batch.text + shared_at, shared_size, &of_all[0], &tag, &of_all[1], &delay):
+    if not look_at(batch.text + shared_at, shared_size, &of_all[0], &tag, &of_all[1], &wait):
         return False
-    if tag.at is not NULL or delay.at is not NULL:
+    if tag.at is not NULL or _waits(&wait):
         return False
     rows = batch.new_rows(count)
     like.block_at = shared_at + shared_size
@@ -370,7 +393,10 @@ cdef bint _add(
         if not is_batch or not _is(some, b"true", 4):
             return False  # A batch, however it says so, is one by its code.
     some = &fields[c"f" - c"a"]
-    if some.at is NULL or not _is(some, b"0", 1) or not _is_whole(header):
+    if some.at is NULL or not _is_whole(header):
+        return False
+    # The bit of half messages, which only they have (`_add_one`).
+    if not _is(some, b"0", 1) and (is_batch or not _is(some, b"4", 1)):
         return False
     if not _search(searches, straight, &fields[c"b" - c"a"], &fields[c"e" - c"a"]):
         return False

@@ -144,8 +144,11 @@ class Lane(NamedTuple, Generic[End]):
     delay_ms: int = -1
 
 
+HALF_LEVEL = 1024  # Stands for a half message, where others that wait have a delay level.
+
+
 def place_of_level(level: int, queue_id: int) -> int:
-    """Return the number by which `LaneTable` finds the lane for messages to a queue with a delay level."""
+    """Return the number by which `LaneTable` finds the lane for messages to a queue that wait: a delay level, or HALF_LEVEL."""
     return level << 32 | queue_id
 
 

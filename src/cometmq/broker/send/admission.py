@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from cometmq.broker.inner.reroute import RoutedSend
 from cometmq.broker.parts import Parts
 from cometmq.broker.send.packing import Origin, Packing
+from cometmq.broker.tables.lanes import WAITING_TOPICS
 from cometmq.broker.tables.replication_state import SLAVE_REMARK
 from cometmq.codec.headers.send import SendRequest, SendRequestV2
 from cometmq.codec.message_id import UniqueIds
@@ -137,8 +138,8 @@ class Admission:
         is_here = sent.topic is topic
         lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=is_here and saving is None)
         _check_queue(lane.queue)
-        if sent.is_due_coded and saving is None and not is_batch:
-            self._lanes.open_delayed(topic, queue_id, lane)
+        if sent.topic.name in WAITING_TOPICS and saving is None and not is_batch:
+            self._lanes.open_waiting(topic, queue_id, lane)
         origin = Origin(
             sent, lane, request.flag, request.born_timestamp, sender.host,
             request.reconsume_times or 0,

@@ -10,9 +10,15 @@ import json
 from cometmq.broker.counters.counters import Counters
 from cometmq.codec.properties import encode_properties
 from cometmq.kernel import LaneTable, rows
-from cometmq.kernel.rows import place_of_level
+from cometmq.kernel.rows import HALF_LEVEL, place_of_level
 from cometmq.model.flags import MULTI_TAGS
-from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, is_written_by_brokers
+from cometmq.model.names import (
+    DLQ_PREFIX,
+    HALF_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    is_written_by_brokers,
+)
 from cometmq.model.properties import REAL_QID, REAL_TOPIC
 from cometmq.model.topic import TopicConfig
 from cometmq.store.appender import encode_topic_block
@@ -20,6 +26,8 @@ from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
 _MULTI_TAG = "MULTI_TAG"
+# Topics to whose queues the fast path stores messages of other topics.
+WAITING_TOPICS = (SCHEDULE_TOPIC, HALF_TOPIC)
 
 
 # Its fields are documented in cometmq.kernel.rows.
@@ -64,15 +72,18 @@ class Lanes:
             self._keep(topic, queue_id, lane)
         return lane
 
-    def open_delayed(self, topic: TopicConfig, queue_id: int, waits: Lane) -> None:
-        """Let the fast path store messages to a queue that wait in the queue of a delay level.
+    def open_waiting(self, topic: TopicConfig, queue_id: int, waits: Lane) -> None:
+        """Let the fast path store messages to a queue that wait elsewhere: with a delay level, or half messages.
 
         Args:
             topic: The destination; it is writable, which the caller has checked.
             queue_id: Its queue.
-            waits: The lane of the delay level's queue.
+            waits: The lane of the queue where they wait, in the topic of delay levels or of half messages.
         """
-        level = waits.queue.queue_id + 1
+        level, delay_ms = HALF_LEVEL, -1
+        if waits.queue.topic == SCHEDULE_TOPIC:
+            level = waits.queue.queue_id + 1
+            delay_ms = self._store.settings.delay_levels_ms[level - 1]
         place = place_of_level(level, queue_id)
         siblings = self._opened.setdefault(topic.name, {})
         if place not in siblings:
@@ -81,7 +92,7 @@ class Lanes:
                 answer_start=self._answer_starts.setdefault(start, start),
                 asked_block=encode_topic_block(topic.name),
                 extra=encode_properties({REAL_TOPIC: topic.name, REAL_QID: str(queue_id)}),
-                delay_ms=self._store.settings.delay_levels_ms[level - 1],
+                delay_ms=delay_ms,
             )
         self._keep(topic, place, siblings[place])
 
@@ -123,7 +134,7 @@ class Lanes:
 
     def forget(self, topic: str) -> None:
         """Drop the cached queues of a topic that was changed or deleted, so that sends to it are checked again."""
-        if topic == SCHEDULE_TOPIC:  # Delayed messages of all topics wait there.
+        if topic in WAITING_TOPICS:  # Messages of all topics wait there.
             self.forget_all()
         self.straight.forget(topic)
         self._opened.pop(topic, None)

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from cometmq.broker.counters.events import Gauge
 from cometmq.broker.inner.put_marks import PutMarks
@@ -71,6 +72,9 @@ class Transactions(Feature):
             ask=self._ask,
         )
         parts.reroutes.append(self._reroute)
+        # The fast path stores half messages until it is stopped: `_reroute` then refuses them.
+        self._table.on_full = partial(parts.lanes.forget, HALF_TOPIC)
+        parts.in_force.on_change.append(self._table.on_full)
         self._counts = WaitingCounts(parts, "transactionMetrics", TRANSACTION)
         self._machines = Machines(parts.world, "transactions")
         self._is_running = False

@@ -6,7 +6,7 @@ while, to answer repeated ends.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -136,12 +136,14 @@ class TransactionTable:
     Attributes:
         open: Transactions whose end is not in the log, by key.
         unmarked: Half offsets that have ended but that no op names yet.
+        on_full: Called when OPEN_MAX transactions are open, so that no more half messages are accepted.
     """
 
     def __init__(self, *, next_op: int) -> None:
         """`next_op` is the offset in the op queue at which reading starts."""
         self.open: dict[TransactionKey, OpenTransaction] = {}
         self.unmarked: list[int] = []
+        self.on_full: Callable[[], None] = lambda: None
         self._ended: dict[TransactionKey, OpenTransactionState] = {}
         self._by_offset: dict[int, OpenTransaction] = {}
         self._order: deque[int] = deque()  # Half offsets in order; some have ended.
@@ -174,6 +176,8 @@ class TransactionTable:
             found = self.open[copy.key] = OpenTransaction(
                 copy.key, [], copy.born_ms, copy.stored_ms, copy.immunity_seconds, state
             )
+            if len(self.open) >= OPEN_MAX:
+                self.on_full()
         found.stored_ms = copy.stored_ms
         self._track(found, offset)
 
