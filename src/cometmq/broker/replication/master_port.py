@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 from concurrent.futures import Executor
+from typing import NamedTuple
 
 from cometmq.broker.replication.allowed_addresses import AllowedAddresses
 from cometmq.broker.replication.slave_link import SlaveLink
@@ -36,6 +37,16 @@ _TICK_SECONDS = 0.25
 _BUNCH_SECONDS = 0.005
 _BUNCH_SIZE = 1 << 20
 _TOO_FEW = "in-sync replicas not enough"  # Text of CommitLog of RocketMQ 5.3.3.
+
+
+class _LinkFailure(NamedTuple):
+    """Why a slave's connection ended, and the offset that it had acknowledged; forgotten when it acknowledges more."""
+
+    why: str | None
+    acked: int
+
+
+_NO_ERROR = _LinkFailure(None, 1 << 63)
 
 
 class MasterPort:
@@ -70,7 +81,7 @@ class MasterPort:
         self._counted: CopyCount | None = None
         self._rate_max: int | None = None
         self._far_rate = FarSlaveRate(0)
-        self._errors: dict[str, str] = {}
+        self._errors: dict[str, _LinkFailure] = {}
         self._links: list[SlaveLink] = []
         self._tasks = Tasks("replicas")
         self._timer: asyncio.TimerHandle | None = None
@@ -125,7 +136,7 @@ class MasterPort:
                 link.state(
                     end,
                     is_in_sync=self._copies.is_in_sync(link.end.acked, end),
-                    error=self._errors.get(link.member),
+                    error=self._errors.get(link.member, _NO_ERROR).why,
                 )
                 for link in self._links
                 if link.end.is_copying
@@ -200,7 +211,8 @@ class MasterPort:
 
     def acked(self, link: SlaveLink) -> None:
         """Note that a slave has acknowledged more of the log, and confirm the sends that now have enough replicas."""
-        self._errors.pop(link.member, None)  # It copies again.
+        if link.end.acked > self._errors.get(link.member, _NO_ERROR).acked:
+            self._errors.pop(link.member, None)
         self._count_in(link)
         self._count()
 
@@ -209,7 +221,7 @@ class MasterPort:
 
     def failed(self, link: SlaveLink, why: str) -> None:
         """Note that a slave's connection is closed as faulty, and why."""
-        self._errors[link.member] = why
+        self._errors[link.member] = _LinkFailure(why, link.end.acked)
         while len(self._errors) > _ERRORS_MAX:
             del self._errors[next(iter(self._errors))]
         self.door.refuse(link.name, why)
@@ -254,14 +266,14 @@ class MasterPort:
             f"the log here has no valid record at physical offset {offset} ({kind}), so no slave can copy more: "
             "stop this broker, and repair its store with `cometmq store repair DIR --yes`"
         )
-        if self._errors.get(link.member) != why:
+        if self._errors.get(link.member, _NO_ERROR).why != why:
             _log.error(
                 "slave %s has the log up to physical offset %d: %s",
                 link.name,
                 link.end.acked,
                 why,
             )
-        self._errors[link.member] = why
+        self._errors[link.member] = _LinkFailure(why, link.end.acked)
 
     # --- consequences
 

@@ -16,7 +16,7 @@ from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
 from cometmq.model import properties as keys_of
 from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
-from cometmq.model.errors import BrokerNotFound
+from cometmq.model.errors import BrokerNotFound, TopicNotFound
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from cometmq.model.queue import MessageQueue
@@ -116,10 +116,12 @@ class DelayedFinder:
     async def of_timer(self) -> DelayedMessages:
         """Return the messages that wait for a time and were not cancelled, sorted by due time.
 
-        Raises TopicNotFound if no broker is registered, and NetError, BrokerRefused, BrokerNotFound or CodecError if
-        one cannot be queried.
+        Raises NetError, BrokerRefused, BrokerNotFound or CodecError if a broker cannot be queried.
         """
-        queues = await self._consumer.queues(WHEEL_TIMER_TOPIC)
+        try:
+            queues = await self._consumer.queues(WHEEL_TIMER_TOPIC)
+        except TopicNotFound:  # A Java broker creates it with its first message.
+            return DelayedMessages([])
         return _joined(await asyncio.gather(*map(self._of_timer_queue, queues)))
 
     async def _levels_of(self, brokers: set[str]) -> dict[str, tuple[int, ...]]:

@@ -27,7 +27,8 @@ class HaSlave:
         bytes_per_second: Bytes sent to it in the last full second.
         sent: Physical offset of the next byte to send.
         broker_id: Its broker id, or None if not reported.
-        error: Why its previous connection ended; None if there was none, if it ended normally, or from RocketMQ.
+        error: Why its previous connection ended, until it acknowledges more; None if there was none, if it ended
+            normally, or from RocketMQ.
     """
 
     address: str

@@ -172,7 +172,7 @@ class ClientSourceCluster:
         """Return the places of messages indexed under a key; None for none, too many or a broker that cannot answer."""
         try:
             return self._reader.indexed(topic, key, is_id=is_id)
-        except (NetError, BrokerRefused) as error:
+        except (NetError, BrokerNotFound, BrokerRefused) as error:
             log.warning("The index cannot be used, so all messages are read: %s", error)
             return None
 

@@ -13,8 +13,8 @@ from cometmq.codec.bodies.ha_status import decode_ha_status
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
-from tests.unit.broker.conftest import serve
-from tests.unit.broker.replication.test_masters import master, send, slave_of
+from tests.unit.broker.conftest import eventually, serve
+from tests.unit.broker.replication.test_masters import master, own_slave, send, slave_of
 
 STATUS, EXCHANGE = RequestCode.GET_BROKER_HA_STATUS, RequestCode.EXCHANGE_BROKER_HA_INFO
 RESET, MIN_ID = RequestCode.RESET_MASTER_FLUSH_OFFSET, RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE
@@ -38,6 +38,23 @@ async def test_a_master_tells_of_its_slaves_what_mqadmin_shows(tmp_path):
             "addr", "slaveAckOffset", "diff", "inSync", "transferredByteInSecond", "transferFromWhere",
         }  # fmt: skip
         slave.close()
+
+
+async def test_a_slave_that_copies_again_is_shown_without_its_old_error(tmp_path):
+    async def error(served):
+        (told,) = decode_ha_status((await served.ask(STATUS)).body).slaves
+        return told.error
+
+    async with master(tmp_path) as served:
+        slave = await own_slave(served, 0, acks=True)
+        assert (await send(served)).code == ResponseCode.SUCCESS
+        slave.report(1 << 40)
+        await eventually(lambda: slave.is_closed)
+        again = await own_slave(served, served.broker._store.max_offset, acks=True)
+        assert "acknowledged physical offset" in await error(served)
+        assert (await send(served)).code == ResponseCode.SUCCESS
+        assert await error(served) is None
+        again.close()
 
 
 async def test_a_master_without_slaves_says_so(tmp_path):
