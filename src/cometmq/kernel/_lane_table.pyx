@@ -49,8 +49,11 @@ cdef class LaneTable:
         cdef dict queues
         cdef object before  # Lives until its slot has another.
         cdef Slot *slot
-        if not isinstance(lane, tuple) or len(lane) != 7 or type(lane[4]) is not bytes or type(lane[5]) is not bytes:
+        if not isinstance(lane, tuple) or len(lane) != 7:
             raise TypeError("a lane")
+        for part in (lane[1], lane[4], lane[5]):
+            if type(part) is not bytes:
+                raise TypeError("a lane's topics and properties are bytes")
         if 4 * self.count > 3 * self.mask:
             self.grow()
         queues = self.of.setdefault(topic, {})
