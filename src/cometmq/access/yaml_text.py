@@ -89,7 +89,11 @@ class YamlNode:
 
 
 def read_yaml(content: bytes, path: str) -> YamlNode | None:
-    """Parse YAML; None if it is empty. Raises SettingsError, naming file and line without content, if it is invalid."""
+    """Parse YAML; None if it is empty.
+
+    Raises SettingsError, without content, if it is invalid: with file and line, or only the file if its characters are
+    invalid or it is nested too deeply.
+    """
     try:
         node = yaml.compose(content, Loader=LOADER)
     except yaml.MarkedYAMLError as error:

@@ -31,7 +31,7 @@ class ClientState(enum.Enum):
 
 
 class AsyncClient:
-    """A client with start and close; the base of all client classes.
+    """An asyncio client with start and close; the base of all asyncio client classes (blocking ones: `BlockingClient`).
 
     A subclass starts its parts in `_open` and registers there, with `_at_close`, the steps that stop them.
 
@@ -165,7 +165,7 @@ class AsyncClient:
 
 
 class AsyncGroupClient(AsyncClient):
-    """A client that is a member of a group; the base of producers and consumers.
+    """An asyncio client with a group; the base of the asyncio producers, consumers, queue readers and replay claims.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.

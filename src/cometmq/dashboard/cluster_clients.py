@@ -101,7 +101,7 @@ class ClusterClients:
         return found
 
     async def keep_only(self, is_kept: Callable[[Credentials], bool]) -> None:
-        """Close the clients of users for whose credentials `is_kept` is false, as they are logged out."""
+        """Close the clients of users for whose credentials `is_kept` returns False, as they are logged out."""
         gone = [each for each in self._of_users if not is_kept(each)]
         for each in gone:
             await self._of_users.pop(each).close()

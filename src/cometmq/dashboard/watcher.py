@@ -31,7 +31,7 @@ _PUT_TOTAL, _GET_TOTAL = "msgPutTotalTodayNow", "msgGetTotalTodayNow"
 
 
 class Sample(NamedTuple):
-    """Message totals of a broker since its start, at one time (ms since 1970): stored, and delivered to consumers."""
+    """Message totals of a broker since its start, at one time (ms since 1970): written (not copied), and delivered."""
 
     ms: int
     put: int

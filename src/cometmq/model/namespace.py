@@ -46,13 +46,13 @@ class Namespace:
         return prefix + name.removeprefix(self._front)
 
     def wrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        """Return a queue with the prefixed topic that brokers know; a topic that has the prefix is kept."""
+        """Return a queue with its topic as brokers know it: with the prefix, unless `wrap` adds none."""
         if not self._front:
             return queue
         return MessageQueue(self.wrap(queue.topic), queue.broker_name, queue.queue_id)
 
     def unwrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        """Return a queue with the short topic that users know."""
+        """Return a queue with its topic as users know it: without the prefix of this namespace, if it has that."""
         if not self._front:
             return queue
         return MessageQueue(self.unwrap(queue.topic), queue.broker_name, queue.queue_id)

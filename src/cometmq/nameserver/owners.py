@@ -3,7 +3,7 @@
 Otherwise a single frame of a stranger could remove a living broker from all routes or replace its address (as in
 RocketMQ). A restarted broker comes from the same host, on any port. A broker that moved to another host is accepted
 once the old connection is closed or was silent for its timeout. In a failover by a controller, a known member of the
-group registers with a higher epoch.
+group registers with a higher epoch than the old master's, which must be above 0.
 
 If an operator promotes a slave while the old master hangs, a host of the group gets the place as soon as the owner no
 longer answers the nameserver (`Presence`). A broker that lost its place to another one on the same host regains it
@@ -50,8 +50,9 @@ def check_register(
     """Check that a broker may register.
 
     Raises:
-        OwnerLives: Its name and id belong to a living broker on another host, unless it is a member of the group with a
-            later epoch; or on the same host, if it has lost them to that broker or was refused them lately.
+        OwnerLives: Its name and id belong to a living broker on another host, unless that one has an epoch above 0 and
+            it is a member of the group with a later one; or to one on the same host with the same epoch, if it lost
+            them, or was refused them, in the last two minutes (`Rivals`).
         RequestError: NO_PERMISSION: Its address belongs to a living broker of another host.
     """
     _check_address(table, header.broker_addr, ip, RequestCode.REGISTER_BROKER)

@@ -158,7 +158,11 @@ class Dispatcher:
         gathered: dict[BatchHandler, list[Read]],
         is_over: Callable[[], bool],
     ) -> bool:
-        """Run single handlers, deliver answers, and add other requests to `gathered`; return whether any were added."""
+        """Run single handlers, deliver answers, and add other requests to `gathered`; return whether any were added.
+
+        If, at a single request, the peer has stopped reading or `is_over` returns True, the peer gets it and the rest
+        back.
+        """
         batches = self._batches
         of_peer: dict[BatchHandler, list[RawCommand]] = {}
         latest: BatchHandler | None = None

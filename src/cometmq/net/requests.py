@@ -248,7 +248,7 @@ class OwnMachineGate:
         words: Callable[[RequestRule, "Peer"], str],
         may: Callable[[RequestRule, "Peer"], bool] = lambda _rule, _peer: False,
     ) -> None:
-        """Set the text of refusals (`words`) and a test that allows other machines (`may`)."""
+        """`words` returns the text of a refusal, `may` whether another machine is allowed (default: never)."""
         self._words = words
         self._may = may
 

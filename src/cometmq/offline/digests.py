@@ -50,7 +50,7 @@ class BlockDigest(NamedTuple):
     """Digest of a part of a block, as one task computed it; the digests of several tasks add up.
 
     Attributes:
-        broker: Broker of the queue; empty if the copy does not record it.
+        broker: Broker of the queue; empty unless both compared copies record it.
         block: Number of the block.
         messages: Number of messages.
         digest: Sum of their hashes, 64 bits.

@@ -2,7 +2,7 @@
 
 A walk over each part of the log checks every record (sizes, offset, CRC of the body) and compares the entries that they
 require with queues and index (`part_check`). This module judges what only the whole shows. `cometmq store verify` uses
-one part, the Spark job as many as there are resources for.
+one part, the Spark job one for each 128 MiB of a log file.
 """
 
 from collections.abc import Iterable, Iterator

@@ -99,7 +99,7 @@ class LoopWorld:
 
 
 class Machines:
-    """The background jobs and single runs of steps of one owner, which starts and closes them."""
+    """The background jobs of one owner, and the generators of steps (`steps.steps`) that it runs once."""
 
     def __init__(self, world: World, owner: str) -> None:
         """Create an empty set of jobs; `owner` is the first word of each job's name in the log."""

@@ -2,7 +2,8 @@
 
 The CRC of a record only covers its body. Damage elsewhere by a power cut shows differently: a sector that did not
 reach the device reads as zeros. In the header, zeros break the sizes or the physical offset; topic and properties are
-searched for them (`has_lost_sector`). Other changes there cannot be detected with this format.
+searched for them (`has_lost_sector`). Other changes there, and in most header fields, are only detected if the record
+has a CRC of the whole record and `is_whole_checked` is set.
 """
 
 from collections.abc import Sequence

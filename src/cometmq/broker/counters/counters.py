@@ -1,5 +1,6 @@
 """The counters of a broker since its start; statistics, consoles, metrics and the dashboard read them.
 
+Records that a slave copies from its master are counted nowhere, so a slave counts no stored messages.
 Sends add once per run of sends to a queue; pulls, pops and runs of acknowledgements add once each. Growth is sampled
 every 10 s (counters.growth). Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
 """
@@ -33,7 +34,7 @@ class Counters:
     """The broker's counters since its start, and samples of them from which rates are computed.
 
     Attributes:
-        puts: Messages stored, including the broker's own, by topic and queue.
+        puts: Messages that this broker itself wrote (clients' and its own, no copies), by topic and queue.
         gets: Messages delivered, by group, topic and queue.
         from_disk: Delivered messages that were read from the disk.
         acks: Popped messages that were acknowledged.
@@ -49,7 +50,7 @@ class Counters:
         events: Counts and durations of other events, by the labels of their metric.
         at_midnights: Values of `of_today` at the beginning of days.
         fresh: Tallies that have grown since their last sample.
-        is_quiet: Whether no message was stored or delivered since the last sample, so that another one is not needed.
+        is_quiet: Whether no message was written or delivered since the last sample, so that another one is not needed.
         on_work: Called when a message is stored or delivered while `is_quiet`.
     """
 
@@ -87,12 +88,12 @@ class Counters:
 
     @property
     def put_count(self) -> int:
-        """Number of messages stored since the start."""
+        """Number of messages that this broker itself has written since the start, without copied ones."""
         return self.puts.all.count
 
     @property
     def put_size(self) -> int:
-        """Size of all records stored since the start, in bytes."""
+        """Size of the records that this broker itself has written since the start, in bytes, without copied ones."""
         return self.puts.all.size
 
     @property
@@ -102,7 +103,7 @@ class Counters:
 
     @property
     def of_today(self) -> tuple[int, int]:
-        """Messages stored in users' topics, and messages delivered, since the start; the basis of daily numbers."""
+        """Messages written to users' topics, not copied, and delivered, since the start: the basis of daily numbers."""
         return self.puts.users.count, self.gets.all.count
 
     @property
@@ -244,7 +245,10 @@ class Counters:
         self.is_quiet = True
 
     def rates(self, now: float) -> dict[str, tuple[float, ...]]:
-        """Return puts, gets, found and missed pulls per second, by name, for each window that ends at `now` (s)."""
+        """Return four rates per second by name, for each window that ends at `now` (s).
+
+        Messages written (put) and delivered (get), pulls and pops with messages (found), pulls without (missed).
+        """
         totals = (self.put_count, self.get_count, self.found, self.missed)
         names = ("put", "get", "found", "missed")
         beginnings = [self._before(now - window, now) for window in WINDOWS_SECONDS]

@@ -48,7 +48,7 @@ class TallyTable:
         tallies_max: int = TALLIES_MAX,
         is_system: Callable[[str], bool] = is_system_topic,
     ) -> None:
-        """Append tallies to `fresh` when they first grow after a sample; `is_system` detects system topics."""
+        """Append tallies to `fresh` when they first grow after a sample; `is_system` tests for a system topic."""
         self._fresh = fresh
         self._is_system = is_system
         self._tallies_max = tallies_max
@@ -97,7 +97,7 @@ class TallyTable:
         return list(self._wholes.values())
 
     def forget(self, topic: str, is_gone: Callable[[str], bool] | None = None) -> list[Tally]:
-        """Remove the tallies of a topic, or of those of its groups for which `is_gone`; return them."""
+        """Remove the tallies of a topic, or of those of its groups for which `is_gone` returns True; return them."""
         tallies = self._topics.get(topic, {})
         keys = [key for key in tallies if is_gone is None or (key[0] and is_gone(key[0]))]
         gone = [tallies.pop(key) for key in keys]

@@ -23,7 +23,7 @@ class LockResult(NamedTuple):
     """The result of a request for locks.
 
     Attributes:
-        obtained: The queues that the member holds now.
+        obtained: Those of the requested queues that the member holds now.
         missing_count: Number of requested queues that this broker does not have.
     """
 

@@ -30,7 +30,7 @@ class Exporting:
         parts: The parts of the broker.
         common: Attributes of all points.
         sources: The source of each metric.
-        look: Steps to run before the sources are read.
+        look: Returns steps to run before the sources are read.
     """
 
     def __init__(

@@ -449,7 +449,7 @@ class CheckPointTable:
         return None
 
     def keep_record(self, point: CheckPoint) -> None:
-        """Keep the old record of a check point that could not be rewritten."""
+        """Count the record of `pop_far_behind` as needed again, because the check point could not be rewritten."""
         self._needed[point.revive_queue].appendleft((point.place, point))
 
     def first_needed(self, revive_queue: int, flushed: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Remembers the log's end at the deletion of a topic, so that a new topic of that name inherits no message.
+"""Remembers the log's end at the deletion of a topic or group, so that a new one of that name inherits no message.
 
 A record of a deleted topic may still be pending in the log: for a delay level, a timer, the end of its transaction, a
 retry or the end of a pop check point. It is before the end that the log had at the deletion, and is discarded when it
@@ -44,9 +44,9 @@ class DeletedTopics:
         self._topics = dict(found or {})
 
     def note(self, name: str, end: int, now_ms: int) -> asyncio.Future[None]:
-        """Note that a topic was deleted at `now_ms` (epoch ms); the future is done when that is on disk.
+        """Note that a topic or group was deleted at `now_ms` (epoch ms); the future is done when that is on disk.
 
-        `end` is the physical offset after the last record that may be of the deleted topic. If too many deletions are
+        `end` is the physical offset after the last record that may be of the deleted one. If too many deletions are
         remembered, the oldest is forgotten.
         """
         known = self._topics.pop(name, None)
@@ -56,12 +56,12 @@ class DeletedTopics:
         return self.saver.save_soon()
 
     def covers(self, name: str, physical_offset: int) -> bool:
-        """Return whether a record of a topic was stored before a remembered deletion of that topic."""
+        """Return whether a record of a topic or group was stored before a remembered deletion of that name."""
         found = self._topics.get(name)
         return found is not None and physical_offset < found.end
 
     def was_deleted(self, name: str, *, since_ms: int = 0) -> bool:
-        """Return whether a deletion of this topic is remembered, at `since_ms` (epoch ms) or later."""
+        """Return whether a deletion of this topic or group is remembered, at `since_ms` (epoch ms) or later."""
         found = self._topics.get(name)
         return found is not None and found.deleted_ms >= since_ms
 

@@ -1,8 +1,9 @@
 """Held pulls (long polling): they wait for a message that passes their filter, or for their deadline.
 
-A queue is watched only while a pull waits for it. Arrivals and time are the input (docs/design/0044), and each pull
-that is due is run again. Follows PullRequestHoldService of RocketMQ 5.3.3, where a thread wakes the pulls; here the
-loop iteration that stored the message does (very many in several iterations).
+A queue is watched only while a pull waits for it, or another caller wants its arrivals (`watch`). Arrivals and time
+are the input (docs/design/0044), and each pull that is due is run again. Follows PullRequestHoldService of RocketMQ
+5.3.3, where a thread wakes the pulls; here the loop iteration that stored the message does (very many in several
+iterations).
 """
 
 import math

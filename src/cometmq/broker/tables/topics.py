@@ -341,7 +341,9 @@ class Topics:
             )
 
     def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
-        """Return a group's retry or dead-letter topic; create it, or add queues to it, if needed.
+        """Return a topic that the broker needs for retries, dead letters or transactions, with enough queues.
+
+        It is created, or gets more queues, if necessary.
 
         Args:
             name: The topic.
@@ -350,7 +352,8 @@ class Topics:
             sys_flag: The unit bits of a new topic.
 
         Raises:
-            RequestError: The name is too long for a directory, or there are too many topics.
+            RequestError: The name is too long for a directory, there are too many topics (not for a system topic), or
+                they would not fit into a registration at nameservers.
         """
         names.check_length(name)
         queues = min(max(queues, 1), QUEUES_MAX)
@@ -374,7 +377,7 @@ class Topics:
         `queues` is less than 1.
 
         Raises:
-            RequestError: There are too many topics.
+            RequestError: There are too many topics, or they would not fit into a registration at nameservers.
         """
         source = self._topics.get(default_topic)
         if source is None:

@@ -57,10 +57,10 @@ class TransactionEnds:
         self._clock = clock
 
     def end(self, request: EndTransaction, may: Callable[[str], bool]) -> Steps[str | None]:
-        """End a transaction if the producer `may` send to its topic; return a remark if it stays open, or None.
+        """End a transaction; return a remark if it stays open, or None.
 
         It stays open if the request neither commits nor rolls back. A commit to a deleted topic rolls back. A
-        transaction that has ended already is left as it is.
+        transaction that has ended already is left as it is. `may` returns whether the producer may send to a topic.
 
         Raises:
             RequestError: The request is refused, for example because the transaction has ended with another outcome.

@@ -246,7 +246,9 @@ class TransactionQueues:
         )
 
     def write(self, messages: list[InnerMessage], done: list[int]) -> list[PutResult]:
-        """Write messages, then ops for the half offsets in `done`, which end with them; return all positions in order.
+        """Write messages, then ops, which mark half messages as ended; return all positions in order.
+
+        The ops name the half offsets in `done`, whose transactions end now, and those that ended without an op before.
 
         Raises:
             StoreError, CodecError: Nothing was written.

@@ -90,16 +90,15 @@ class DelayedFinder:
     async def all(self) -> DelayedMessages:
         """Return the messages that wait for a delay level or for a time, sorted by due time.
 
-        Raises TopicNotFound if no broker is registered, and NetError, BrokerRefused, BrokerNotFound or CodecError if
-        one cannot be queried.
+        The result also has the number of messages that were not read (`look_bytes`). Raises the errors of `of_levels`.
         """
         return _joined([await self.of_levels(), await self.of_timer()])
 
     async def of_levels(self) -> DelayedMessages:
         """Return the messages that wait for a delay level, sorted by due time.
 
-        Raises TopicNotFound if no broker is registered, and NetError, BrokerRefused, BrokerNotFound or CodecError if
-        one cannot be queried.
+        Raises TopicNotFound if no registered broker has the delay topic, and NetError, BrokerRefused, BrokerNotFound or
+        CodecError if a broker or the nameserver cannot be queried.
         """
         queues = await self._consumer.queues(SCHEDULE_TOPIC)
         levels = await self._levels_of({each.broker_name for each in queues})
@@ -116,7 +115,7 @@ class DelayedFinder:
     async def of_timer(self) -> DelayedMessages:
         """Return the messages that wait for a time and were not cancelled, sorted by due time.
 
-        Raises NetError, BrokerRefused, BrokerNotFound or CodecError if a broker cannot be queried.
+        Raises NetError, BrokerRefused, BrokerNotFound or CodecError if a broker or the nameserver cannot be queried.
         """
         try:
             queues = await self._consumer.queues(WHEEL_TIMER_TOPIC)

@@ -84,7 +84,7 @@ class Explanation(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """The description of the first obstacle, or a text that there is none."""
+        """The text of the first finding that keeps the message from being consumed, or a text that there is none."""
         for finding in self.findings:
             if finding.is_fine is False:
                 return finding.text
@@ -116,6 +116,7 @@ class Explainer:
         Raises:
             MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.
             TopicNotFound: The topic of the message has no route any more.
+            BrokerNotFound: The broker of the message has no master now.
             NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         members = await self._members(group)

@@ -20,7 +20,8 @@ class MessageTraces:
 
         They are from at most 64 trace messages, the newest ones.
 
-        Raises TopicNotFound if the trace topic does not exist, and CodecError if a record is malformed.
+        Raises TopicNotFound if the trace topic does not exist, CodecError if a record or an answer is malformed, and
+        NetError or BrokerRefused if the cluster cannot be queried.
         """
         held = await self._queries.by_key(
             topic, message_id, count_max=_RECORDS_MAX, begin_ms=0, end_ms=None

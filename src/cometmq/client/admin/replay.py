@@ -108,7 +108,9 @@ class Replay:
         Raises:
             TopicNotFound: The group never had a dead letter.
             ExpressionError: The filter is invalid.
-            NetError, BrokerRefused, CodecError: The cluster cannot be queried; another run can continue.
+            RequestError: The name of the group is too long for the topic of its replay ledger.
+            NetError, BrokerRefused, BrokerNotFound, SendFailed, CodecError: The cluster cannot be queried, or the
+                ledger not written; another run can continue.
         """
         await self._letters.check(
             self._plan.group
@@ -312,7 +314,7 @@ async def sent_before(
 ) -> set[LetterId]:
     """Return the ids of dead letters that have a copy in the index of their target topic, sent by a run that died.
 
-    Raises NetError, BrokerRefused or CodecError if a broker of the topic cannot be queried.
+    Raises NetError, BrokerRefused or CodecError if a broker of the topic, or the nameserver, cannot be queried.
     """
 
     async def is_sent(letter: ReplayCandidate) -> bool:

@@ -213,6 +213,6 @@ def _list(value: Any) -> Sequence[Any]:
 
 
 def places_of(letters: Sequence[LetterId], some: Iterable[LetterId]) -> tuple[int, ...]:
-    """Return the indexes of some dead letters in a claim's list."""
+    """Return the indexes of the dead letters `some` in `letters`, the list of a claim, for its `ClaimEnd`."""
     wanted = set(some)
     return tuple(place for place, letter in enumerate(letters) if letter in wanted)

@@ -45,8 +45,8 @@ class QueueAsker(BrokerAsker, Protocol):
     async def broker_of(self, queue: MessageQueue) -> str:
         """Return the address of a queue's broker.
 
-        Raises TopicNotFound or BrokerNotFound without a route; NetError, BrokerRefused or CodecError if no nameserver
-        answers.
+        Raises TopicNotFound or BrokerNotFound without a route; if the route must be fetched, NetError if no nameserver
+        answers, and BrokerRefused or CodecError if the first that answers refuses or its route is invalid.
         """
         ...
 
@@ -89,6 +89,7 @@ async def first_answer(
 
     Raises:
         NetError: None answered; with the reason of the last one.
+        CometError: Any other error of `ask`, for example a refusal or a malformed answer; no further server is queried.
     """
     now = asyncio.get_running_loop().time
     deadline = now() + seconds

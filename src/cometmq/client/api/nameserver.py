@@ -180,14 +180,20 @@ class NameserverApi:
         await self._nameservers.ask_all(command)
 
     async def wipe_write_perm(self, broker_name: str) -> int:
-        """Remove write permission from a broker's routes at every nameserver; return the largest number of topics."""
+        """Remove write permission from a broker's routes at every nameserver; return the number of changed topics.
+
+        If the nameservers' numbers differ, it is the largest.
+        """
         answers = await self._of_broker(RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker_name)
         what = "the answer to WIPE_WRITE_PERM_OF_BROKER"
         told = [read_fields(WipeWritePermResponse, answer, what) for answer in answers]
         return max(each.wipe_topic_count for each in told)
 
     async def add_write_perm(self, broker_name: str) -> int:
-        """Restore write permission in a broker's routes at every nameserver; return the largest number of topics."""
+        """Restore write permission in a broker's routes at every nameserver; return the number of changed topics.
+
+        If the nameservers' numbers differ, it is the largest.
+        """
         answers = await self._of_broker(RequestCode.ADD_WRITE_PERM_OF_BROKER, broker_name)
         what = "the answer to ADD_WRITE_PERM_OF_BROKER"
         told = [read_fields(AddWritePermResponse, answer, what) for answer in answers]

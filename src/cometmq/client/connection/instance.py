@@ -227,8 +227,7 @@ class ClientInstance:
     async def known(self, topic: str) -> KnownTopic:
         """Return the known route of a topic with its queues; fetch it if it is unknown or only derived from TBW102.
 
-        Raises TopicNotFound if the topic has no route, and NetError, BrokerRefused or CodecError if no nameserver can
-        be queried.
+        Raises the errors of `fresh` if it must be fetched.
         """
         known = self.routes.get(topic)
         if known is not None and not known.is_inherited:
@@ -238,16 +237,15 @@ class ClientInstance:
     async def fresh(self, topic: str) -> KnownTopic:
         """Fetch the current route of a topic from the nameserver, even if it is known, and return it with its queues.
 
-        Raises TopicNotFound if the topic has no route, and NetError, BrokerRefused or CodecError if no nameserver can
-        be queried.
+        The first nameserver that answers decides. Raises TopicNotFound if it has no route, BrokerRefused or CodecError
+        if it refuses or its route is invalid, and NetError if none answers.
         """
         return await self._route_fetcher.fetch(topic)
 
     async def known_to_send(self, topic: str, *, default_queues: int) -> KnownTopic:
         """Return the known route of a topic, or fetch it; without one, derive it from the default topic.
 
-        Raises TopicNotFound if neither exists, and NetError, BrokerRefused or CodecError if no nameserver can be
-        queried.
+        Raises TopicNotFound if neither exists, and the other errors of `fresh`.
         """
         known = self.routes.get(topic)
         if known is not None:
@@ -341,8 +339,7 @@ class ClientInstance:
         """Return the address of a queue's broker: its master, or one of its slaves while the route has no master.
 
         A slave that receives offsets passes them on to the master later (findBrokerAddressInSubscribe of RocketMQ
-        5.3.3). Raises TopicNotFound or BrokerNotFound without a route; NetError, BrokerRefused or CodecError if no
-        nameserver answers.
+        5.3.3). Raises BrokerNotFound if the routes do not have the broker, and the errors of `known`.
         """
         if self.routes.get(queue.topic) is None:
             await self.known(queue.topic)

@@ -37,16 +37,15 @@ class RouteFetcher:
     async def fetch(self, topic: str) -> KnownTopic:
         """Fetch the current route of a topic from the nameserver, store it, and return it.
 
-        Raises TopicNotFound if the topic has no route, and NetError, BrokerRefused or CodecError if no nameserver can
-        be queried.
+        The first nameserver that answers decides. Raises TopicNotFound if it has no route, BrokerRefused or CodecError
+        if it refuses or its route is invalid, and NetError if none answers.
         """
         return await self._share((topic, 0), lambda: self._fetch(topic))
 
     async def fetch_to_send(self, topic: str, default_queues: int) -> KnownTopic:
         """Fetch and store the route for sending to a topic; if the topic does not exist, derive it from the default topic.
 
-        Raises TopicNotFound if neither exists, and NetError, BrokerRefused or CodecError if no nameserver can be
-        queried.
+        Raises TopicNotFound if neither exists, and the other errors of `fetch`.
         """
         return await self._share(
             (topic, default_queues), lambda: self._fetch_to_send(topic, default_queues)

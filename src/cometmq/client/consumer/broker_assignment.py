@@ -62,7 +62,8 @@ class BrokerAssignment:
         `addresses`, the first answer counts.
 
         Raises:
-            BrokerRefused, NetError, CodecError: No broker answered.
+            NetError: No broker answered.
+            BrokerRefused, CodecError: The first broker that answered refused, or its answer is invalid.
             ClientError: The broker does not know this client yet.
         """
         query = AssignmentQuery(topic, self._group, self._instance.client_id)

@@ -26,7 +26,7 @@ class TopicCounts:
         calls: Number of listener calls.
         consume_ms: Total time of the listener calls, ms.
         consumed: Number of messages consumed.
-        failed: Number of messages that must be redelivered.
+        failed: Number of messages whose listener call failed, counted at each try; not all of them are redelivered.
     """
 
     pulls: int = 0

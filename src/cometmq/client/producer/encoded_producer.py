@@ -117,7 +117,8 @@ class AsyncEncodedProducer(AsyncGroupClient):
 
         Raises:
             TopicNotFound: There is no route, and brokers create no topics.
-            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
+            ClientClosed, NetError: The producer is not running, or no nameserver answers.
+            BrokerRefused, CodecError: The first nameserver that answers refuses, or its route is invalid.
         """
         return list(await self._running().queues(self._namespace.wrap(topic)))
 

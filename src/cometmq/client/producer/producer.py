@@ -148,9 +148,9 @@ class AsyncProducer(AsyncGroupClient):
         Raises:
             ClientClosed, MessageError: Nothing was sent.
             SendFailed: No attempt was acknowledged; the message may be stored nevertheless.
-            BrokerRefused: The broker refused the message.
+            BrokerRefused: The broker refused the message, or the nameserver the query for the route.
             TopicNotFound, BrokerNotFound, NetError: No route or no broker could be reached.
-            CodecError: The broker's answer is malformed; the message may be stored.
+            CodecError: The broker's answer is malformed, and the message may be stored; or the route is invalid.
         """
         sends = self._sends
         if sends is not None and queue is None and selector is None and timeout_ms is None:
@@ -229,7 +229,7 @@ class AsyncProducer(AsyncGroupClient):
 
         Raises:
             MessageError: No messages, several topics, different `wait_store_ok`, a delay, or too long together.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         try:
             sender = self._running()
@@ -261,7 +261,7 @@ class AsyncProducer(AsyncGroupClient):
 
         Raises:
             MessageError: The batch is empty or too long, or clients may not send to the topic.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         try:
             sender = self._running()
@@ -279,8 +279,8 @@ class AsyncProducer(AsyncGroupClient):
     ) -> None:
         """Send a message without acknowledgement: fast, but the message may be lost unnoticed.
 
-        Raises ClientClosed, MessageError, SendFailed (no writable queue), TopicNotFound, BrokerNotFound, BrokerRefused (by
-        the nameserver) or NetError if it could not be written to a connection.
+        Raises ClientClosed, MessageError, SendFailed (no writable queue), TopicNotFound, BrokerNotFound, BrokerRefused
+        or CodecError (by the nameserver's answer) or NetError if it could not be written to a connection.
         """
         sender, wrong = self._running(), None
 
@@ -319,8 +319,9 @@ class AsyncProducer(AsyncGroupClient):
 
         Raises:
             RequestTimeout: No reply arrived in time.
-            CodecError: The reply is malformed.
-            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
+            CodecError: The reply is malformed, or as in `send`.
+            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError: As in
+                `send`.
         """
         sender = self._running()
         timeout_ms = self._settings.send_timeout_ms if timeout_ms is None else timeout_ms
@@ -353,8 +354,8 @@ class AsyncProducer(AsyncGroupClient):
 
         Raises:
             MessageError: The message does not request a reply.
-            BrokerRefused: The client that sent the request is no longer connected.
-            ClientClosed, SendFailed, TopicNotFound, NetError: As in `send`.
+            BrokerRefused: The client that sent the request is no longer connected, or as in `send`.
+            ClientClosed, SendFailed, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         try:
             sender = self._running()
@@ -390,7 +391,8 @@ class AsyncProducer(AsyncGroupClient):
 
         Raises:
             ClientClosed: Raised by this call, as is MessageError if `queue` belongs to another topic.
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: Raised when the block is entered.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: Raised when
+                the block is entered.
         """
         sender, pick = self._running(), pick_of(message, queue, selector, self._namespace)
         begin = self._transactions.begin
@@ -412,8 +414,9 @@ class AsyncProducer(AsyncGroupClient):
 
         Raises:
             MessageError: There is no listener, or the message cannot be sent.
-            SendFailed, TopicNotFound, NetError: The half message was not acknowledged, or not flushed or replicated in
-                time; the listener was not called.
+            SendFailed, TopicNotFound, BrokerNotFound, NetError: The half message was not acknowledged, or not flushed
+                or replicated in time; the listener was not called.
+            CodecError: An answer to the half message, to its end, or of the nameserver is malformed.
             BrokerRefused: The half message was refused; or, after the listener's work, its end, because the transaction
                 has ended otherwise or the broker has lost it.
             ClientClosed: The producer is not running.
@@ -431,7 +434,8 @@ class AsyncProducer(AsyncGroupClient):
 
         Raises:
             TopicNotFound: There is no route, and brokers create no topics.
-            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
+            ClientClosed, NetError: The producer is not running, or no nameserver answers.
+            BrokerRefused, CodecError: The first nameserver that answers refuses, or its route is invalid.
         """
         return list(await self._running().queues(self._namespace.wrap(topic)))
 

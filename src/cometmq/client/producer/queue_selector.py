@@ -73,7 +73,7 @@ def nearby_room(
 
 
 def at_broker(broker_name: str) -> Pick:
-    """Return a function that picks a queue for a reply: the first one of a broker, or of all if the broker has none."""
+    """Return a `Pick` for a reply: it picks the first queue of a broker, or of all if the broker has none."""
 
     def pick(queues: Sequence[MessageQueue]) -> MessageQueue:
         return next((queue for queue in queues if queue.broker_name == broker_name), queues[0])
@@ -82,7 +82,7 @@ def at_broker(broker_name: str) -> Pick:
 
 
 def only(queue: MessageQueue | None) -> Pick | None:
-    """Return a function that always picks this queue; None (round robin) without a queue."""
+    """Return the `Pick` that always picks this queue; None (round robin, with retries) without a queue."""
     return None if queue is None else lambda _queues: queue
 
 
@@ -92,7 +92,7 @@ def pick_of(
     selector: Selector | None,
     namespace: Namespace = NO_NAMESPACE,
 ) -> Pick | None:
-    """Return the function that picks the queue of a message, from its queue or selector; None for round robin.
+    """Return the `Pick` of the queue of a message, made from its queue or selector; None for round robin.
 
     Raises MessageError if the queue belongs to another topic.
     """

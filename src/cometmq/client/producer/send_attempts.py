@@ -248,7 +248,10 @@ class PendingSend:
     # --- failures
 
     def failed(self, error: BaseException, _opaque: int = 0, /) -> None:
-        """Handle a failed attempt: try again if the error permits it and time is left, or fail the send."""
+        """Handle a failed attempt: try again if the error permits it and attempts and time are left, or fail the send.
+
+        There is only one attempt if the queue was chosen, and none more if the caller has cancelled the send.
+        """
         if not isinstance(error, CometError):
             self._settle(error)
             return

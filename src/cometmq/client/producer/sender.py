@@ -113,8 +113,8 @@ class EncodedSender:
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return the queues that a message of this topic may be sent to.
 
-        Raises TopicNotFound without a route or default topic, and NetError, BrokerRefused or CodecError if no
-        nameserver can be queried.
+        Raises TopicNotFound without a route or default topic, NetError if no nameserver answers, and BrokerRefused or
+        CodecError if the first that answers refuses or its route is invalid.
         """
         known = await self.instance.known_to_send(
             topic, default_queues=self.settings.default_topic_queues

@@ -166,8 +166,8 @@ class ProducerTransactions:
 
         Raises:
             MessageError: The message has a delay, which transactions do not support, or cannot be sent.
-            SendFailed, BrokerRefused, TopicNotFound, NetError: The half message was not acknowledged, or was rolled
-                back.
+            SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: The half message was not
+                acknowledged, or was rolled back.
         """
         if message.delay_level or message.deliver is not None:
             raise MessageError(
@@ -229,7 +229,7 @@ class ProducerTransactions:
 
         After an exception of the listener the outcome is UNKNOWN.
 
-        Raises BrokerRefused if the transaction has ended otherwise, or the broker has lost it.
+        Raises the errors of `end`.
         """
         try:
             state = await _run(self.check_listener().execute, message, argument)
@@ -377,13 +377,14 @@ class AsyncTransaction:
         Raises:
             MessageError: The transaction has ended already, or has not begun.
             BrokerRefused: Raised by the future: the transaction was rolled back already, or the broker has lost it.
+            CodecError: Raised by the future: the broker's answer is malformed.
         """
         return self._finish(TransactionState.COMMIT)
 
     def rollback(self) -> asyncio.Future[None]:
         """Begin to roll back, so that no consumer receives the message, and return a future of None.
 
-        An exception in the block also rolls back. Raises MessageError and BrokerRefused as `commit` does.
+        An exception in the block also rolls back. Raises MessageError, BrokerRefused and CodecError as `commit` does.
         """
         return self._finish(TransactionState.ROLLBACK)
 

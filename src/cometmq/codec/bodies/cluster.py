@@ -24,7 +24,7 @@ class ClusterInfo:
 
 
 def encode_cluster_info(clusters: ClusterInfo) -> bytes:
-    """Encode the JSON body of the answer to GET_BROKER_CLUSTER_INFO 106."""
+    """Encode the body of the answer to GET_BROKER_CLUSTER_INFO 106 in fastjson's form, with numbers as keys."""
     return fastjson.dumps(
         {
             "brokerAddrTable": {

@@ -29,7 +29,7 @@ class OffsetTable:
 
 
 def encode_offset_table(table: OffsetTable) -> bytes:
-    """Encode the JSON body of the answer to GET_ALL_CONSUMER_OFFSET 43."""
+    """Encode the body of the answer to GET_ALL_CONSUMER_OFFSET 43 in fastjson's form, with numbers as keys."""
     return fastjson.dumps(
         {"dataVersion": table.version.to_json(), "offsetTable": _offsets_json(table)}
     )

@@ -1,4 +1,4 @@
-"""The deleted topics, stored in deletedTopics.json (docs/format/deleted-topics.md)."""
+"""The deleted topics and consumer groups, stored in deletedTopics.json (docs/format/deleted-topics.md)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,10 +10,10 @@ _MEMBER = "deletedTopics"
 
 
 class DeletedTopic(NamedTuple):
-    """The deletion of a topic.
+    """The deletion of a topic, or of a consumer group, which is stored under the name `@group`.
 
     Attributes:
-        end: Physical offset after the last record that may belong to the deleted topic.
+        end: Physical offset after the last record that may belong to the deleted topic or group.
         deleted_ms: Time of the deletion, ms since 1970.
     """
 
@@ -22,7 +22,7 @@ class DeletedTopic(NamedTuple):
 
 
 def encode_deleted_topics(topics: Mapping[str, DeletedTopic]) -> str:
-    """Encode deletions of topics as the text of deletedTopics.json."""
+    """Encode deletions, by name, as the text of deletedTopics.json."""
     members = {
         name: {"end": each.end, "timeStamp": each.deleted_ms} for name, each in topics.items()
     }
@@ -30,7 +30,7 @@ def encode_deleted_topics(topics: Mapping[str, DeletedTopic]) -> str:
 
 
 def decode_deleted_topics(text: str) -> dict[str, DeletedTopic]:
-    """Decode deletedTopics.json. Raises CodecError if the text is malformed."""
+    """Decode deletedTopics.json to deletions by name. Raises CodecError if the text is malformed."""
     part = load_object(text, _MEMBER).member(_MEMBER)
     return {
         str(name): DeletedTopic(of.int64("end", 0), of.int64("timeStamp", 0))

@@ -9,7 +9,10 @@ from cometmq.model.route import BrokerData
 
 
 def encode_member_group(group: BrokerData) -> bytes:
-    """Encode the JSON body of the answer to GET_BROKER_MEMBER_GROUP 901; an unknown group has no addresses."""
+    """Encode the body of the answer to GET_BROKER_MEMBER_GROUP 901 in fastjson's form, with numbers as keys.
+
+    An unknown group has no addresses.
+    """
     members = {
         "brokerAddrs": dict(group.addresses),
         "brokerName": group.broker_name,

@@ -50,7 +50,7 @@ def encode_queue_offset_list(offsets: Mapping[MessageQueue, int]) -> bytes:
 
 
 def encode_client_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
-    """Encode the JSON body of the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221."""
+    """Encode the body of the answer to GET_CONSUMER_STATUS_FROM_CLIENT 221 in fastjson's form, with objects as keys."""
     return fastjson.dumps({"consumerTable": {}, "messageQueueTable": queue_table_json(offsets)})
 
 
@@ -61,6 +61,6 @@ def decode_client_offsets(content: bytes | str) -> dict[MessageQueue, int]:
 
 
 def encode_all_client_offsets(clients: Mapping[str, Mapping[MessageQueue, int]]) -> bytes:
-    """Encode the JSON body of the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223, by client id."""
+    """Encode the answer to INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223, by client id, in fastjson's form."""
     tables = {client_id: queue_table_json(offsets) for client_id, offsets in clients.items()}
     return fastjson.dumps({"consumerTable": tables, "messageQueueTable": {}})

@@ -1,4 +1,6 @@
-"""Tables by queue: JSON objects with objects as keys, `{{"brokerName":…,"queueId":…,"topic":…}:…}`.
+"""Tables by queue in fastjson's form, with objects as keys (no JSON).
+
+Example: `{{"brokerName":…,"queueId":…,"topic":…}:…}`.
 
 fastjson writes a `Map<MessageQueue, …>` in this way; statistics, offsets and running infos contain them. The progress
 of all groups of a broker has thousands of keys, so these bodies are read and written without an object per key.
@@ -46,7 +48,7 @@ def queue_table_json(table: Mapping[MessageQueue, Any]) -> dict[FrozenObject, An
 
 
 def queue_table_text(table: Mapping[MessageQueue, Value], text: Callable[[Value], str]) -> str:
-    """Encode a table by queue as JSON text; `text` encodes a value."""
+    """Encode a table by queue as text in fastjson's form, with objects as keys (no JSON); `text` encodes a value."""
     lines = [
         f"{orjson.dumps(queue_json(queue)).decode()}:{text(value)}"
         for queue, value in table.items()

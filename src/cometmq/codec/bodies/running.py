@@ -71,8 +71,8 @@ class ConsumeRates:
         pull_rate: Messages pulled per second.
         consume_ms: Mean duration of a listener call, ms.
         ok_rate: Messages consumed per second.
-        failed_rate: Failed messages per second, which will be retried.
-        failed_count: Failed messages within the last hour.
+        failed_rate: Messages per second whose listener call failed, whether or not they are redelivered.
+        failed_count: Such messages within the last hour.
     """
 
     pull_ms: float = 0.0
@@ -132,7 +132,7 @@ class DirectOutcome:
 
 
 def encode_running(state: RunningState) -> bytes:
-    """Encode the JSON body of the answer to GET_CONSUMER_RUNNING_INFO 307."""
+    """Encode the body of the answer to GET_CONSUMER_RUNNING_INFO 307 in fastjson's form, with objects as keys."""
     return fastjson.dumps(
         {
             "jstack": state.stacks,

@@ -101,7 +101,7 @@ class TimeSpan:
 
 
 def encode_topic_stats(stats: TopicStats) -> bytes:
-    """Encode the JSON body of the answer to GET_TOPIC_STATS_INFO 202."""
+    """Encode the body of the answer to GET_TOPIC_STATS_INFO 202 in fastjson's form, with objects as keys."""
     table = {
         queue: {
             "lastUpdateTimestamp": bounds.updated_ms,
@@ -130,7 +130,7 @@ def decode_topic_stats(content: bytes | str) -> TopicStats:
 
 
 def encode_consume_stats(stats: ConsumeStats) -> bytes:
-    """Encode the JSON body of the answer to GET_CONSUME_STATS 208."""
+    """Encode the body of the answer to GET_CONSUME_STATS 208 in fastjson's form, with objects as keys."""
     return _consume_stats_text(stats).encode()
 
 
@@ -169,7 +169,10 @@ def _consume_stats(body: JsonObject) -> ConsumeStats:
 def encode_all_consume_stats(
     address: str, groups: Mapping[str, Iterable[ConsumeStats]]
 ) -> bytes:
-    """Encode the JSON body of the answer to GET_BROKER_CONSUME_STATS 317: the statistics of each group by topic."""
+    """Encode the body of the answer to GET_BROKER_CONSUME_STATS 317 in fastjson's form, with objects as keys.
+
+    It contains the statistics of each group by topic.
+    """
     parts, lag, in_flight = [], 0, 0
     for group, topics in groups.items():
         listed = list(topics)

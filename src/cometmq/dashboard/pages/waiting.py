@@ -31,7 +31,12 @@ _LOOK_BYTES = 8 << 20
 
 
 class WaitingRow(NamedTuple):
-    """A list row of a delayed message: the message with its due time, and the row without its body."""
+    """A row of the list of delayed messages.
+
+    Attributes:
+        delayed: The message, with its due time.
+        row: What the lists of all pages show of a message.
+    """
 
     delayed: DelayedMessage
     row: MessageRow

@@ -104,7 +104,10 @@ class ColumnIds:
         self._column = column
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of the rows and their values of SPARK_SEQ; raise MessageError if the column has a null."""
+        """Return the ids of the rows and their values of the property SPARK_SEQ (`RowNumbers`).
+
+        Raises MessageError if the column has a null.
+        """
         values = batch.column(batch.schema.get_field_index(self._column))
         if values.null_count:
             raise MessageError(

@@ -87,7 +87,10 @@ class Ledgers:
         _sync(self._path(key).parent)
 
     def finish(self, key: BatchKey) -> None:
-        """Record that a batch is committed, and delete finished entries but the last 100; may raise OSError."""
+        """Record that a batch is committed, and delete its query's finished entries before the last 100.
+
+        Raises OSError if a file cannot be read or written.
+        """
         entry = self.read(key)
         if entry is None or entry.state == DONE:
             return

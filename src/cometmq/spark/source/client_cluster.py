@@ -108,12 +108,18 @@ class ClientSourceCluster:
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """Return by queue the end offset, or the error of its broker; `patient` retries brokers that do not answer."""
+        """Return by queue the end offset, or the error of a broker that cannot be reached.
+
+        `patient` retries brokers that do not answer.
+        """
         retries = self._settings.retries if patient else 0
         return self._of_each(self._reader.max_offsets, queues, retries)
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """Return by queue the offset of the first message stored at or after its time, or else its end; or an error."""
+        """Return by queue the offset of the first message stored at or after its time, or else its end.
+
+        A queue whose broker cannot be reached gets an error.
+        """
         return self._of_each(
             lambda queues: self._reader.offsets_by_time(
                 {each: times_ms[each] for each in queues}
@@ -123,11 +129,11 @@ class ClientSourceCluster:
         )
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return by queue the offset that the group has committed, None without one, or the error of its broker."""
+        """Return by queue the offset that the group has committed, None without one, or an error as above."""
         return self._of_each(self._reader.committed_offsets, queues, self._settings.retries)
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Return by queue the mean bytes of up to 32 records from a start offset, None without records, or an error."""
+        """Return by queue the mean bytes of up to 32 records from an offset, None without any, or an error as above."""
 
         def ask(queues: Collection[MessageQueue]) -> dict[MessageQueue, Size | CometError]:
             ranges = [(each, starts[each], starts[each] + SIZED_ROWS) for each in queues]
@@ -169,7 +175,10 @@ class ClientSourceCluster:
         self._reader.commit(offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """Return the places of messages indexed under a key; None for none, too many or a broker that cannot answer."""
+        """Return the places of messages indexed under a key; None for none, too many or a broker that cannot answer.
+
+        Raises CodecError if an answer is invalid.
+        """
         try:
             return self._reader.indexed(topic, key, is_id=is_id)
         except (NetError, BrokerNotFound, BrokerRefused) as error:

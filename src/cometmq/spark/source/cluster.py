@@ -48,7 +48,10 @@ def all_known(answers: Answers[Value]) -> dict[MessageQueue, Value]:
 
 
 class SourceCluster(Protocol):
-    """Interface of the Spark source to a cluster; it queries many queues at once, and a call may raise CometError."""
+    """Interface of the Spark source to a cluster, which queries many queues at once; a call may raise CometError.
+
+    In results by queue, only an unreachable broker is an error of its queues; a refusal or invalid answer is raised.
+    """
 
     def topics(self) -> Sequence[str]:
         """Return all topics, including system topics."""
@@ -73,13 +76,19 @@ class SourceCluster(Protocol):
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """Return by queue the end offset, or the error of its broker; `patient` retries brokers that do not answer."""
+        """Return by queue the end offset, or the error of a broker that cannot be reached.
+
+        `patient` retries brokers that do not answer.
+        """
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """Return by queue the offset of the first message stored at or after its time, or else its end; or an error."""
+        """Return by queue the offset of the first message stored at or after its time, or else its end.
+
+        A queue whose broker cannot be reached gets an error.
+        """
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return by queue the offset that the source's group has committed, None without one, or an error."""
+        """Return by queue the offset that the group has committed, None without one, or an error."""
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Commit the group's offsets at all reachable brokers; raise the first error of one that did not store them."""

@@ -46,7 +46,8 @@ class PushedFilters(Conditions):
     ) -> list[PlannedRange]:
         """Return the parts of `ranges` that may contain rows of the query, by offset, store time and, if asked, index.
 
-        Raises NetError or BrokerNotFound if a broker that must be queried cannot be reached.
+        Raises NetError or BrokerNotFound if a broker that must be queried cannot be reached, and BrokerRefused or
+        CodecError if it refuses or its answer is invalid.
         """
         low, high = self.span("queueOffset")
         parts = [

@@ -170,7 +170,7 @@ def _remembered(
 def _in_order(
     cluster: SourceCluster, covered: Sequence[MessageQueue]
 ) -> list[MissingBrokerQueues]:
-    """Return all queues in the topics' order configurations, by broker; the caller drops brokers that are there."""
+    """Return all queues in the topics' order configurations, by broker, also brokers that have `covered` queues."""
     named = cluster.ordered_queues(sorted({queue.topic for queue in covered}))
     return missing_by_broker(
         named, "the topic's order configuration names it, but it is not registered"

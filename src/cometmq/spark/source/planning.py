@@ -123,7 +123,8 @@ def resolve(
     Raises:
         SettingsError: A given or committed offset is invalid or beyond the queue's end, or a queue has no message as
             late as required.
-        BrokerSilent: A broker does not answer.
+        BrokerSilent: A broker cannot be reached.
+        BrokerRefused, CodecError: A broker refuses, or its answer is invalid.
     """
     wanted = _wanted(bound, queues, cluster)
     times = {queue: at for queue, (at, _) in wanted.items() if at is not None}
@@ -228,6 +229,7 @@ def begin_late(
 
     Raises:
         NetError, BrokerNotFound: A broker cannot be reached.
+        BrokerRefused, CodecError: A broker refuses, or its answer is invalid.
     """
     begins: dict[MessageQueue, int | None] = dict.fromkeys(queues)  # None: from the start.
     away = [queue for queue in queues if late and queue.broker_name not in late.brokers]

@@ -54,6 +54,7 @@ class StoreTimeEnds:
 
         Raises:
             NetError, BrokerNotFound: A broker cannot be reached.
+            BrokerRefused, CodecError: A broker refuses, or its answer is invalid.
         """
         everything = {each.queue: each.end for each in waiting}
         if rows_max is None or sum(each.rows for each in waiting) <= rows_max:

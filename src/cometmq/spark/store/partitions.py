@@ -28,10 +28,10 @@ class StorePartition(InputPartition):
     """Files and splits of the commit log for one task of a read of a store.
 
     Attributes:
-        log: Splits of the log, for views that read it.
-        queues: Queue files.
-        path: Path of an index file.
-        delay_levels_ms: Delay of each level in ms, for the view that creates entries of the delay topic.
+        log: Splits of the log, for the views (option `view`) messages and packed-cq.
+        queues: Queue files, for the view consumequeue.
+        path: Path of an index file, for the view index.
+        delay_levels_ms: Delay of each level in ms, for packed-cq, which computes the delay topic's queue entries.
         known: Queues of the store, to leave out records of deleted topics; None to read all records.
     """
 

@@ -57,7 +57,7 @@ class OffsetHandler:
         return Answer(remark=None if is_kept else "Offset has been previously reset")
 
     def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with all offsets of all groups as JSON (GET_ALL_CONSUMER_OFFSET 43)."""
+        """Answer with all offsets of all groups, in fastjson's form (GET_ALL_CONSUMER_OFFSET 43)."""
         table = self._offsets.table()
         return Answer(body=(yield from elsewhere(lambda: encode_offset_table(table))))
 

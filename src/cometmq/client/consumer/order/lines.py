@@ -141,9 +141,10 @@ class Lines:
         self._lines.pop(queue, None)
 
     def halt(self) -> None:
-        """Start no further listener call for the queues that have lines now; running calls go on.
+        """Start no further listener call for the queues that had a job so far; running calls go on.
 
-        The caller must submit no more jobs, because a queue's first job creates new lines, which do call the listener.
+        The caller must submit no more jobs, because the first job of another queue creates a line of calls (or one for
+        each order key), which does call the listener.
         """
         for lines in self._lines.values():
             lines.is_stopped = True

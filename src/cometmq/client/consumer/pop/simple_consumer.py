@@ -133,8 +133,8 @@ class AsyncSimpleConsumer(AsyncGroupClient):
 
         Raises:
             SubscriptionError: No topic is subscribed.
-            ClientError: A broker refused, or `max_count` is out of range.
-            TopicNotFound, NetError, CodecError: No route, no broker could be reached, or its answer is malformed.
+            ClientError: A broker refused or has no master now (BrokerNotFound), or `max_count` is out of range.
+            TopicNotFound, NetError, CodecError: No route, a broker could not be reached, or its answer is malformed.
         """
         if not 0 < max_count <= COUNT_MAX:
             raise ClientError(
@@ -158,7 +158,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         """Acknowledge a message or several, so that they are not redelivered; several take one request per broker.
 
         Raises:
-            ClientError: A broker refused, or a message was not received with this consumer.
+            ClientError: A broker refused or has no master now, or a message was not received with this consumer.
             NetError: A broker did not answer; messages may be redelivered.
         """
         self._check_running()
@@ -173,8 +173,8 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         """Hide a message for `invisible_ms` from now; acknowledge the returned message instead of the given one.
 
         Raises:
-            ClientError: The broker refused, or the message was not received with this consumer.
-            NetError: The broker did not answer.
+            ClientError: The broker refused or has no master now, or the message was not received with this consumer.
+            NetError, CodecError: The broker did not answer, or its answer is malformed.
         """
         self._check_running()
         return await self._popper.change_invisibility(message, invisible_ms)

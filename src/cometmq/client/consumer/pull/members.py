@@ -60,7 +60,7 @@ class BrokerGroupMembers:
             start: First queue offset.
             end: Queue offset after the last message.
             is_all: Whether all messages are wanted, so that a skipped offset means that the slave lacks it.
-            ask: Pulls from a member.
+            ask: Yields a member's pull answers; called with the first offset and the member's id.
 
         Raises:
             NetError: There is no master, or it cannot be reached.

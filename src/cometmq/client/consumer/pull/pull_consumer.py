@@ -107,8 +107,8 @@ class AsyncPullConsumer(AsyncGroupClient):
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the readable queues of a topic, sorted.
 
-        Raises TopicNotFound if it has no route, and ClientClosed, NetError or BrokerRefused if no nameserver can be
-        queried.
+        Raises TopicNotFound if it has no route, ClientClosed, NetError if no nameserver answers, and BrokerRefused or
+        CodecError if the first that answers refuses or its route is invalid.
         """
         self._check_running()
         known = await self._instance.known(self._namespace.wrap(topic))
@@ -134,7 +134,7 @@ class AsyncPullConsumer(AsyncGroupClient):
 
         Raises:
             SubscriptionError: The expression is neither.
-            BrokerRefused: The queue does not exist or may not be read.
+            BrokerRefused: The queue does not exist or may not be read, or the nameserver refuses.
             ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: The broker could not be queried.
         """
         self._check_running()
@@ -244,7 +244,9 @@ class AsyncPullConsumer(AsyncGroupClient):
         return sorted(map(self._namespace.unwrap_queue, self._member.loops))
 
     async def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
-        """Return the next messages of the subscribed topics or assigned queues; raise ClientClosed if not running.
+        """Return the next messages of the assigned queues, or of this member's share of the subscribed topics' queues.
+
+        Raises ClientClosed if the consumer is not running.
 
         The messages returned by the previous call count as consumed from now on and will be committed (`auto_commit`).
 
@@ -261,7 +263,10 @@ class AsyncPullConsumer(AsyncGroupClient):
         raise named
 
     async def __aiter__(self) -> AsyncIterator[StoredMessage]:
-        """Yield every message of the subscribed topics or assigned queues until the consumer is closed."""
+        """Yield the messages that `receive` returns, one after the other, until the consumer is closed.
+
+        With subscriptions, they are those of this member's share of the topics' queues that pass the filters.
+        """
         while self._is_open:
             for message in await self.receive(1):
                 yield message

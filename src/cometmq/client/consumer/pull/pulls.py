@@ -68,7 +68,7 @@ class Puller:
 
         If the route does not contain it, the master or any other member is used instead.
 
-        Raises BrokerNotFound, TopicNotFound or NetError if no connection is possible.
+        Raises BrokerNotFound or NetError if no connection is possible, and the errors of `ClientInstance.known`.
         """
         instance = self._instance
         if instance.routes.get(queue.topic) is None:
@@ -117,7 +117,7 @@ class Puller:
     ) -> asyncio.Future[Command]:
         """Send a pull and return the future of its answer, to be decoded with `read`.
 
-        Raises BrokerNotFound, TopicNotFound or NetError if no broker could be reached.
+        Raises the errors of `channel`.
         """
         channel = await self.channel(queue, ask.broker_id)
         command = pull_command(self.header(queue, offset, ask))
@@ -127,7 +127,7 @@ class Puller:
         """Send a pull and return the decoded answer.
 
         Raises:
-            BrokerRefused: The broker does not permit this group to read the queue.
+            BrokerRefused: The broker does not permit this group to read the queue, or the nameserver refuses.
             BrokerNotFound, TopicNotFound, NetError, CodecError: The broker could not be queried.
         """
         return self.read(queue, await (await self.start(queue, offset, ask)))
@@ -232,7 +232,7 @@ class RepeatedPull:
 
         `commit_offset` is as in `PullTerms`.
 
-        Raises BrokerNotFound, TopicNotFound or NetError if no broker could be reached.
+        Raises the errors of `Puller.channel`.
         """
         channel = await self._puller.channel(self._queue)
         return self._send(channel, offset, commit_offset)

@@ -86,7 +86,8 @@ class AsyncQueueReader(AsyncGroupClient):
     async def topics(self) -> list[str]:
         """Return the names of all topics of the namespace, including system topics.
 
-        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
+        Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
+        answers refuses or its answer is invalid.
         """
         self._check_running()
         known = await self._instance.nameserver_api.topics()
@@ -96,7 +97,8 @@ class AsyncQueueReader(AsyncGroupClient):
     async def brokers(self) -> list[str]:
         """Return the names of the registered brokers, sorted.
 
-        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
+        Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
+        answers refuses or its answer is invalid.
         """
         self._check_running()
         return sorted((await self._instance.nameserver_api.cluster()).brokers)
@@ -104,7 +106,7 @@ class AsyncQueueReader(AsyncGroupClient):
     async def missing_brokers(self) -> list[MissingBroker]:
         """Return the brokers that a CometMQ nameserver remembers but that are offline; empty with RocketMQ's nameserver.
 
-        Raises ClientClosed, NetError or CodecError if the nameservers cannot be queried.
+        Raises ClientClosed, NetError if no nameserver answers, and CodecError if the first answer is malformed.
         """
         self._check_running()
         try:
@@ -123,7 +125,8 @@ class AsyncQueueReader(AsyncGroupClient):
     async def queues(self, topics: Iterable[str]) -> dict[str, TopicQueues | TopicNotFound]:
         """Return the current queues of each topic, or TopicNotFound for a topic without a route.
 
-        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
+        Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
+        answers refuses or its answer is invalid.
         """
         self._check_running()
         names = list(topics)
@@ -197,7 +200,8 @@ class AsyncQueueReader(AsyncGroupClient):
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
-            ClientClosed, NetError, BrokerRefused, CodecError: A broker of the topic cannot be queried.
+            BrokerNotFound: A broker of the topic has no master now; slaves are not queried.
+            ClientClosed, NetError, BrokerRefused, CodecError: A broker of the topic, or the route, cannot be queried.
         """
         self._check_running()
         full = self._namespace.wrap(topic)
@@ -255,8 +259,8 @@ class AsyncQueueReader(AsyncGroupClient):
 
         Raises:
             ClientClosed: The reader is not running.
-            TopicNotFound, BrokerNotFound, NetError, CodecError: No answer.
-            BrokerRefused: The queue does not exist or may not be read.
+            TopicNotFound, BrokerNotFound, NetError, CodecError: There is no route, or no valid answer.
+            BrokerRefused: The queue does not exist or may not be read, or the nameserver refuses.
         """
         self._check_running()
         full = self._namespace.wrap_queue(queue)

@@ -1,4 +1,4 @@
-"""The asyncio push consumer: calls your function with each message of its topics; the usual way to consume.
+"""The asyncio push consumer: calls your function with each message of its queues; the usual way to consume.
 
     async def handle(message: StoredMessage) -> None: ...
 
@@ -71,7 +71,9 @@ _BURYING = "sending an unreadable message to the dead letters from"
 
 
 class AsyncPushConsumer(AsyncGroupClient):
-    """A consumer that calls a listener with each message of its topics.
+    """A consumer that calls a listener with each message of its share of the topics' queues that passes the filters.
+
+    The members of a group share the queues of their topics; with broadcasting, each member has all of them.
 
     When it is closed, it stops pulling, waits for running listeners, commits offsets and leaves the group.
 
@@ -259,11 +261,11 @@ class AsyncPushConsumer(AsyncGroupClient):
     # --- statistics
 
     def statistics(self) -> dict[str, TopicCounts]:
-        """Return a dict of topics to the number of messages pulled, consumed and refused since the start."""
+        """Return a dict of topics to the number of messages pulled, consumed and failed since it was made."""
         return self._short(self._member.counts.totals())
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Return a dict of topics to the messages pulled, consumed and refused per second over the last minute."""
+        """Return a dict of topics to the messages pulled, consumed and failed per second over the last minute."""
         return self._short(self._member.counts.rates())
 
     async def _consume_directly(self, message: StoredMessage) -> DirectOutcome:
