@@ -61,7 +61,8 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
 
         Raises:
             TopicNotFound: There is no route, and brokers create no topics.
-            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
+            ClientClosed, NetError: The producer is not running, or no nameserver answers.
+            BrokerRefused, CodecError: The first nameserver that answers refuses, or its route is invalid.
         """
         result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
         return result

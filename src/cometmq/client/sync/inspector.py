@@ -149,6 +149,7 @@ class Inspector(BlockingClient[AsyncInspector]):
         Raises:
             MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.
             TopicNotFound: The topic of the message has no route any more.
+            BrokerNotFound: The broker of the message has no master now.
             NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         result: Explanation = self._portal.call(

@@ -73,9 +73,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         Raises:
             ClientClosed, MessageError: Nothing was sent.
             SendFailed: No attempt was acknowledged; the message may be stored nevertheless.
-            BrokerRefused: The broker refused the message.
+            BrokerRefused: The broker refused the message, or the nameserver the query for the route.
             TopicNotFound, BrokerNotFound, NetError: No route or no broker could be reached.
-            CodecError: The broker's answer is malformed; the message may be stored.
+            CodecError: The broker's answer is malformed, and the message may be stored; or the route is invalid.
         """
         result: SendResult = self._portal.call(
             self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
@@ -151,7 +151,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Raises:
             MessageError: No messages, several topics, different `wait_store_ok`, a delay, or too long together.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         result: SendResult = self._portal.call(
             self._client.send_batch, messages, queue=queue, timeout_ms=timeout_ms
@@ -195,7 +195,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Raises:
             MessageError: The batch is empty or too long, or clients may not send to the topic.
-            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
+            ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         result: SendResult = self._portal.call(
             self._client.send_encoded,
@@ -240,8 +240,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     ) -> None:
         """Send a message without acknowledgement: fast, but the message may be lost unnoticed.
 
-        Raises ClientClosed, MessageError, SendFailed (no writable queue), TopicNotFound, BrokerNotFound, BrokerRefused (by
-        the nameserver) or NetError if it could not be written to a connection.
+        Raises ClientClosed, MessageError, SendFailed (no writable queue), TopicNotFound, BrokerNotFound, BrokerRefused
+        or CodecError (by the nameserver's answer) or NetError if it could not be written to a connection.
         """
         self._portal.call(self._client.send_oneway, message, queue=queue, selector=selector)
 
@@ -263,8 +263,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Raises:
             RequestTimeout: No reply arrived in time.
-            CodecError: The reply is malformed.
-            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: As in `send`.
+            CodecError: The reply is malformed, or as in `send`.
+            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError: As in
+                `send`.
         """
         result: StoredMessage = self._portal.call(
             self._client.request, message, queue=queue, selector=selector, timeout_ms=timeout_ms
@@ -289,8 +290,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Raises:
             MessageError: The message does not request a reply.
-            BrokerRefused: The client that sent the request is no longer connected.
-            ClientClosed, SendFailed, TopicNotFound, NetError: As in `send`.
+            BrokerRefused: The client that sent the request is no longer connected, or as in `send`.
+            ClientClosed, SendFailed, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         result: SendResult = self._portal.call(
             self._client.reply, request, body, properties=properties, timeout_ms=timeout_ms
@@ -333,7 +334,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Raises:
             ClientClosed: Raised by this call, as is MessageError if `queue` belongs to another topic.
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, NetError: Raised when the block is entered.
+            MessageError, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: Raised when
+                the block is entered.
         """
         return Transaction(
             self._portal,
@@ -356,8 +358,9 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Raises:
             MessageError: There is no listener, or the message cannot be sent.
-            SendFailed, TopicNotFound, NetError: The half message was not acknowledged, or not flushed or replicated in
-                time; the listener was not called.
+            SendFailed, TopicNotFound, BrokerNotFound, NetError: The half message was not acknowledged, or not flushed
+                or replicated in time; the listener was not called.
+            CodecError: An answer to the half message, to its end, or of the nameserver is malformed.
             BrokerRefused: The half message was refused; or, after the listener's work, its end, because the transaction
                 has ended otherwise or the broker has lost it.
             ClientClosed: The producer is not running.
@@ -374,7 +377,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Raises:
             TopicNotFound: There is no route, and brokers create no topics.
-            ClientClosed, NetError, BrokerRefused: The nameservers cannot be queried.
+            ClientClosed, NetError: The producer is not running, or no nameserver answers.
+            BrokerRefused, CodecError: The first nameserver that answers refuses, or its route is invalid.
         """
         result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
         return result

@@ -45,8 +45,8 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     def queues(self, topic: str) -> list[MessageQueue]:
         """Return the readable queues of a topic, sorted.
 
-        Raises TopicNotFound if it has no route, and ClientClosed, NetError or BrokerRefused if no nameserver can be
-        queried.
+        Raises TopicNotFound if it has no route, ClientClosed, NetError if no nameserver answers, and BrokerRefused or
+        CodecError if the first that answers refuses or its route is invalid.
         """
         result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
         return result
@@ -71,7 +71,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
 
         Raises:
             SubscriptionError: The expression is neither.
-            BrokerRefused: The queue does not exist or may not be read.
+            BrokerRefused: The queue does not exist or may not be read, or the nameserver refuses.
             ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: The broker could not be queried.
         """
         result: PullResult = self._portal.call(
@@ -154,7 +154,9 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
-        """Return the next messages of the subscribed topics or assigned queues; raise ClientClosed if not running.
+        """Return the next messages of the assigned queues, or of this member's share of the subscribed topics' queues.
+
+        Raises ClientClosed if the consumer is not running.
 
         The messages returned by the previous call count as consumed from now on and will be committed (`auto_commit`).
 
@@ -168,7 +170,10 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        """Yield every message of the subscribed topics or assigned queues until the consumer is closed."""
+        """Yield the messages that `receive` returns, one after the other, until the consumer is closed.
+
+        With subscriptions, they are those of this member's share of the topics' queues that pass the filters.
+        """
         return self._portal.iterate(self._client.__aiter__)
 
     def min_offset(self, queue: MessageQueue) -> int:

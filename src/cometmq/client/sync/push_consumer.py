@@ -10,7 +10,9 @@ from cometmq.codec.bodies.running import ConsumeRates
 
 
 class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
-    """A consumer that calls a listener with each message of its topics.
+    """A consumer that calls a listener with each message of its share of the topics' queues that passes the filters.
+
+    The members of a group share the queues of their topics; with broadcasting, each member has all of them.
 
     When it is closed, it stops pulling, waits for running listeners, commits offsets and leaves the group.
 
@@ -98,11 +100,11 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         self._portal.call(self._client.set_concurrency, concurrency)
 
     def statistics(self) -> dict[str, TopicCounts]:
-        """Return a dict of topics to the number of messages pulled, consumed and refused since the start."""
+        """Return a dict of topics to the number of messages pulled, consumed and failed since it was made."""
         result: dict[str, TopicCounts] = self._portal.call(self._client.statistics)
         return result
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Return a dict of topics to the messages pulled, consumed and refused per second over the last minute."""
+        """Return a dict of topics to the messages pulled, consumed and failed per second over the last minute."""
         result: dict[str, ConsumeRates] = self._portal.call(self._client.rates)
         return result

@@ -43,7 +43,8 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def topics(self) -> list[str]:
         """Return the names of all topics of the namespace, including system topics.
 
-        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
+        Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
+        answers refuses or its answer is invalid.
         """
         result: list[str] = self._portal.call(self._client.topics)
         return result
@@ -51,7 +52,8 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def brokers(self) -> list[str]:
         """Return the names of the registered brokers, sorted.
 
-        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
+        Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
+        answers refuses or its answer is invalid.
         """
         result: list[str] = self._portal.call(self._client.brokers)
         return result
@@ -59,7 +61,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def missing_brokers(self) -> list[MissingBroker]:
         """Return the brokers that a CometMQ nameserver remembers but that are offline; empty with RocketMQ's nameserver.
 
-        Raises ClientClosed, NetError or CodecError if the nameservers cannot be queried.
+        Raises ClientClosed, NetError if no nameserver answers, and CodecError if the first answer is malformed.
         """
         result: list[MissingBroker] = self._portal.call(self._client.missing_brokers)
         return result
@@ -67,7 +69,8 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def queues(self, topics: Iterable[str]) -> dict[str, TopicQueues | TopicNotFound]:
         """Return the current queues of each topic, or TopicNotFound for a topic without a route.
 
-        Raises ClientClosed, NetError, BrokerRefused or CodecError if the nameservers cannot be queried.
+        Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
+        answers refuses or its answer is invalid.
         """
         result: dict[str, TopicQueues | TopicNotFound] = self._portal.call(
             self._client.queues, topics
@@ -127,7 +130,8 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
-            ClientClosed, NetError, BrokerRefused, CodecError: A broker of the topic cannot be queried.
+            BrokerNotFound: A broker of the topic has no master now; slaves are not queried.
+            ClientClosed, NetError, BrokerRefused, CodecError: A broker of the topic, or the route, cannot be queried.
         """
         result: IndexedMessages | None = self._portal.call(
             self._client.indexed, topic, key, is_id=is_id
@@ -162,8 +166,8 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
 
         Raises:
             ClientClosed: The reader is not running.
-            TopicNotFound, BrokerNotFound, NetError, CodecError: No answer.
-            BrokerRefused: The queue does not exist or may not be read.
+            TopicNotFound, BrokerNotFound, NetError, CodecError: There is no route, or no valid answer.
+            BrokerRefused: The queue does not exist or may not be read, or the nameserver refuses.
         """
         result: Iterator[RawPull] = self._portal.iterate_ahead(
             self._client.read,

@@ -72,8 +72,8 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
 
         Raises:
             SubscriptionError: No topic is subscribed.
-            ClientError: A broker refused, or `max_count` is out of range.
-            TopicNotFound, NetError, CodecError: No route, no broker could be reached, or its answer is malformed.
+            ClientError: A broker refused or has no master now (BrokerNotFound), or `max_count` is out of range.
+            TopicNotFound, NetError, CodecError: No route, a broker could not be reached, or its answer is malformed.
         """
         result: list[StoredMessage] = self._portal.call(
             self._client.receive, max_count, invisible_ms=invisible_ms, wait_ms=wait_ms
@@ -84,7 +84,7 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         """Acknowledge a message or several, so that they are not redelivered; several take one request per broker.
 
         Raises:
-            ClientError: A broker refused, or a message was not received with this consumer.
+            ClientError: A broker refused or has no master now, or a message was not received with this consumer.
             NetError: A broker did not answer; messages may be redelivered.
         """
         self._portal.call(self._client.ack, messages)
@@ -93,8 +93,8 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         """Hide a message for `invisible_ms` from now; acknowledge the returned message instead of the given one.
 
         Raises:
-            ClientError: The broker refused, or the message was not received with this consumer.
-            NetError: The broker did not answer.
+            ClientError: The broker refused or has no master now, or the message was not received with this consumer.
+            NetError, CodecError: The broker did not answer, or its answer is malformed.
         """
         result: StoredMessage = self._portal.call(
             self._client.change_invisibility, message, invisible_ms
