@@ -40,7 +40,10 @@ _TOO_FEW = "in-sync replicas not enough"  # Text of CommitLog of RocketMQ 5.3.3.
 
 
 class _LinkFailure(NamedTuple):
-    """Why a slave's connection ended, and the offset that it had acknowledged; forgotten when it acknowledges more."""
+    """The reason why a slave's connection ended, and the offset that it had acknowledged.
+
+    It is forgotten when the slave acknowledges more.
+    """
 
     why: str | None
     acked: int

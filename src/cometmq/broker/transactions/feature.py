@@ -63,14 +63,9 @@ class Transactions(Feature):
             clock=parts.clock,
         )
         self._checks = StateChecks(
-            self._table,
-            self._queues,
-            settings=parts.settings,
-            store=parts.store,
-            topics=parts.topics,
-            clock=parts.clock,
-            ask=self._ask,
-        )
+            self._table, self._queues, settings=parts.settings, store=parts.store,
+            topics=parts.topics, clock=parts.clock, ask=self._ask,
+        )  # fmt: skip
         parts.reroutes.append(self._reroute)
         # The fast path stores half messages until it is stopped: `_reroute` then refuses them.
         self._table.on_full = partial(parts.lanes.forget, HALF_TOPIC)
