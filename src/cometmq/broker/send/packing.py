@@ -76,7 +76,7 @@ class Packing:
         properties = origin.sent.properties
         if keys_of.UNIQ_KEY not in properties:
             properties[keys_of.UNIQ_KEY] = self._unique_ids.next_id()
-        block = "".join(f"{name}\1{value}\2" for name, value in properties.items()).encode()
+        block = "".join([f"{name}\1{value}\2" for name, value in properties.items()]).encode()
         joined = join_blocks(block, self._suffix)
         return _pack(body, origin.flag, joined, properties.get(keys_of.TAGS), origin)
 
