@@ -281,10 +281,8 @@ def asked_for(names: str) -> list[str]:
     return rows
 
 
-def compare(
-    old: Path, rows: list[str], rounds: int, *, counts: bool
-) -> dict[str, list[tuple[Figures, Figures]]]:
-    """What each round gave for each row, of the old tree and of this one."""
+def compare(old: Path, rows: list[str], rounds: int, *, counts: bool) -> None:
+    """Measure the old tree and this one in turns; print each row as soon as it needs no more rounds."""
     pairs: dict[str, list[tuple[Figures, Figures]]] = {row: [] for row in rows}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-")))
@@ -313,7 +311,8 @@ def compare(
                         assert users is not None
                         both[which] = of_users(users.run(row, which))
                 pairs[row].append((both[0], both[1]))
-    return pairs
+                if is_clear(pairs[row], rounds):
+                    print(line(row, pairs[row]), flush=True)
 
 
 def of_users(report: Report) -> Figures:
@@ -335,7 +334,6 @@ def main() -> None:
     counts = counts_instructions()
     old = old_tree(given.ref)
     loadgen()
-    pairs = compare(old, rows, given.rounds, counts=counts)
     print(
         f"{given.ref} -> this tree, at least {given.rounds} rounds; load average {os.getloadavg()[0]:.1f}"
     )
@@ -344,9 +342,8 @@ def main() -> None:
     print(
         "| row | messages a second | processor us a message | p99 us | instructions a message |"
     )
-    print("| --- | --- | --- | --- | --- |")
-    for row in rows:
-        print(line(row, pairs[row]))
+    print("| --- | --- | --- | --- | --- |", flush=True)
+    compare(old, rows, given.rounds, counts=counts)
 
 
 if __name__ == "__main__":
