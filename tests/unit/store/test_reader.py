@@ -289,4 +289,3 @@ def test_no_record_is_read_where_none_begins(offset):
     store = open_store(disk=FakeDisk())
     put(store, b"x" * 200)
     assert store.read_record(offset) is None
-    assert store._reading._times.store_time_of(10**9) == -1
