@@ -69,6 +69,15 @@ def test_by_time(cluster, sent):
     assert len(find(cluster, topic, "--time", "2020-01-01", "--max", "4")) == 4
 
 
+def test_by_time_finds_more_than_a_broker_returns_at_a_time(cluster):
+    with Admin(cluster.nameserver) as admin, Producer(cluster.nameserver) as producer:
+        admin.create_topic("many", queues=1)
+        for number in range(70):
+            producer.send(Message("many", b"%d" % number))
+    found = find(cluster, "many", "--time", "2020-01-01", "--max", "65")
+    assert [message["body"] for message in found] == [str(number) for number in range(65)]
+
+
 @pytest.mark.parametrize(
     "how",
     [

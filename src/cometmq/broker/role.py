@@ -98,6 +98,8 @@ class _Hooks:
             topics.on_change,
             topics.on_delete,
             parts.groups.on_delete,
+            parts.members.on_heartbeat,
+            parts.members.on_left,
             counters.on_work,
             counters.events.gauges,
             *(table.saver.on_dirty for table in tables),

@@ -168,8 +168,15 @@ class _Places:
         ]
 
         async def read(queue: "MessageQueue") -> Found:
-            pull = await consumer.fetch(queue, await begin(queue), max_count=count)
-            return list(pull.messages)
+            found: Found = []
+            offset = await begin(queue)
+            while len(found) < count:  # A broker returns at most 32 at a time by default.
+                pull = await consumer.fetch(queue, offset, max_count=count - len(found))
+                if pull.next_offset == offset:
+                    break
+                found += pull.messages
+                offset = pull.next_offset
+            return found
 
         found = await asyncio.gather(*map(read, queues))
         return [message for part in found for message in part]

@@ -110,9 +110,9 @@ def read_time(text: str, *, option: str, also: str = "") -> int:
 
     Raises typer.BadParameter if it is neither; its text lists `also`, other values that the option accepts.
     """
-    if text.isdecimal():
-        return int(text)
     try:
+        if text.isdecimal():
+            return int(text)
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         raise typer.BadParameter(

@@ -76,7 +76,7 @@ async def _refuses(inspector: AsyncInspector) -> bool:
         for broker in await inspector.brokers():
             try:
                 await inspector.runtime(broker.broker_name, broker.broker_id)
-            except NetError:
+            except (NetError, BrokerNotFound):  # One that left may still be listed.
                 continue
             return False
     except BrokerRefused as refused:

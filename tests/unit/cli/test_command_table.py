@@ -44,7 +44,6 @@ def _help(*arguments: str) -> tuple[str, set[str]]:
         [sys.executable, "-c", code, *arguments, "--help"],
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
         env=os.environ | {"COLUMNS": "400"},
     )

@@ -174,6 +174,7 @@ async def test_nobody_is_called_back_twice_after_changes(tmp_path):
                 base.topics.on_change, base.topics.on_delete, base.groups.on_delete,
                 base.store.on_truncated, base.in_force.on_change, base.counters.on_work,
                 base.counters.events.gauges, base.offsets.saver.on_dirty,
+                base.members.on_heartbeat, base.members.on_left,
             )
         ]  # fmt: skip
 
