@@ -28,7 +28,7 @@ def virtual(
     Args:
         data_dir: Folder for the broker's files; None for a temporary one.
         settings: Settings of the broker, as in a `broker.conf`.
-        seed: Seed of all randomness.
+        seed: Seed of the random numbers of the loop.
 
     Raises:
         SettingsError: A value cannot be used.

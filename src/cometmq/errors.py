@@ -1,8 +1,8 @@
-"""Errors that CometMQ raises deliberately, for users who catch them.
+"""Errors that CometMQ raises for expected failures, for users who catch them.
 
     from cometmq.errors import BrokerRefused, CometError
 
-All are a `CometError`, as are a few others that their own modules define, such as `DataLossError` of the Spark source.
+All are a `CometError`, as are a few others, such as `DataLossError` of the Spark source.
 `cometmq.model.errors` defines the hierarchy. Some do not come from the client: an embedded broker raises StoreError.
 """
 

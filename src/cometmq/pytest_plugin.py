@@ -1,4 +1,4 @@
-"""pytest fixtures for programs that use RocketMQ: a nameserver and a broker for a test, started in 50 ms.
+"""pytest fixtures for programs that use RocketMQ: a nameserver and a broker for a test, started in about 50 ms.
 
     def test_an_order_is_announced(cometmq):
         place_order(17)                         # finds it by NAMESRV_ADDR, or give it cometmq.nameserver

@@ -82,8 +82,7 @@ class AccountEdits:
         """Change an account in its file, or create it in `plain_acl.yml`.
 
         Raises:
-            SettingsError: The account would be invalid, the file is invalid, or the last admin would be none any more;
-                nothing is changed.
+            SettingsError: The account or the file is invalid, or no admin would be left; nothing is changed.
             OSError: Writing failed.
         """
 

@@ -1,8 +1,8 @@
 """The files of ACL 1.0: `plain_acl.yml` and `acl/**/*.yml` in a folder, with reloading.
 
 They are checked every 500 ms, as in RocketMQ. Changes are read in a thread and applied completely or not at all: if a
-file is invalid, the previous accounts stay, and a log line names file and line. A file that other users may access, or
-its group may write, is refused.
+file is invalid, the previous accounts stay, and a log line says why. A file that other users may access, or its group
+may write, is refused.
 """
 
 import asyncio

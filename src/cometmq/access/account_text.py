@@ -46,7 +46,7 @@ class AccountText(NamedTuple):
 
 
 def read_accounts(content: bytes, path: str) -> AccountText:
-    """Parse a file of accounts; it may be empty. Raises SettingsError, naming file and line, if anything is invalid."""
+    """Parse a file of accounts; it may be empty. Raises SettingsError with file, mostly also line, if it is invalid."""
     found = AccountText([], [])
     top = read_yaml(content, path)
     if top is None:

@@ -148,7 +148,7 @@ class AuthFile:
         unasked: frozenset[int] = frozenset(),
         unauthorized: frozenset[int] = frozenset(),
     ) -> None:
-        """Read the file; without it there are no users. Raises SettingsError without its content if it is unusable."""
+        """Read the file; without it there are no users. Raises SettingsError without secrets if it is unusable."""
         self.path = path
         self._cluster = cluster
         self._is_authorized = is_authorized
@@ -277,7 +277,7 @@ class AuthFile:
         """Make sure that a Super user with this name and password exists and is enabled.
 
         Raises:
-            SettingsError: Name or password is invalid.
+            SettingsError: Name or password is invalid, or there are USERS_MAX users already.
             OSError: Writing failed.
         """
         values = {"password": password, "userType": SUPER, "userStatus": ENABLE}
@@ -294,7 +294,7 @@ class AuthFile:
         return len(fresh)
 
     def other_clusters(self) -> list[str]:
-        """Return a sorted list of the resources in policies that name only other clusters and thus never apply."""
+        """Return a sorted list of the resources in policies that name other clusters and thus never apply."""
         entries = (
             entry
             for user in self.current.users.values()

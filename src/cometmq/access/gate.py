@@ -1,7 +1,7 @@
 """The gate of access control: identifies the sender of a request and checks the required rights.
 
 Unknown users, disabled users and wrong signatures get the same answer after the same work, so that an attacker learns
-nothing. Refusals are logged to `cometmq.audit` without secrets, limited as all logs (process.program_log).
+nothing. Refused requests are logged to `cometmq.audit` without secrets, limited as all logs (process.program_log).
 """
 
 import hmac
@@ -233,7 +233,7 @@ class AccessGate:
     def may_send(
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: Peer
     ) -> bool:
-        """Return whether `check` would allow sends to a topic under each of the rules; if so, cache the topic."""
+        """Return whether `check` would surely allow sends to a topic under each of the rules; if so, cache it."""
         last, table = peer.signed_by, self._users.current
         user = None if last is None else table.find(last.name)
         if user is None or not all(
@@ -260,7 +260,7 @@ class AccessGate:
         return f"a frame of more than {LARGE_FRAME_SIZE} bytes is only accepted after a known user has signed a request on this connection"
 
     def _is_guessed(self, peer: Peer, name: str) -> bool:
-        """Return whether a name had too many wrong signatures; False for this machine and the last valid signer."""
+        """Return whether a name or address had too many wrong signatures; not for this machine or the last signer."""
         if self._failures is None or peer.is_on_own_machine:
             return False
         signed_by = peer.signed_by
@@ -277,7 +277,7 @@ class AccessGate:
     def _signer(
         self, table: UserTable, request: Command | RawCommand, peer: Peer
     ) -> User | str:
-        """Return the user who signed a request or need not, or why there is none; count a wrong signature."""
+        """Return the user who signed a request or need not, or why there is none; usually count a wrong one."""
         fields, body = request[6], request[7]
         name: object = fields.get(ACCESS_KEY)
         if not name:

@@ -39,7 +39,7 @@ def access_guard(
         cluster: Name of the server's cluster.
 
     Raises:
-        SettingsError: A setting or file cannot be used; the message names it.
+        SettingsError: A setting or file cannot be used, or there are no usable users.
         OSError: Writing the users failed.
     """
     if not settings.is_guarded:

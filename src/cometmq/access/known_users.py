@@ -15,12 +15,12 @@ AUTH_FILE = "auth.json"
 
 
 def known_accounts(settings: AccessKeys) -> AccountFiles:
-    """Load the accounts of ACL 1.0. Raises SettingsError if no account exists, or, naming it, if a file is unusable."""
+    """Load the accounts of ACL 1.0. Raises SettingsError without a folder or an account, or if a file is unusable."""
     return AccountFiles(settings.account_folder(), is_white_unsigned=settings.is_white_unsigned)
 
 
 def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthFile:
-    """Load the users of Auth 2.0, and create those that the settings name or make them Super.
+    """Load the users of Auth 2.0; create those that the settings name, as Super, and those of ACL 1.0 if asked to.
 
     Raises:
         SettingsError: No folder is named, a setting or a file cannot be used, or there is no enabled Super user.

@@ -16,7 +16,7 @@ _Place = tuple[str, int | None]
 
 
 class LoginFailures:
-    """Counts wrong signatures by address and name."""
+    """Counts wrong signatures by address and name, and by address."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -36,7 +36,7 @@ class LoginFailures:
             self._counts.popitem(last=False)
 
     def is_too_many(self, address: str, name: str) -> bool:
-        """Return whether a name or its address had too many wrong signatures within a minute, and must be refused."""
+        """Return whether a name at an address, or the address, had too many wrong signatures in its current minute."""
         return self._has(address, hash(name), FAILURES_MAX) or self._has(
             address, None, ADDRESS_FAILURES_MAX
         )

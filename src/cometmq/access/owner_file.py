@@ -12,7 +12,7 @@ def check_owner(path: str) -> None:
     """Reject a file of users that another user could have put there.
 
     The file, its folder and the folder of its link target must belong to the user of this process or to root, and the
-    folders must not be writable by others (unless they have the sticky bit).
+    folders must not be writable by everybody (unless they have the sticky bit).
 
     Raises:
         SettingsError: Another user could have put it there; the message names the place.

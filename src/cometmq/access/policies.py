@@ -49,10 +49,10 @@ class PolicyEntry:
         name: Name of the resource, or its prefix.
         level: How exact the name is; the highest level decides.
         actions: Actions on the resource.
-        action_names: Actions as written.
+        action_names: Names of the actions.
         networks: Networks that requests may come from; empty for all.
         addresses: Networks as written.
-        is_allowed: Whether the entry allows or denies.
+        is_allowed: Whether the entry allows; otherwise it denies.
     """
 
     resource: str
@@ -125,7 +125,7 @@ class UserPolicies:
         return None
 
     def merged(self, other: "UserPolicies") -> "UserPolicies":
-        """Return these policies with the entries of `other`, which replace those for the same resource.
+        """Return these policies with the entries of `other`, which replace those of the same type for a resource.
 
         Raises SettingsError if there are too many entries.
         """
@@ -173,7 +173,7 @@ class UserPolicies:
 
 
 def read_policies(value: Any) -> UserPolicies:
-    """Parse a user's policies from a list of JSON values. Raises SettingsError, naming the field, if one is invalid."""
+    """Parse a user's policies from a list of JSON values. Raises SettingsError if one is invalid, or too many."""
     found: dict[str, tuple[PolicyEntry, ...]] = {}
     for policy in _list_of(value, "policies"):
         if not isinstance(policy, dict):

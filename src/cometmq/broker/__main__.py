@@ -1,7 +1,8 @@
 """`python -m cometmq.broker -c broker.conf [-n namesrv] [-p | -m] [--listen-port N ...]`.
 
 The arguments are those of RocketMQ's mqbroker: `-c` conf file, `-n` nameservers, `-p` print all settings and exit, `-m`
-print those that users usually set and exit. Flags take precedence over the file. SIGTERM and SIGINT shut it down cleanly.
+print those that users usually set and exit, and a flag per setting. Flags take precedence over the file. SIGTERM and
+SIGINT shut it down cleanly.
 """
 
 import asyncio
@@ -80,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str], str | None]:
-    """Return the path of the conf file (or None), the flags for settings, and -p or -m (or None)."""
+    """Return the path of the conf file (or None), all other words, as flags for settings, and -p or -m (or None)."""
     conf, shown = None, None
     flags: list[str] = []
     waiting = iter(words)

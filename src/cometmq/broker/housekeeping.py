@@ -1,7 +1,7 @@
 """Periodic work of a broker: answers long polls that are over, samples counters, expires silent clients, saves tables.
 
-The job sleeps until some of it is due. If nothing was counted, there are no clients and nothing is to be saved, it sleeps
-until that changes and it is woken.
+The job sleeps until some of it is due. If nothing was counted, there are no clients, locks or long polls and nothing is
+to be saved, it sleeps until it is woken.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Housekeeping:
         savers: Sequence[Saver],
         save_seconds: float,
     ) -> None:
-        """`savers` save the tables whose changes may reach the disk `save_seconds` late."""
+        """`savers` are those of the tables that are saved every `save_seconds` if they have unsaved changes."""
         self._clock = clock
         self._polls = polls
         self._counters = counters

@@ -1,8 +1,7 @@
 """The services that a broker gives its features, and the base class of features.
 
-A feature is a part of the broker with a package or module of its own, such as retries, transactions or pop. It is created
-from `Parts`, lists the requests that it answers, and is started and closed by `broker.role`, which knows nothing else of
-it.
+A feature is a part of the broker with a package or module of its own, such as retries, transactions or pop. It is
+created from `Parts`, lists the requests that it answers, and is started and closed by `broker.role`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,15 +47,15 @@ class LastingParts:
         settings: The broker's settings; read them when needed, because some change at run time.
         in_force: Changes settings, and notifies of changes.
         address: The broker's address, "ip:port".
-        store: The messages; to be used on the event loop only.
+        store: The messages.
         pool: Threads for work that waits for the disk.
         chance: Random numbers for choosing queues; not for security.
         world: The environment of background jobs (docs/design/0040).
         channels: Connections to other servers.
         turns: Schedules work that may take long.
-        lanes: Cache of the queues that the fast path of sends may use.
-        inner: Writes the broker's own messages.
-        cold: Limits reads from the disk per group.
+        lanes: Cache of queues that have passed the checks of sends.
+        inner: Writes messages for the broker itself, such as retries.
+        cold: Limits pulls from the disk per group, if that is on.
         config_file: Returns a file in the folder config by name.
         guard: The accounts of ACL 1.0 and users of Auth 2.0, if they are on.
     """
@@ -95,7 +94,7 @@ class Parts(LastingParts):
         replication: Returns the state of replication.
         registered: Returns whether a nameserver knows this broker.
         table_copies: The tables that slaves have copied from this broker.
-        reroutes: A feature that stores sends elsewhere appends its function.
+        reroutes: A feature that stores sends elsewhere, or refuses some, appends its function.
     """
 
     positions: GroupPositions
@@ -137,20 +136,20 @@ class Feature:
         """Forget everything about a deleted group, see `NamesKept`; by default do nothing."""
 
     async def start(self) -> None:
-        """Start the feature on a master after tables are loaded, before clients are served; by default do nothing."""
+        """Start the feature on a master, before its requests are served; by default do nothing."""
 
     async def follow(self) -> None:
         """Start the feature on a slave, where it must not write to the log; by default as on a master."""
         await self.start()
 
     async def close(self) -> None:
-        """Stop the feature when it serves no client any more and the store is still open; by default do nothing."""
+        """Stop the feature while the store is still open; by default do nothing."""
 
 
 def follow_deletions(parts: Parts, features: Sequence[NamesKept]) -> None:
-    """Let a broker's features, offsets, locks and held pulls forget topics and groups when they are deleted.
+    """Let a broker's features, offsets, locks and held pulls react to deletions of topics, and of groups with offsets.
 
-    The table of groups forgets deleted topics, and remembered deletions that the log does not cover are dropped.
+    The table of groups forgets deleted topics, and remembered deletions are adapted to the log, now and when it is cut.
     """
     topics, groups, store = parts.topics, parts.groups, parts.store
     tables: list[NamesKept] = [parts.offsets, parts.locks, parts.polls, *features]

@@ -1,4 +1,4 @@
-"""Refuses mqadmin's requests for parts of RocketMQ that this broker does not have, each with the reason.
+"""Refuses requests for some parts of RocketMQ that this broker does not have, each with the reason.
 
 902 and 903 are for a BrokerContainer, 354 and 355 for queues and settings in RocksDB, 1007 for controller mode.
 """
@@ -34,7 +34,7 @@ _REASONS = {
 
 
 class RefusalHandler(Feature):
-    """The feature that refuses requests for parts of RocketMQ that this broker does not have."""
+    """The feature that refuses requests for some parts of RocketMQ that this broker does not have."""
 
     def __init__(self, _parts: Parts) -> None:
         self.answers = {code: refusing(*reason) for code, reason in _REASONS.items()}

@@ -1,8 +1,8 @@
-"""The role of a broker: master or slave. This is the only place that chooses between the two.
+"""The role of a broker: master or slave.
 
-A role is made from the parts that stay (`Ground`). It creates the features, the table of requests, its side of replication,
-the registration and the background jobs, and ends all of them. After a change of the role all of them are created anew, as
-after a restart, and features start (on a master) or follow (on a slave).
+A role is made from the parts that stay (`Ground`). It creates the features, the table of requests, its side of
+replication, the registration and the background jobs, and ends all of them. After a change of the role all of them are
+created anew, as after a restart, and features start (on a master) or follow (on a slave).
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Ground:
     """The parts of a broker that stay when its role changes; a role is made from them.
 
     Attributes:
-        parts: The services that features may use.
+        parts: The services that stay.
         ip: The IP that the broker registers.
         server: The listening ports; the role sets their table of requests.
         beats: The environment of background jobs that may be a little late.
@@ -86,7 +86,7 @@ class Ground:
 
 
 class _Hooks:
-    """The callbacks that a role adds to parts that stay; they are removed when it ends."""
+    """The lists of callbacks of parts that stay; what a role adds to them is removed when it ends."""
 
     def __init__(self, parts: LastingParts) -> None:
         store, topics, counters = parts.store, parts.topics, parts.counters
@@ -107,7 +107,7 @@ class _Hooks:
         self._counts = [len(each) for each in self._lists]
 
     def take_back(self) -> None:
-        """Remove all callbacks that were added since this object was made."""
+        """Remove the callbacks added to these lists since this object was made, and all watchers of queues."""
         for callbacks, count in zip(self._lists, self._counts, strict=True):
             del callbacks[count:]
         self._polls.forget_watchers()
@@ -193,7 +193,7 @@ class RunningRole:
         await self.registration.close(leaves=self._is_final)
 
     async def end(self) -> None:
-        """Close the features and the side of replication; nothing of this role remains."""
+        """Close the features and the side of replication, and remove this role's callbacks."""
         await self._started.aclose()
         await self._serving.aclose()
         self._hooks.take_back()
@@ -378,7 +378,7 @@ class MasterRole(RunningRole):
         topics.is_whole = True
 
     def _end_of(self, topic: str, queue_id: int) -> int | None:
-        """Return the end of a queue; None for a light queue that is not served here."""
+        """Return the end of a queue, 0 if there is none; None for a light queue that is not served here."""
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return None if topic.startswith(LMQ_PREFIX) else 0
@@ -441,10 +441,10 @@ class MasterRole(RunningRole):
             raise _no_successor(successor, why)
 
     async def hand_over(self, successor: int | None) -> int:
-        """Stop accepting messages, wait until the successor has the log and all tables, and return the end of the log.
+        """Stop accepting messages, wait until the successor, if any, has log and tables, and return the log's end.
 
-        Requests are answered as by a slave from now on. Every send is answered before this returns. After an error the role
-        can only be ended.
+        Requests are answered as by a slave from now on. Every send is answered before this returns. After an error the
+        role can only be ended.
 
         Raises:
             RequestError: The successor does not get everything in time.

@@ -1,12 +1,13 @@
 """Changes the role of a running broker: promotes a slave to master, or demotes a master to slave.
 
-The order of the steps ensures that no acknowledged message is lost, and that a broker that is killed at any moment restarts
-in one definite role: the one in its conf file (`brokerRole` and `brokerId` in FILE.overlay, which is replaced atomically).
-If a step fails, the broker returns to its old role.
+The order of the steps ensures that a change that is not forced, with a successor, loses no acknowledged message, and
+that a broker that is killed at any moment restarts in one definite role: the one in its conf file (`brokerRole` and
+`brokerId` in FILE.overlay, which is replaced atomically). If a step fails, the broker returns to its old role, if it
+can.
 
 | a master becomes a slave | a slave becomes the master |
 | --- | --- |
-| check that the successor has log and tables in sync | check that no master is there and that log and tables are complete |
+| check that the successor is in sync | unless forced, check that no master is there and log and tables are complete |
 | answer requests as a slave does, end the features, append no more records | stop copying |
 | answer every send; wait until the successor has the whole log and all tables | dispatch all of the log |
 | **write the role slave into the file** | **write the role master into the file** |
@@ -57,7 +58,7 @@ class RoleChanges:
 
         Raises:
             RequestError: The change is not possible, or has failed; the broker has its old role, unless it could not
-                return to that either: then it serves no requests.
+                return to that either. Then this may be another error.
         """
         if self._change is not None:
             raise RequestError(
@@ -172,7 +173,7 @@ class RoleChanges:
         return RoleChanged(MASTER_ID, end)
 
     async def _begin(self, values: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Begin the role that the file has; if that fails, restore role and file as they were, and raise RequestError."""
+        """Begin the role that the file has; if that fails, try to restore role and file, and raise an error."""
         try:
             await self._become(values)
         except Exception as error:

@@ -1,7 +1,7 @@
 """The whole broker: creates and connects store, tables, ports, threads and timers, and gives it its role.
 
-The broker owns all threads: the event loop, the flusher, the file maker (broker.loop.flusher), and a pool for reads that
-wait for the disk and for config files. What depends on the role is in `broker.role`.
+Besides the event loop, it has threads: the flusher, the file maker (broker.loop.flusher), and a pool for work that
+waits for the disk, such as reads and saving config files. What depends on the role is in `broker.role`.
 """
 
 import logging
@@ -114,7 +114,7 @@ class Broker:
             SettingsError: A setting is invalid.
             StoreError, OSError: The store cannot be opened; the message says why.
             CodecError: A configuration file and its .bak cannot be decoded, and its content cannot be derived.
-            NetError: The port is in use.
+            NetError: A port cannot be bound.
         """
         try:
             await self._open()
@@ -170,7 +170,7 @@ class Broker:
         return self._changes.change(wish, asker)
 
     def _open_store(self) -> None:
-        """Open the store, and start the threads that read from the disk."""
+        """Open the store, and create the pool of threads that wait for the disk."""
         settings, closing = self.settings, self._closing
         self._store = MessageStore.open(
             settings.store_directory,
@@ -183,7 +183,7 @@ class Broker:
         closing.callback(self._pool.shutdown)
 
     def _make_guard(self) -> AccessGuard:
-        """Create access control; from now on, account files are watched."""
+        """Create access control; if it has account files, they are watched from now on."""
         settings = self.settings
         folder = f"{settings.store_directory}/config"
         guard = access_guard(
@@ -338,5 +338,5 @@ class Broker:
         )
 
     async def close(self) -> None:
-        """Unregister, close connections, save tables and close the store; callable at any time, also after a failed start."""
+        """Unregister, close connections, save tables and close the store; callable after a failed start, too."""
         await self._closing.aclose()

@@ -1,4 +1,4 @@
-"""Checks settings before a broker opens anything; `-p` runs it, too, without starting the broker."""
+"""Checks settings before a broker opens anything; `-p` and `-m` run it, too, without starting the broker."""
 
 from cometmq.broker.registration.addresses import Addresses, addresses_of
 from cometmq.broker.replication.terms import link_terms

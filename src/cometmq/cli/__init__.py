@@ -1,4 +1,4 @@
-"""The command line `cometmq`, with one file for each family of commands.
+"""The command line `cometmq`: commands, and what they share.
 
-A command imports what it needs only when it runs, so that `cometmq --help` starts quickly.
+A command imports most of what it needs only when it runs, so that `cometmq --help` starts quickly.
 """

@@ -1,4 +1,4 @@
-"""Entry point of `cometmq`: loads the commands, handles global options, and turns errors into one line and a status."""
+"""Entry point of `cometmq`: loads commands, handles global options, and turns errors into messages and a status."""
 
 import contextlib
 import os
@@ -20,9 +20,9 @@ from cometmq.model.exit_status import ExitStatus, status_of
 
 
 class Commands(TyperGroup):
-    """The group of all commands of `cometmq`; however a command ends, its exit status is one of `model.exit_status`.
+    """The group of all commands of `cometmq`; the errors of a command become exit statuses of `model.exit_status`.
 
-    A command's module is imported on first use: `cometmq cluster list` does not load the others.
+    A command's modules are imported on first use: `cometmq cluster list` does not import all others.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -30,7 +30,7 @@ class Commands(TyperGroup):
         return list(TABLE)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command with this name, importing its module; None if there is none."""
+        """Return the command with this name, importing its modules; None if there is none."""
         if cmd_name not in self.commands and cmd_name in TABLE:
             part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
             part.callback()(_nothing)  # Without it, a single command would not be a group.
@@ -54,9 +54,9 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the arguments name; print errors, except Typer's own, and raise typer.Exit for them.
+        """Run the command that the arguments name; print errors, except wrong usage, and raise typer.Exit for them.
 
-        A closed pipe of stdout is no error: status 0.
+        Wrong usage is raised, as Typer prints it. A closed pipe, as of stdout, is no error: status 0.
         """
         try:
             return super().invoke(ctx)
@@ -88,7 +88,7 @@ def _nothing() -> None:
 
 
 def _said(error: BaseException) -> str:
-    """Return the text of an error, with the name of its file or advice about the timeout."""
+    """Return the text of an error; with the name of its file if it has one, and for a timeout with advice."""
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, RequestTimeout):
@@ -109,7 +109,7 @@ app = typer.Typer(
 
 
 def print_version(is_wanted: bool) -> None:
-    """Print the version and exit, for `--version`."""
+    """Print the version and exit if `--version` was given; otherwise do nothing."""
     if is_wanted:
         from importlib.metadata import version
 

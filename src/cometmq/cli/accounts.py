@@ -220,7 +220,7 @@ def _each(
 def _tell(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[None]]", done: str
 ) -> None:
-    """Make a change at each master and slave, and print where it was made; exit with status 3 if one fails."""
+    """Make a change at each master and slave, print where; exit with status 3 if one fails, or there is none."""
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 
@@ -281,9 +281,9 @@ class _AnyField(dict[str, str]):
 
 
 def asked_access(code: str, resource: str) -> "Access":
-    """Return the access that a request (name or number of its code) needs on a resource, such as "Topic:NAME".
+    """Return the first access that a request (name or number of its code) needs on a resource, such as "Topic:NAME".
 
-    Raises SettingsError if there is no such request, or it does not touch such a resource.
+    Raises SettingsError if brokers have no such request, the resource is malformed, or no right for its kind is needed.
     """
     from cometmq.broker.requests import RULES
     from cometmq.model.codes import RequestCode
@@ -318,9 +318,9 @@ def decided(
     known: "Sequence[UserReport]",
     policies: Mapping[str, Sequence[Any]],
 ) -> dict[str, Any]:
-    """Return as a dict whether a user may access a resource at a broker, the deciding policy and resource, and why.
+    """Return as a dict whether a user may access a resource at a broker, any deciding policy and resource, and why.
 
-    Raises SettingsError if the source address or a policy of the broker is invalid.
+    Raises SettingsError if the source address is invalid, or a policy of the user that is needed to decide.
     """
     from ipaddress import ip_address
 

@@ -1,4 +1,4 @@
-"""`cometmq cluster list`, `show`, `config`, `drain` and `undrain`: the state and settings of brokers, and their removal from routes."""
+"""`cometmq cluster list`, `show`, `config`, `drain` and `undrain`: state, settings and drains of brokers."""
 
 import contextlib
 from collections.abc import Mapping
@@ -32,14 +32,14 @@ class BrokerLine(NamedTuple):
         broker: Name of its broker group.
         id: Broker id; 0 is the master.
         address: Address that it listens on; None if it is not registered.
-        state: "up", "drained" (accepts no new messages) or "away" (does not answer).
+        state: "up", "drained" (its routes permit no sends) or "away" (does not answer, or refuses).
         version: RocketMQ version that it reports.
-        in_per_s: Messages stored per second, over the last 10 s.
+        in_per_s: Messages written per second (not copied ones), over the last 10 s.
         out_per_s: Messages delivered per second, over the last 10 s.
         disk_percent: Used part of the disk with its commit log, percent.
         log_bytes: Size of its commit log, bytes.
         up_s: Time since its start, seconds.
-        error: Why it does not answer.
+        error: Why it is away.
     """
 
     cluster: str
@@ -63,8 +63,8 @@ class ConfigLine(NamedTuple):
         key: RocketMQ's name of the setting.
         value: Current value.
         default: CometMQ's default; None if it has no such setting or no default.
-        source: "default", "set" (by file, environment, flag or an earlier change), "changed" (remotely, since the start), or
-            "unknown" (not CometMQ's default, at a RocketMQ broker, which does not report the source).
+        source: "default", "set" (not the default: by file, environment, flag or earlier change), "changed" (remotely,
+            since the start), or "unknown" (not CometMQ's default, at a RocketMQ broker, which reports no source).
         changeable: Whether CometMQ's broker lets it be changed while it runs.
     """
 
@@ -142,7 +142,7 @@ def config(
 ) -> None:
     """Show settings in force that are not defaults, or named ones, with default and source; --set changes a master's.
 
-    A change is written to FILE.overlay beside the broker's configuration FILE, which is not touched.
+    A CometMQ broker writes a change to FILE.overlay beside its configuration FILE, which is not touched.
     """
     values = read_pairs(set_ or [], option="--set")
     if values and broker_id:

@@ -1,4 +1,4 @@
-"""`cometmq cluster` and its command `replicas`: the replication of brokers; `cometmq broker` starts one."""
+"""The command group `cometmq cluster`, and its command `replicas`: the replication of brokers."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +22,7 @@ def group() -> None:
 
 
 class ReplicaLine(NamedTuple):
-    """A member of a broker group with the state of its copy; values that were not reported are None.
+    """A member or rival of a broker group with the state of its copy; values that are unknown are None.
 
     Attributes:
         broker: Name of the broker group.
@@ -31,9 +31,9 @@ class ReplicaLine(NamedTuple):
         state: "master", "alone" (a master whose sends wait for slaves in vain), "copying", "late", "stopped", "rival"
             (another broker has its id), "refused" (it refuses the query) or "away".
         offset: End of its commit log, a physical offset.
-        gap: Bytes of the master's log that it has not copied.
+        gap: Bytes of the master's log that it has not copied; 0 for the master.
         behind_s: Age of its newest record relative to the master's, seconds.
-        error: Why it does not copy, not everything, or does not answer.
+        error: Its fault, or why it does not answer.
     """
 
     broker: str
@@ -47,7 +47,7 @@ class ReplicaLine(NamedTuple):
 
     @property
     def is_well(self) -> bool:
-        """Whether the member of a broker group is a master or copies, and has no fault."""
+        """Whether the member's state is "master" or "copying", and it has no fault."""
         return self.state in {"master", "copying"} and self.error is None
 
 
@@ -78,7 +78,7 @@ def replicas(
 
 
 def lines_of(members: Sequence["Replica"]) -> list[ReplicaLine]:
-    """Return a line for each member of the broker groups, judged by its own answer and its master's."""
+    """Return a line for each of these members or rivals, judged by its own answer and its master's."""
     from cometmq.client.admin.copies import judge_copies
 
     return [

@@ -14,7 +14,7 @@ class Entry(NamedTuple):
     """A command, or a group of commands, of `cometmq`.
 
     Attributes:
-        add: imports its module and adds it to an app.
+        add: imports its module and adds it to an app, maybe with others.
         panel: the panel of `--help` that lists it.
         help: the first paragraph of its own help, which `--help` shows.
     """

@@ -1,6 +1,6 @@
 """`cometmq consume`: a member of a consumer group that prints its messages.
 
-A printed message counts as consumed by the group; messages that were not printed stay for its members.
+A printed message counts as consumed by the group; received ones that were not printed stay for its members.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def consume(
 
 
 class _Printer:
-    """A listener that prints up to `count_max` messages and then blocks."""
+    """A listener that prints messages; it blocks after `count_max` of them (None: no limit) or a failed print."""
 
     def __init__(self, count_max: int | None, *, as_json: bool) -> None:
         self._count_max = count_max

@@ -1,4 +1,4 @@
-"""Credentials for all requests of a command: from a file, never from a flag, which all users of the machine can read."""
+"""Credentials for the requests of a command from a file; never from a flag, which all users of the machine can read."""
 
 import os
 from pathlib import Path
@@ -13,10 +13,10 @@ _KEYS = {
 
 
 def sign_with(path: Path) -> None:
-    """Make the clients of this process and its child processes sign with the keys in a YAML file like `tools.yml`.
+    """Make later clients of this process and its child processes sign with the keys in a YAML file like `tools.yml`.
 
     Raises:
-        SettingsError: It cannot be read, other users can read it, or a key is missing; the message contains no secret.
+        SettingsError: It cannot be read or parsed, other users have access to it, or accessKey or secretKey is missing.
     """
     from cometmq.access.yaml_text import read_yaml
 

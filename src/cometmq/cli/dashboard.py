@@ -93,7 +93,7 @@ def run_dashboard(
 ) -> None:
     """Serve web pages to look after a cluster: topics, groups, messages, brokers. A login is always required.
 
-    The first start creates the user admin and prints its password, once.
+    A start without users creates the user admin and prints its password, or the file with it, once.
     """
     if context.invoked_subcommand is not None:
         return
@@ -139,7 +139,7 @@ async def _serve(settings: "DashboardSettings") -> None:
 
 
 def add_rows(where: Table, served: "Dashboard") -> None:
-    """Add the dashboard's address to a table and, at the first start, how to log in.
+    """Add the dashboard's address to a table and, if this start created the first user, how to log in.
 
     If systemd's journal keeps stderr, the first password is written to a file instead, which the table names.
     """

@@ -97,14 +97,14 @@ class DeadLetterLine(NamedTuple):
 
 
 class DeadLetterStatsLine(NamedTuple):
-    """The dead letters of a group that came from the same topic after the same number of retries.
+    """The selected dead letters of a group that came from the same topic after the same number of retries.
 
     Attributes:
         origin: Original topic; None if it was not recorded.
         tries: Number of redeliveries before the group gave up.
-        letters: Number of dead letters.
-        first_ms: Time of the first dead letter, ms since 1970.
-        last_ms: Time of the last dead letter, ms since 1970.
+        letters: Number of these dead letters.
+        first_ms: Time of the first one, ms since 1970.
+        last_ms: Time of the last one, ms since 1970.
     """
 
     origin: str | None
@@ -376,7 +376,7 @@ def letter_json(letter: StoredMessage) -> dict[str, object]:
 
 
 def replay_json(result: "ReplayResult", *, dry_run: bool) -> dict[str, Any]:
-    """Return the counts of a replay of dead letters as a dict for `print_json`."""
+    """Return the result of a replay of dead letters as a dict for `print_json`."""
     return {
         "dry_run": dry_run,
         "sent": dict(sorted(result.sent.items())),

@@ -54,7 +54,7 @@ class GroupLine(NamedTuple):
         lag: Known number of messages not consumed yet, in all its topics.
         lag_unknown: Reasons why the lag may be larger.
         rate_per_s: Messages consumed per second.
-        enabled: Whether every broker lets it consume.
+        enabled: Whether no broker forbids it to consume.
     """
 
     group: str
@@ -74,10 +74,10 @@ class ProgressLine(NamedTuple):
         topic: Topic of the queue.
         broker: Broker of the queue.
         queue: Queue id.
-        offset: Committed offset, that of the next message to consume; None if none was committed.
-        end: Offset of the queue's next message; None if its broker does not answer.
-        lag: Number of messages not consumed yet; None if its broker does not answer.
-        consumed_ms: Store time of the last consumed message, ms since 1970; None without one.
+        offset: Committed offset, that of the next message to consume; None without one, or if its broker is absent.
+        end: Offset of the queue's next message; None if its broker is absent.
+        lag: Number of messages not consumed yet; None if its broker is absent.
+        consumed_ms: Store time of the last consumed message, ms since 1970; None if unknown.
     """
 
     topic: str
@@ -322,7 +322,7 @@ def group_line(state: "GroupState") -> GroupLine:
 
 
 def progress_lines(state: "GroupState", topic: str | None = None) -> list[ProgressLine]:
-    """Return the progress of a group in one topic or all, a line for each queue, including those of absent brokers."""
+    """Return the progress of a group in one topic or all, a line for each queue, known ones of absent brokers too."""
     lines = [
         ProgressLine(
             queue.topic,

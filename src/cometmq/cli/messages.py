@@ -140,12 +140,12 @@ class _Places:
         self._count_max = count_max
 
     async def at_offset(self, consumer: "AsyncPullConsumer", offset: int) -> Found:
-        """Return the messages at an offset, one from each searched queue that has it."""
+        """Return the messages at an offset, one from each searched queue that holds it."""
         found = await self._from_each(consumer, lambda _: _ready(offset), count=1)
         return [message for message in found if message.queue_offset == offset]
 
     async def since(self, consumer: "AsyncPullConsumer", time_ms: int) -> Found:
-        """Return the first `count_max` messages stored at a time (ms since 1970) or later, over all searched queues."""
+        """Return up to `count_max` messages stored at a time (ms since 1970) or later, from one pull of each queue."""
         found = await self._from_each(
             consumer,
             lambda queue: consumer.offset_by_time(queue, time_ms),

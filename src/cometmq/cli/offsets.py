@@ -1,6 +1,6 @@
 """`cometmq offset`: shows and moves the offsets of consumer groups.
 
-Each command that moves offsets first shows the moves and, without --yes, asks. With `--dry-run` it changes nothing.
+A command that moves offsets first shows the moves. With `--dry-run` it ends there; else it asks, unless --yes is given.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -73,10 +73,10 @@ class OffsetLine(NamedTuple):
         topic: Topic of the queue.
         broker: Broker of the queue.
         queue: Queue id.
-        offset: Committed offset, that of the next message to consume; None if none was committed.
-        end: Offset of the queue's next message; None if its broker does not answer.
-        lag: Number of messages not consumed yet; None if its broker does not answer.
-        consumed_ms: Store time of the last consumed message, ms since 1970; None without one.
+        offset: Committed offset, that of the next message to consume; None without one, or if its broker is absent.
+        end: Offset of the queue's next message; None if its broker is absent.
+        lag: Number of messages not consumed yet; None if its broker is absent.
+        consumed_ms: Store time of the last consumed message, ms since 1970; None if unknown.
         at_ms: Time of the query, ms since 1970.
     """
 
@@ -155,12 +155,12 @@ class MoveLine(NamedTuple):
 
 
 class _OffsetMove(NamedTuple):
-    """A move of a group's offsets: how to find the new offsets and how to set them.
+    """A move of a group's offsets: how to find the new offsets and how to move the group.
 
     Attributes:
         group: Name of the group.
         find: Returns the new offsets by queue.
-        do: Sets them.
+        do: Moves the group; may query the new offsets again.
     """
 
     group: str
@@ -321,7 +321,7 @@ def import_offsets(
 
 
 def read_place(text: str) -> int | None:
-    """Parse a position: ms since 1970, 0 for the first message, None for the end. Raises typer.BadParameter if invalid."""
+    """Parse a position to ms since 1970, 0 for the first message, or None for the end. Raises typer.BadParameter."""
     if text == START_LATEST:
         return None
     if text == START_EARLIEST:
@@ -330,7 +330,7 @@ def read_place(text: str) -> int | None:
 
 
 async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
-    """Return the committed offsets of a group; those of its retry topic only if `topic` names it.
+    """Return the committed offsets of a group in a topic; None: in all but retry topics.
 
     Raises typer.BadParameter if there are none.
     """

@@ -72,7 +72,7 @@ Start = Annotated[
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask the user on stderr to confirm an irreversible action, unless `yes` is set. Raises typer.Abort if they refuse."""
+    """Ask the user on stderr to confirm an action, unless `yes` is set. Raises typer.Abort if they refuse."""
     if not yes:
         typer.confirm(visible(question), abort=True, err=True)
 

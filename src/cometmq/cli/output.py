@@ -1,6 +1,6 @@
 """Output of commands: tables and lines for people, JSON for programs, errors in one line.
 
-Data goes to stdout, everything else to stderr, so that output can be piped. Only terminals get colours.
+Data goes to stdout, everything else to stderr, so that output can be piped. By default only terminals get colours.
 """
 
 import contextlib

@@ -16,7 +16,7 @@ SECONDS_MAX = 3600.0
 
 
 def wait_for_answers(seconds: float) -> None:
-    """Set the timeout of each answer, in seconds, for clients made later in this process and its child processes."""
+    """Set the timeout of each answer, in seconds, for later calls of `patient`, also in child processes."""
     os.environ[VARIABLE] = str(seconds)
 
 

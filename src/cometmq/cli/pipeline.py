@@ -43,7 +43,7 @@ def pipeline(context: typer.Context) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the job that the arguments name; its exit status becomes that of the process."""
+    """Run the job that the arguments name, or `warm`; its exit status becomes that of the process."""
     # SIGTERM ends a run as Ctrl-C does, so that the manifest records the end.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     given = sys.argv[1:] if arguments is None else arguments
@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def application(word: str = "") -> typer.Typer:
-    """Return the command line of all jobs, or only of those whose names begin with `word`; always with `warm`."""
+    """Return a command line of the jobs whose names begin with the word `word`, or of all if none does; and `warm`."""
     from cometmq.spark.jobs.catalogue import jobs_of
 
     app = _group(
@@ -169,9 +169,9 @@ def _pairs(texts: list[str] | None) -> dict[str, str]:
 def _spark(
     name: str, master: str, conf: Mapping[str, str], log: Path
 ) -> Iterator[SparkSession]:
-    """Start a Spark session at the requested master; under spark-submit use the session that it configures.
+    """Provide a Spark session at the requested master; under spark-submit use the session that it configures.
 
-    Raises SettingsError if the master is a server of Spark Connect.
+    Raises SettingsError if the master is a server of Spark Connect, or if for a local one no suitable Java is found.
     """
     from pyspark.sql import SparkSession
 
@@ -205,9 +205,9 @@ def _spark(
 
 @contextmanager
 def _error_output(log: Path) -> Iterator[None]:
-    """Redirect stderr to a file for programs started meanwhile, such as Java and its Python workers.
+    """Redirect stderr to a file meanwhile, also for programs started then, such as Java and its Python workers.
 
-    Their errors also arrive as exceptions, which are printed as one line.
+    Most of their errors also arrive as exceptions, which are printed as one line.
     """
     kept = os.dup(2)
     try:
@@ -221,7 +221,7 @@ def _error_output(log: Path) -> Iterator[None]:
 
 @contextmanager
 def _statuses() -> Iterator[None]:
-    """Turn every failure into one line on stderr, or a traceback if it is a bug, and an exit status."""
+    """Turn failures into one line on stderr, or a traceback for a bug, and an exit status."""
     from py4j.protocol import Py4JError
     from pyarrow import ArrowException
     from pyspark.errors import PySparkException
@@ -264,7 +264,7 @@ def _show(report: Report, *, as_json: bool) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of Spark for JSON: bytes to text (invalid UTF-8 replaced), and types unknown to JSON to text."""
+    """Convert a value of Spark for `print_json`: bytes (invalid UTF-8 replaced) and types unknown to it become text."""
     match value:
         case bytes() | bytearray():
             return value.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Runs a command's work, and cancels it when the user presses Ctrl-C."""
+"""Runs a command's work, and cancels it at Ctrl-C or SIGTERM."""
 
 import asyncio
 import signal

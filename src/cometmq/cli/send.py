@@ -1,4 +1,4 @@
-"""`cometmq send`: sends one message, a message many times, or each line of stdin.
+"""`cometmq send`: sends one message, a message many times, or each non-empty line of stdin.
 
 The lines of one read of stdin are sent together, so a file is sent at full speed and a typed line immediately.
 """
@@ -100,7 +100,7 @@ def _send(
     queue: str | None,
     as_json: bool,
 ) -> int:
-    """Send all groups of messages, print the results, and return the number of messages."""
+    """Send all groups of messages, report the results with `show`, and return the number of messages."""
     from cometmq.client import Producer, ProducerSettings
 
     sent = 0
@@ -113,7 +113,7 @@ def _send(
 
 
 def lines(stream: io.BufferedIOBase) -> Iterator[list[bytes]]:
-    """Yield the non-empty lines of a stream without their line ends, grouped by reads."""
+    """Yield the non-empty lines of a stream without their line feeds, grouped by reads."""
     rest = b""
     while piece := stream.read1(_READ_SIZE):  # Available bytes; read() would wait for all.
         *whole, rest = (rest + piece).split(b"\n")
@@ -148,7 +148,7 @@ def find_queue(queues: Sequence["MessageQueue"], wanted: str) -> "MessageQueue":
 
 
 def show(results: Sequence["SendResult"], *, as_json: bool) -> None:
-    """Print each result as JSON; as text only a single result, and those with another status than SEND_OK."""
+    """Print each result as JSON; as text only a result that is alone, and those with another status than SEND_OK."""
     for result in results:
         queue = result.queue
         if as_json:

@@ -233,7 +233,7 @@ def _log_size(found: "FoundStore") -> int:
 
 @contextmanager
 def progress_bar(total: int | None, what: str) -> Iterator[Callable[..., None]]:
-    """Show a progress bar over bytes on a terminal; yields a function that sets the done bytes, and the total if it was unknown."""
+    """Show a progress bar of bytes on a terminal; yield a function that sets the done bytes and maybe the total."""
     from rich.progress import (
         BarColumn,
         DownloadColumn,

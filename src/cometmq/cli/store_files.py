@@ -1,4 +1,4 @@
-"""`cometmq store rebuild`, `compare`, `archive` and `restore`: build files from a store's log, and a log from files, on one core.
+"""`cometmq store rebuild`, `compare`, `archive` and `restore`: work on a store's log and files, on one core.
 
 The jobs of `cometmq pipeline` use the same functions on all cores (docs/design/0052).
 """
@@ -75,7 +75,8 @@ def rebuild_store(
 ) -> None:
     """Rebuild queue files and index from the log; the broker must be stopped.
 
-    With --topic only the queues of these topics, and no index. Bytes of the log that are not a record are findings; status 1 then.
+    With --topic only the queues of these topics, and no index. Findings, with status 1: bytes of the log
+    that are no record, and differences with --check.
     """
     need_arrow()
     from cometmq.net.clock import SystemClock
@@ -153,8 +154,8 @@ def archive_store(
 ) -> None:
     """Write the log as Parquet files, by topic and day; what is archived already is left out.
 
-    A broker may have the store open. A new place gets the whole log. Findings, with status 1: bytes of the log that are not a record or
-    differ from what their record says, and parts of the log that were deleted before they were archived.
+    A broker may have the store open. A new place gets all that is selected. Findings, with status 1: bytes of the log
+    that are no record or differ from what it says, and parts of the log deleted before they were archived.
     """
     need_arrow()
     from cometmq.offline import archive
@@ -243,7 +244,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _end(counts: Mapping[str, int], findings: "Iterable[Finding]", *, as_json: bool) -> None:
-    """Print counts and findings; exit with status 1 if there are findings."""
+    """Print counts and findings (as text at most 20); exit with status 1 if there are findings."""
     found: Sequence[Finding] = list(findings)
     if as_json:
         print_json({"counts": dict(counts), "findings": [each._asdict() for each in found]})

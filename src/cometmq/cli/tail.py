@@ -1,6 +1,6 @@
-"""`cometmq tail`: shows new messages of a topic, without joining a consumer group.
+"""`cometmq tail`: shows messages of a topic as they arrive, without joining a consumer group.
 
-Each queue is read by its own long poll and keeps its order; different queues are shown in the order of arrival.
+Each queue is read by its own long polls and keeps its order; different queues are shown in the order of arrival.
 """
 
 import asyncio
@@ -101,9 +101,9 @@ async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: st
 
 
 class _Follower:
-    """Puts new messages of queues into `arrivals`, until the command ends.
+    """Puts the messages of queues from given offsets on into `arrivals`.
 
-    If a broker cannot be read, it and its slave are tried again; this is printed once, and so is the end of the outage.
+    If a broker cannot be read for now, it or its slave is tried again; start and end of the outage are printed once.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class _Follower:
             )
 
     async def _look_for_slaves(self, topic: str) -> None:
-        """Refresh the route of a topic, so that a slave can be read; keep the known route if no nameserver answers."""
+        """Refresh the route of a topic, so that a slave can be read; keep the known route if that fails."""
         with suppress(CometError):
             await self._instance.fresh(topic)
 

@@ -37,12 +37,12 @@ class QueueStateLine(NamedTuple):
     Attributes:
         broker: Broker of the queue.
         queue: Queue id.
-        read: Whether consumers read it.
-        write: Whether producers send to it.
+        read: Whether consumers read it, by the route.
+        write: Whether producers send to it, by the route.
         first: Offset of its first message.
         next: Offset of its next message.
         messages: Number of messages in it.
-        last_ms: Store time of its last message, ms since 1970; None without one.
+        last_ms: Store time of its last message, ms since 1970; None if unknown.
     """
 
     broker: str
@@ -165,7 +165,7 @@ def perm(
 async def _perms(
     clients: Clients, topic: str, change: Callable[[int], int] | None, broker: str | None
 ) -> dict[str, int]:
-    """Return a topic's permission by broker; or `change` it at `broker` (None: all), and return the results."""
+    """Return a topic's permission by broker; with `change`, change and return that at `broker` (None: all masters)."""
     from cometmq.client.admin.topic_perms import change_perm
 
     if change is not None:

@@ -1,7 +1,7 @@
 """`cometmq acl copy`: copies users with passwords and policies from one broker to another.
 
-Brokers never report passwords, so `mqadmin copyUser` has none to copy. This command therefore runs on the first broker's machine,
-as a user who may read its file of users: it takes passwords from there and sends them to the other broker in signed requests.
+A CometMQ broker reports no passwords, so `mqadmin copyUser` has none to copy. This command therefore runs on the first
+broker's machine, as a user who may read its file of users, takes passwords from there, and sends them to the other.
 """
 
 from pathlib import Path
@@ -58,7 +58,7 @@ def copy_users(
 ) -> None:
     """Copy users with their passwords and policies from one broker to the master of another.
 
-    Existing users are changed; their other policies stay. Passwords are never shown and never passed as flags.
+    Existing users are changed; their entries for other resources stay. Passwords are never shown, nor passed as flags.
     """
 
     async def work(clients: Clients) -> list[CopiedUserLine]:

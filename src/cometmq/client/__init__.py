@@ -1,6 +1,6 @@
 """The client for RocketMQ clusters: producers, consumers and administration, for CometMQ and Java brokers.
 
-Each client class exists twice with the same methods: `AsyncProducer` for asyncio, `Producer` for threads.
+Most client classes exist twice: `AsyncProducer` for asyncio, `Producer` for threads.
 """
 
 from typing import TYPE_CHECKING

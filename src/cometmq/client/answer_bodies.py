@@ -1,6 +1,6 @@
 """Size-limited decoding of answers, so that a faulty broker does not block the event loop.
 
-Periodic requests of the client have a smaller limit than requests of the user (docs/operate/limits.md).
+Routes and periodic requests of the client have a smaller limit than most requests of the user (docs/operate/limits.md).
 """
 
 import asyncio
@@ -19,11 +19,11 @@ _SIZE_AT_ONCE = 16 << 10
 async def read_body(
     decode: Callable[[bytes], Value], body: bytes, what: str, *, size_max: int | None = None
 ) -> Value:
-    """Return the decoded body of an answer; decode it in a thread if large: 1 MB of non-strict JSON takes a second.
+    """Return the decoded body of an answer or request; decode it in a thread if large: 1 MB of JSON may take a second.
 
     Args:
         decode: Function that decodes the body.
-        body: Body of the answer.
+        body: Encoded body.
         what: Name of the body's content, for the error.
         size_max: Maximum size in bytes; None: no limit but that of a frame.
 

@@ -40,8 +40,8 @@ class SendResult(NamedTuple):
 
     Attributes:
         status: Whether the message was flushed and replicated in time.
-        message_id: Id that the producer assigned; for a batch, all ids separated by commas.
-        offset_message_id: Id with the broker's address and the physical offset; for a batch, all ids separated by commas.
+        message_id: Id that the producer assigned; for `send_batch`, all ids separated by commas.
+        offset_message_id: Id with the broker's address and the physical offset; for a batch usually several.
         queue: Queue in which the message is stored.
         queue_offset: Offset in the queue; for a batch, that of the first message.
         transaction_id: Transaction id in the broker's answer.
@@ -90,7 +90,7 @@ class PullStatus(StrEnum):
         FOUND: There are messages.
         NO_NEW_MESSAGE: There is no message at the offset yet (NO_NEW_MSG in Java).
         NO_MATCHED_MESSAGE: None of the messages that were looked through matches the filter (NO_MATCHED_MSG in Java).
-        OFFSET_ILLEGAL: The offset is outside of the queue.
+        OFFSET_ILLEGAL: The offset is outside of the queue, or the broker has reset the group's offset.
     """
 
     FOUND = "FOUND"

@@ -19,7 +19,7 @@ INT_MAX = 2**31 - 1  # Maximum of Java's int: 24 days in ms, or 2 GiB.
 
 
 def number(default: Any, *, least: int = 1, most: int = INT_MAX) -> Any:
-    """Declare a dataclass field whose values `check_settings` requires to be integers from `least` to `most`."""
+    """Declare a dataclass field whose integers `check_settings` requires to be from `least` to `most`."""
     return dataclasses.field(default=default, metadata={"least": least, "most": most})
 
 

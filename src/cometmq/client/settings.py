@@ -1,8 +1,7 @@
-"""Settings of the client: frozen dataclasses, each field with the name that RocketMQ uses for it.
+"""Settings of the client: frozen dataclasses, most fields with the name that RocketMQ uses for it.
 
-Making settings with an invalid value raises SettingsError, which names the value and the reason. Defaults are those of
-the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer) unless an entry
-states otherwise.
+Making settings with an invalid value raises SettingsError, which names the value and the reason. Most defaults are
+those of the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer).
 """
 
 import os
@@ -101,8 +100,8 @@ class ConsumeFrom(StrEnum):
     """The position at which a group starts in a queue for which it has no committed offset (ConsumeFromWhere).
 
     LAST is the end of the queue, FIRST its beginning, and TIMESTAMP the first message stored at a given time or later.
-    A broker reports offset 0 for a queue whose first message it still has in memory. In a young queue every new group
-    therefore starts at the beginning, even with LAST.
+    A broker reports offset 0 for a queue whose first message it still has in memory. In a young queue a new group
+    therefore usually starts at the beginning, even with LAST.
     """
 
     LAST = "CONSUME_FROM_LAST_OFFSET"

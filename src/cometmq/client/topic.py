@@ -195,7 +195,7 @@ class Topic(Generic[Value]):
         """Return a push consumer's `batch_listener` that calls the function with a list of typed messages.
 
         If messages of a batch cannot be decoded, the function is not called: these messages become dead letters
-        immediately, with a warning in the log, and the others are retried.
+        immediately, with a warning in the log, and the others are retried (neither with broadcasting).
         """
         if not is_async_listener(function):
             return lambda messages: function(self._all_received(messages))

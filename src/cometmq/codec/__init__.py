@@ -1,1 +1,1 @@
-"""Encoding and decoding of all disk and wire formats, each defined once and without I/O."""
+"""Encoding and decoding of disk and wire formats, without I/O."""

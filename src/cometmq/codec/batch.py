@@ -2,9 +2,9 @@
 
 | item size 4 | magic 4 | body CRC 4 | flag 4 | body size 4 | body | properties size 2 | properties |
 
-Magic and CRC are 0 and not read; the broker computes the CRC itself. Each item becomes an ordinary record. An inner
-batch record carries the same bytes as its body. Source: MessageDecoder.encodeMessage of RocketMQ 5.3.3;
-docs/format/batch.md.
+Magic and CRC are written as 0 and not read; the broker computes the CRC itself. Each item becomes an ordinary record,
+unless the topic stores inner batches, whose records carry the same bytes as their body. Source:
+MessageDecoder.encodeMessage of RocketMQ 5.3.3; docs/format/batch.md.
 """
 
 from collections.abc import Iterable, Iterator

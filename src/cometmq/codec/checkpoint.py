@@ -3,7 +3,7 @@
 | log time 8 | queue time 8 | index time 8 | master flushed offset 8 | confirm offset 8 | zeros |
 
 The file has 4096 bytes. Times are store timestamps in ms of the newest flushed message; recovery starts at a log file
-that begins before the earliest of them. Source: StoreCheckpoint of RocketMQ 5.3.3 (4.9 has only the three times);
+that begins before them. Source: StoreCheckpoint of RocketMQ 5.3.3 (4.9 has only the three times);
 docs/format/checkpoint.md.
 """
 
@@ -28,7 +28,7 @@ class Checkpoint:
         queue_timestamp: Store time of the newest record whose queue entry is flushed, ms.
         index_timestamp: Store time of the newest record whose index entry is flushed, ms.
         master_flushed_offset: Flushed offset of the master as last reported to a slave, bytes.
-        confirm_offset: Offset up to which every in-sync replica has confirmed, bytes.
+        confirm_offset: RocketMQ's confirm offset, bytes.
     """
 
     log_timestamp: int = 0
@@ -38,7 +38,7 @@ class Checkpoint:
     confirm_offset: int = 0
 
     def recovery_timestamp(self, *, with_index: bool) -> int:
-        """Return the store time in ms before which log, queues and, if `with_index`, the index are on disk; at least 0.
+        """Return the store time in ms before which log, queues and, if `with_index`, the index are on disk.
 
         It includes RocketMQ's margin of 3 s for log and queues, but none for the index (`messageIndexSafe`).
         """

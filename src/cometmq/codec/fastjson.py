@@ -1,9 +1,9 @@
 """JSON as Java's RocketMQ reads and writes it, in command bodies and in the files in `config/`.
 
 fastjson differs from JSON: numbers as keys have no quotes, objects can be keys, and files have a tab indentation of
-their own (docs/format/fastjson.md). `loads` accepts strict JSON and all of that; `dumps` writes what fastjson 1.2.83
-would write. Number keys come in two forms: `{0:1}` has the key 0, `{"0":1}` the key "0"; `int_keys` converts both to
-numbers.
+their own (docs/format/fastjson.md). `loads` accepts strict JSON and all of that; `dumps` writes nearly what fastjson
+1.2.83 would write. Number keys come in two forms: `{0:1}` has the key 0, `{"0":1}` the key "0"; `int_keys` converts
+both to numbers.
 """
 
 import re
@@ -49,11 +49,11 @@ def loads(content: bytes | str, *, lenient_size_max: int | None = None) -> Any:
 
     Objects become dicts. Keys that are objects become `FrozenObject`, those that are arrays become tuples. `$ref` is
     replaced by the object it refers to. Texts longer than `lenient_size_max` bytes must be strict JSON, as the lenient
-    parser takes up to 1.5 s per MiB.
+    parser is slow.
 
     Raises:
         CodecError: The text is neither JSON nor fastjson, is not UTF-8, is nested deeper than 32 levels, or has a
-            reference to nothing or to an object that contains it.
+            reference that cannot be resolved, for example to nothing or to an object that contains it.
     """
     raw = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
@@ -109,7 +109,7 @@ def int_keys(mapping: Mapping[Any, Value]) -> dict[int, Value]:
 def dumps(
     value: object, *, pretty: bool = False, sort_keys: bool = False, quote_keys: bool = False
 ) -> bytes:
-    """Write a value as fastjson does; object members that are None are omitted.
+    """Encode a value nearly as fastjson does; object members that are None are omitted.
 
     Args:
         value: Dicts (keys: str, int, `FrozenObject`), lists, tuples, sets, str, numbers, bool and None.

@@ -1,4 +1,4 @@
-"""The JSON coding of command headers, the default of every RocketMQ client.
+"""The JSON coding of command headers, the default of RocketMQ clients.
 
 A header is a JSON object with code, flag, language, opaque, version, remark, extFields and serializeTypeCurrentRPC.
 Readers accept any key order, unknown keys, missing or null extFields and any values in them (docs/format/remoting.md).
@@ -28,7 +28,7 @@ def decode_json_command(header: bytes, body: bytes) -> RawCommand:
     """Decode a JSON header and combine it with the body to a command.
 
     Raises:
-        CodecError: The header is no JSON object with a code, or a value has the wrong type.
+        CodecError: The header is no JSON object with a code, or a number or the remark has the wrong type.
     """
     # Fast path for the headers of all official clients: all keys, plain types, no remark. Decoding takes as much of a
     # broker's time as storing the message, hence the two paths (bench/README.md).
@@ -50,7 +50,7 @@ def decode_json_command(header: bytes, body: bytes) -> RawCommand:
 
 
 def _decode_carefully(header: bytes) -> Header:
-    """Decode any valid header, with defaults for keys other than the code; raises CodecError for any other bytes."""
+    """Decode a header, with defaults for keys other than the code; raises CodecError if it is malformed."""
     try:
         values = orjson.loads(header)
         code = values["code"]

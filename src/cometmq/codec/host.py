@@ -26,7 +26,7 @@ NO_HOST = bytes(HOST_V4_SIZE)  # 0.0.0.0:0
 
 @keep_short(4096)  # Peers repeat; the limit bounds memory during an address scan.
 def encode_host(address: str) -> bytes:
-    """Encode "ip:port" or "[ip]:port" to 8 or 20 bytes; raises CodecError for other texts, such as host names."""
+    """Encode "ip:port" or "[ip]:port" to 8 or 20 bytes; raises CodecError for texts such as host names."""
     ip, colon, port = address.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
         raise CodecError(f"{in_quotes(address)} is not an address; write it as ip:port")

@@ -30,7 +30,7 @@ SPELLED_OUT_MAX = 1_000_000
 
 
 def resolve_references(root: object) -> object:
-    """Replace every fastjson reference (`$ref`) in a parsed value, in place, and return the value.
+    """Replace fastjson references (`$ref`) within a parsed value, in place, and return the value.
 
     Raises:
         CodecError: A reference is malformed or has no target, or the result is infinite, over 32 levels or over a
@@ -90,7 +90,7 @@ def _path_of(value: object) -> str | None:
 
 
 def _target(path: str, root: object, holder: object, above: object) -> object:
-    """Return the value that a path leads to, following further `$` references; raises CodecError after 32 of them."""
+    """Return the value that a path leads to, following further `$` references; CodecError without one or after 32."""
     for _ in range(_HOPS_MAX):
         target = _lookup(path, root, holder, above)
         next_path = _path_of(target)

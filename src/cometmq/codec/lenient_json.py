@@ -1,4 +1,4 @@
-"""Parser for the fastjson syntax that goes beyond JSON, called by `cometmq.codec.fastjson` for such texts only.
+"""Parser for fastjson syntax, called by `cometmq.codec.fastjson` for texts that are no strict JSON.
 
 Keys may be numbers (`{0:12}`, kept as ints), bare words, or whole objects and arrays (`{{"queueId":0}:12}`, kept as
 `FrozenObject` and tuples). Strings may have single quotes; commas may be missing, doubled or trailing; comments may

@@ -140,7 +140,7 @@ class UniqueIds:
         return f"{front}{_BYTES[number >> 8 & 0xFF]}{_BYTES[number & 0xFF]}"
 
     def front(self, now_ms: int) -> str:
-        """Return the digits that all unique ids of a ms share: all but the last 4, which are the counter."""
+        """Return the digits that this generator's ids of a ms share: all but the last 4, which are the counter."""
         stamped, front = self._stamp
         if now_ms != stamped:
             front = self._front_at(now_ms)

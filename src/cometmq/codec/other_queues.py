@@ -6,7 +6,7 @@ A batch queue (`batchconsumequeue`) has 46 bytes for each record of a batch topi
 
 The record holds `count` messages, numbered from the first offset. The compacted offset is -1 if there is no compaction.
 
-An extended unit (`consumequeue_ext`) replaces an entry of an ordinary queue, whose tags code is then its address: its
+An extended unit (`consumequeue_ext`) extends an entry of an ordinary queue, whose tags code is then its address: its
 position in these files plus Long.MIN_VALUE.
 
 | unit size 2 | tags code 8 | store time 8 | bit map size 2 | bit map |

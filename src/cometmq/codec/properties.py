@@ -4,9 +4,9 @@ A property block is UTF-8 text, with each property as
 
 | name | 01 | value | 02 |
 
-without escaping, so neither name nor value may contain \x01 or \x02. The last value of a repeated name counts: in a
-batch, its own properties follow those of the messages. The last \x02 may be missing (old writers omit it). Source:
-MessageDecoder.messageProperties2String and string2messageProperties of RocketMQ 5.3.3; docs/format/properties.md.
+without escaping, so neither name nor value may contain \x01 or \x02. The last non-empty value of a name counts. The
+last \x02 may be missing (old writers omit it). Source: MessageDecoder.messageProperties2String and
+string2messageProperties of RocketMQ 5.3.3; docs/format/properties.md.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ def _property_error(properties: Mapping[str, str]) -> CodecError:
 
 
 def decode_properties(block: bytes) -> dict[str, str]:
-    """Decode a property block; the last value of a repeated name wins. Raises CodecError if it is not UTF-8.
+    """Decode a property block; the last non-empty value of a name wins. Raises CodecError if it is not UTF-8.
 
     As in RocketMQ, a piece without name, separator or value is skipped, so that it cannot make a message undeliverable.
     """

@@ -39,7 +39,7 @@ def pull_text(header: PullRequest) -> PullText:
     It must name the broker (`broker_name`).
 
     Raises:
-        TypeError: A name is no valid Unicode.
+        TypeError: A text in it is no valid Unicode.
     """
     fields = encode_fields(header)
     last, broker_name = fields.popitem()

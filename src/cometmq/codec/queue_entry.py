@@ -2,8 +2,8 @@
 
 | physical offset 8 | size 4 | tags code 8 |
 
-The tags code is Java's hash of the message's tag, sign-extended, or 0 without a tag. In the delay topic it is the time
-in ms when the message is due. Entry n of a queue is at byte n * 20. Source: ConsumeQueue of RocketMQ 5.3.3;
+The tags code is usually Java's hash of the message's tag, sign-extended, or 0 without a tag. In the delay topic it is
+the time in ms when the message is due. Entry n of a queue is at byte n * 20. Source: ConsumeQueue of RocketMQ 5.3.3;
 docs/format/queue-entry.md.
 """
 
@@ -39,7 +39,7 @@ class QueueEntry(NamedTuple):
     Attributes:
         physical_offset: Commitlog offset of the record, bytes.
         size: Size of the record in bytes.
-        tags_code: Hash of the tag; in the delay topic the due time in ms.
+        tags_code: Usually the hash of the tag; in the delay topic the due time in ms.
     """
 
     physical_offset: int

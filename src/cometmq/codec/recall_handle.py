@@ -2,7 +2,7 @@
 
     v1 TOPIC BROKER TIME KEY        separated by blanks
 
-TIME is the start of the second in which the message is due plus 1 ms, KEY is its unique key. Source:
+TIME is the message's property TIMER_OUT_MS plus 1 ms, KEY is its unique key. Source:
 RecallMessageHandle of RocketMQ 5.3.3; docs/format/timer.md.
 """
 

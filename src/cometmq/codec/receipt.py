@@ -1,6 +1,6 @@
 """Receipt handles of popped messages (property POP_CK), and the header fields of pop answers.
 
-A handle has eight words, separated by blanks:
+A handle has eight words, separated by blanks (the last may be missing):
 
 | start offset | time of the pop, ms | invisible time, ms | revive queue | kind of topic | broker | queue | queue offset |
 
@@ -26,9 +26,9 @@ class Receipt(NamedTuple):
     """The receipt handle of a popped message.
 
     Attributes:
-        start_offset: Queue offset at which the pop of this queue started.
-        pop_time_ms: Time of the pop, ms since 1970.
-        invisible_ms: How long the message is hidden, ms.
+        start_offset: Queue offset at which the pop of this queue, or its check point, starts.
+        pop_time_ms: Time from which the message is hidden, ms since 1970.
+        invisible_ms: How long, ms.
         revive_queue: Queue of the revive topic that holds the check point, or ORDER_QUEUE.
         kind: NORMAL, RETRY_V1 or RETRY_V2.
         broker_name: Broker that delivered the message.

@@ -1,4 +1,4 @@
-"""A stored message: its bytes in the commitlog, which pull answers carry unchanged.
+"""A stored message: its bytes in the commitlog, which pull answers carry, too.
 
 | store size 4 | magic 4 | body CRC 4 | queue id 4 | flag 4 | queue offset 8 | physical offset 8 |
 | sysFlag 4 | born time 8 | born host 8 or 20 | store time 8 | store host 8 or 20 |
@@ -259,7 +259,7 @@ def property_block(record: bytes | memoryview) -> bytes:
 def decode_records(
     body: bytes | bytearray | memoryview, *, most: int = sys.maxsize
 ) -> list[Record]:
-    """Decode the records in the body of a pull answer, at most `most`.
+    """Decode the records in a body, such as that of a pull answer, at most `most`.
 
     Unlike Java's MessageDecoder.decodes, this does not silently drop the rest of a malformed body, because a consumer
     that continued after it would lose messages.

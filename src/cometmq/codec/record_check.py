@@ -1,6 +1,6 @@
-"""Checks whether bytes form a complete record, when verifying a store or after a crash.
+"""Checks whether bytes form a complete record.
 
-The sizes must add up and the body CRC must match; topic and properties are not read.
+The sizes must add up and, if it is checked, the body CRC must match; topic and properties are not read.
 """
 
 from struct import Struct

@@ -42,7 +42,7 @@ class Command(NamedTuple):
         language: Number of the sender's language in `model.codes.Language`.
         version: Ordinal of the sender's RocketMQ version.
         remark: Text for people, or None.
-        fields: Custom header, all strings.
+        fields: Custom header, usually strings.
         body: Bytes after the header.
         kind: Header coding, `JSON` or `ROCKETMQ`.
     """
@@ -58,7 +58,7 @@ class Command(NamedTuple):
     kind: int = JSON
 
     def without_content(self) -> "Command":
-        """Return the request with only code, flag and opaque, to free the header (up to 64 KB) while it waits."""
+        """Return the request with only code, flag and opaque, to free its other parts while it waits."""
         return Command(self.code, self.flag, self.opaque)
 
     @property

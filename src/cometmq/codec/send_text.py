@@ -9,8 +9,8 @@ The headers of a producer are nearly identical: sends to one topic share the fro
     17                                                                         the opaque
     ,"serializeTypeCurrentRPC":"JSON","version":479}                           END
 
-A message therefore costs one `str` for its middle and one for the whole, and no dictionary. A test checks that the
-result equals what `encode_command` makes of the same fields (`codec.headers.send.SendRequestV2`).
+An unsigned header thus needs no dictionary. A test checks that the result equals what `encode_command` makes of
+the same fields (`codec.headers.send.SendRequestV2`).
 """
 
 import orjson

@@ -2,8 +2,8 @@
 
 RocketMQ's AclClientRPCHook (4.9 and 5.3.3) adds `AccessKey`, and `SecurityToken` if there is one, to the header fields.
 It sorts all fields except `Signature` by name, joins their values without separators as UTF-8, appends the body, and
-signs the result. The signature is put into the field `Signature` as Base64. Request code, time and opaque are not
-signed, so an eavesdropper can replay a request; only TLS prevents that.
+signs the result. The signature is put into the field `Signature` as Base64. Request code and opaque are not signed,
+so an eavesdropper can replay a request unless TLS is used.
 """
 
 from binascii import b2a_base64

@@ -36,7 +36,7 @@ class Signer:
         return command._replace(fields=fields)
 
     def signed_pieces(self, pieces: SendPieces, body: bytes) -> SendPieces:
-        """Return the text pieces of a send's header (`codec.send_text`) with credentials and signature added."""
+        """Return the text pieces of a request's header (`codec.send_text`) with credentials and signature added."""
         front, queue_id, middle, back = pieces
         header = orjson.loads(f"{front}{queue_id}{middle}{back}0{END}")
         fields = {**header["extFields"], **self._own}

@@ -59,17 +59,17 @@ class Trace:
 
     Attributes:
         kind: Event that is recorded.
-        time_ms: Time of the event, ms since 1970.
+        time_ms: Time of the event, usually of its start, ms since 1970.
         region: regionId of the broker.
         group: Producer or consumer group.
         keys: Keys of the message, separated by blanks.
         store_host: Address of the broker, "ip:port".
         body_size: Size of the body in bytes.
-        took_ms: Duration of the send or of the listener's call, ms.
+        took_ms: Duration of the send, or of the listener's call divided by its messages, ms.
         offset_message_id: Offset message id, which holds the location of the message.
         is_success: Whether the operation succeeded; for a decoded EndTransaction, whether it committed.
         request_id: Shared by SubBefore and SubAfter of one listener call.
-        tries: Number of earlier deliveries.
+        tries: Number of earlier deliveries, as the client reports it.
         outcome: Outcome of the listener call.
         transaction_id: Id of the transaction at the broker.
         state: How the transaction ended: COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW.

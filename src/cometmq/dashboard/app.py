@@ -170,7 +170,7 @@ class Application:
         return None
 
     async def _is_gone(self, session: Session, request: Request) -> bool:
-        """Return whether the cluster refuses a cluster user now, and end the session then; ask at most every 2 s."""
+        """Return whether the cluster refuses a cluster user now, and end the session then; checks at most every 2 s."""
         now_ms = self._context.clock.now_ms()
         if session.credentials is None or now_ms - session.checked_ms < _CHECKED_MS:
             return False
@@ -242,7 +242,7 @@ class Application:
     async def _form_again(
         self, page: Page, page_request: PageRequest, error: CometError
     ) -> Response:
-        """Return the page of a failed form again, with the user's input and the reason; an error page if that fails."""
+        """Return the page of a failed form again, with the user's input and the reason, or an error page."""
         if page.form_on is None:
             return self._failed(page, page_request, error)
         page_request.problem, page_request.status = _sentence(error), _status(error)
@@ -287,7 +287,7 @@ class Application:
         return HTMLResponse(render(self._context.templates, "bare.html", values), status)
 
     async def _broken(self, _request: Request, error: Exception) -> Response:
-        """Return an error page with one sentence for a request that failed by a bug; the traceback goes to the log."""
+        """Return an error page, without a traceback, for a request that failed by a bug."""
         values = {
             "title": "Internal error",
             "text": f"The page could not be created ({type(error).__name__}). The log of the dashboard has the details; please report them as an issue.",
@@ -336,7 +336,7 @@ def _path_of(url: str) -> str:
 
 
 def _own_path(path: str) -> str:
-    """Return the path if it is one of this dashboard; an empty string if it could lead to another site or to the login."""
+    """Return the path if a redirect to it is safe; empty if it may lead to another site or the login, or is long."""
     is_own = (
         path.startswith("/")
         and not path.startswith(("//", "/\\", "/login"))

@@ -1,4 +1,4 @@
-"""The dashboard's audit file: one JSON line for each action of a user, with its time and outcome.
+"""The dashboard's audit file: one JSON line for each logged action of a user, with its time and outcome.
 
 {"ms": 1795520000000, "user": "admin", "from": "127.0.0.1", "action": "delete topic", "of": "orders", "outcome": "done"}
 """
@@ -21,10 +21,10 @@ class AuditEntry(NamedTuple):
     Attributes:
         ms: Time of the action, ms since 1970.
         user: Name of the user.
-        address: IP address of the user's browser.
+        address: IP address of the user's browser, or "?".
         action: The requested action, for example "delete topic".
-        subject: Name of the topic, group, message or user that the action concerns; may be empty.
-        outcome: "done", or the reason why the action failed.
+        subject: What the action concerns, such as the name of a topic; may be empty.
+        outcome: "done", or why the action failed or was refused.
     """
 
     ms: int

@@ -20,7 +20,7 @@ class BodyView(NamedTuple):
         kind: Format of `text`: "text", "json" or "hex".
         text: The formatted body.
         is_whole: Whether `text` shows the whole body.
-        fault: Why the body is not shown in the requested format or is not valid UTF-8; None if it is.
+        fault: That the body is not UTF-8, or why it is not shown as requested; None for neither, and for requested hex.
         size: Size of the body in bytes.
     """
 
@@ -32,7 +32,7 @@ class BodyView(NamedTuple):
 
 
 def body_view(body: bytes, kind: str | None = None) -> BodyView:
-    """Format a body as "text", "json" (text if it is no JSON) or "hex"; None: choose, with hex if it is not UTF-8."""
+    """Format a body as "text", "json" (text if it is no JSON or over 64 KiB) or "hex"; None: choose one."""
     if kind == "hex":
         return _as_hex(body, None)
     start = bytes(body[:BODY_SHOWN_MAX])

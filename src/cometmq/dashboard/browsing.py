@@ -48,7 +48,7 @@ class MessagePage(NamedTuple):
         total: Number of messages on all pages.
         page: Number of this page, from 1.
         last: Number of the last page.
-        missing: Number of this page's messages that could not be read: deleted meanwhile, or too large together.
+        missing: Number of this page's messages that could not be read: for example deleted, or too large together.
     """
 
     rows: list[MessageRow]
@@ -59,7 +59,7 @@ class MessagePage(NamedTuple):
 
 
 def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
-    """Return the row of a message in a list, without its body."""
+    """Return the row of a message in a list, without its whole body."""
     line, size = body_line(message.body), len(message.body)
     return MessageRow(replace(message, body=b""), line, size, is_deleted)
 
@@ -82,7 +82,7 @@ async def browse(
 
     Raises:
         WrongInput: There is no such page.
-        CometError: A broker does not answer, or refuses.
+        CometError: The topic does not exist, or a broker does not answer or refuses.
     """
     queues = await puller.queues(topic)
     slices = await asyncio.gather(
@@ -124,7 +124,7 @@ async def time_slice(
 
 
 def slices_of_page(slices: Sequence[QueueSlice], start: int, count: int) -> list[QueueSlice]:
-    """Return the queue slices that hold `count` messages from number `start` (from 0) on, in order of (rank, queue).
+    """Return the queue slices with up to `count` messages from number `start` (from 0) on, in order of (rank, queue).
 
     >>> a, b = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
     >>> [s[1:] for s in slices_of_page([QueueSlice(a, 0, 3), QueueSlice(b, 5, 6)], 0, 2)]

@@ -1,4 +1,4 @@
-"""The dashboard's clients of the cluster: one set for itself, one for each cluster user who is logged in."""
+"""The dashboard's clients of the cluster: a set for itself, and one for each cluster user with a session."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +29,7 @@ BODY_SIZE_MAX = 16 << 20
 class ClusterClient:
     """Admin, inspector, accounts, pull consumer and producer that share one client instance.
 
-    The credentials sign all requests; with None, credentials of the environment do.
+    The credentials sign its requests; with None, any credentials of the environment do.
     """
 
     def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
@@ -47,7 +47,7 @@ class ClusterClient:
         self._making = asyncio.Lock()
 
     async def start(self) -> None:
-        """Start the clients; they connect with their first request."""
+        """Start the clients, but for the producer."""
         for client in (self.admin, self.inspector, self.puller):
             await client.start()
 
@@ -59,7 +59,7 @@ class ClusterClient:
             await client.close()
 
     async def send(self, message: Message) -> SendResult:
-        """Send a message; the first call creates the producer. Raises CometError if the message may not be stored."""
+        """Send a message; the first call creates the producer. Raises CometError if that fails."""
         async with self._making:
             if self._producer is None:
                 settings = ProducerSettings(body_size_max=BODY_SIZE_MAX)
@@ -72,9 +72,9 @@ class ClusterClient:
 
 
 class ClusterClients:
-    """The cluster clients of the dashboard itself and of each cluster user who is logged in.
+    """The cluster clients of the dashboard itself and of each cluster user with a session.
 
-    The credentials sign the dashboard's own requests; with None, credentials of the environment do.
+    The credentials sign the dashboard's own requests; with None, any credentials of the environment do.
     """
 
     def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:
@@ -101,7 +101,7 @@ class ClusterClients:
         return found
 
     async def keep_only(self, is_kept: Callable[[Credentials], bool]) -> None:
-        """Close the clients of users for whose credentials `is_kept` returns False, as they are logged out."""
+        """Close the clients of users for whose credentials `is_kept` returns False."""
         gone = [each for each in self._of_users if not is_kept(each)]
         for each in gone:
             await self._of_users.pop(each).close()

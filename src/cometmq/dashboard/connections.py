@@ -1,8 +1,8 @@
 """Limits the browser connections of the dashboard, so that idle connections cannot make the dashboard unreachable.
 
-uvicorn limits their number and answers 503 beyond it. But it waits forever for the head of a request, and does not count a connection
-before its TLS handshake, for which asyncio allows 60 s. Here handshake and head have 10 s each, and beyond the limit a new connection
-replaces the one that has been silent for longest.
+uvicorn can limit their number and answers 503 beyond it. But it waits forever for the head of a request, and does not
+count a connection before its TLS handshake, for which asyncio allows 60 s. Here handshake and head have 10 s each, and
+beyond the limit a new connection replaces the one that has been silent for longest, if one is silent.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class ConnectionPlaces:
         self._guests: set[Guest] = set()
 
     def enter(self, guest: Guest) -> None:
-        """Add a connection; beyond a limit close the one that is silent for longest, or the new one if no other is silent."""
+        """Add a connection; beyond a limit close the longest silent one that counts for it; the new one if none is."""
         self._guests.add(guest)
         there = self._guests
         near = {each for each in there if each.address == guest.address}
@@ -125,7 +125,7 @@ class PageProtocol(H11Protocol):
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.leave)
 
     def on_response_complete(self) -> None:
-        """Note the time and wait for the next request, for as long as uvicorn keeps connections alive."""
+        """Note the time; uvicorn then waits for the next request, or closes the connection."""
         self.silent_since = self.loop.time()
         super().on_response_complete()
 

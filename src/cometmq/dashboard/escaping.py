@@ -1,7 +1,7 @@
 """Makes untrusted text safe to show, so that nothing in it steers the page; and formats numbers, sizes and times.
 
-Jinja2 escapes HTML. This module does the rest: it shows control characters, direction marks and other invisible characters as code
-points, isolates the direction of each text (`<bdi>`), and cuts long texts.
+Jinja2 escapes HTML. This module does the rest: it shows control characters, direction marks and other invisible
+characters as code points, isolates the direction of texts (`<bdi>`), and cuts long ones.
 """
 
 import unicodedata
@@ -21,13 +21,13 @@ _MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_214_400_000
 
 
 def escaped(value: object, most: int = NAME_SHOWN_MAX) -> Markup:
-    """Return untrusted text as a one-line HTML element; beyond `most` characters it is cut, and its length follows."""
+    """Return untrusted text as HTML on one line; beyond `most` characters it is cut, and its length follows."""
     text = str(value)
     return Markup("<bdi>{}</bdi>{}").format(_visible(text[:most], keep=""), _more(text, most))
 
 
 def escaped_lines(value: object, most: int = VALUE_SHOWN_MAX) -> Markup:
-    """Return untrusted text as an HTML element for `<pre>`, cut as by `escaped`, with its line breaks and tabs."""
+    """Return untrusted text as HTML for `<pre>`, cut as by `escaped`, with its line feeds and tabs."""
     text = str(value)
     return Markup("<bdi>{}</bdi>{}").format(
         _visible(text[:most], keep="\n\t"), _more(text, most)
@@ -69,7 +69,7 @@ def hides(value: object) -> bool:
 
 
 def as_value(value: object) -> Markup:
-    """Escape a text for an HTML attribute: the browser sends it back unchanged; invisible characters are numeric references in the page."""
+    """Escape a text for an HTML attribute, with invisible characters as numeric references."""
     if not hides(value):
         return escape(value)
     return Markup("").join(

@@ -14,7 +14,7 @@ _MS_MAX = 253_402_300_799_999  # The end of 9999.
 
 
 class WrongInput(CometError):
-    """Raised when a field of an address or form cannot be used; the message says why, and what can be written."""
+    """Raised if a request or form cannot be carried out as it is, mostly because of a field; the message says why."""
 
 
 class PageMissing(CometError):
@@ -22,11 +22,11 @@ class PageMissing(CometError):
 
 
 class FormRefused(CometError):
-    """Raised when a form or page is refused, because of the session or the user's role. The message says what to do."""
+    """A refusal of a form or page because of the session or the user's role; the message says what to do."""
 
 
 def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> str:
-    """Return a field stripped of white space; empty if missing. Raises WrongInput if it exceeds `most` characters."""
+    """Return a field without white space at its ends; empty if missing. Raises WrongInput beyond `most` characters."""
     text = fields.get(name, "").strip(" \t\r\n")
     if len(text) > most:
         raise WrongInput(f"{name} has {len(text)} characters; at most {most} are allowed.")
@@ -34,7 +34,7 @@ def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> st
 
 
 def needed(fields: Mapping[str, str], name: str, what: str, *, most: int = TEXT_MAX) -> str:
-    """Return a field; `what` names it in errors. Raises WrongInput if it is missing, empty or too long."""
+    """Return a field. Raises WrongInput if it is missing or empty (which calls it `what`) or too long."""
     text = text_of(fields, name, most=most)
     if not text:
         raise WrongInput(f"The {what} is missing; enter one.")
@@ -44,9 +44,9 @@ def needed(fields: Mapping[str, str], name: str, what: str, *, most: int = TEXT_
 def number_of(
     fields: Mapping[str, str], name: str, what: str, *, least: int, most: int, default: int
 ) -> int:
-    """Return a whole number in a field, or `default` if it is empty; `what` names it in the error.
+    """Return a whole number in a field, or `default` if it is empty.
 
-    Raises WrongInput if it is not a whole number from `least` to `most`.
+    Raises WrongInput if it is not a whole number from `least` to `most`; `what` names it there.
     """
     text = text_of(fields, name)
     if not text:
@@ -67,8 +67,8 @@ def page_of(fields: Mapping[str, str]) -> int:
 def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
     """Return a time in a field as ms since 1970; None if the field is empty.
 
-    Accepts ms since 1970 or ISO 8601 (in this machine's zone if it names none), from 1970 to 9999; raises WrongInput
-    for any other text.
+    Accepts ms since 1970 or ISO 8601 (in this machine's zone if it names none), from 1970 (the day before: 0) to 9999;
+    raises WrongInput for any other text.
     """
     text = text_of(fields, name)
     if not text:

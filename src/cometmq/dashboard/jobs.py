@@ -30,7 +30,7 @@ class JobRun(NamedTuple):
         id: Id of the run.
         job: Name of the job.
         status: "running", "done" or "failed"; empty if the manifest cannot be read (reason in `error`).
-        counts: Counters so far by name, with rows and bytes among them.
+        counts: Up to 50 counters so far by name, such as rows and bytes.
         batch: Last counted micro-batch; -1 if none.
         files: Number of files written, if the job lists its files.
         started_ms: Start of its first run, ms since 1970.

@@ -29,7 +29,7 @@ class Authenticator:
         self._checks = asyncio.Semaphore(_CHECKS_AT_ONCE)
 
     async def own_user(self, name: str, password: str) -> DashboardUser | None:
-        """Return the dashboard's own user with this name and password, or None; takes about 50 ms in a thread.
+        """Return the dashboard's own user with this name and password, or None; hashes in a thread, two at a time.
 
         Raises SettingsError if the file of users cannot be read.
         """
@@ -37,9 +37,9 @@ class Authenticator:
             return await asyncio.to_thread(self._users.check, name, password)
 
     async def cluster_user(self, name: str, password: str) -> tuple[Credentials, Role] | None:
-        """Return the credentials and the role (reader) of a cluster user; None if they are wrong or cannot be checked.
+        """Return the credentials and the role (reader) of a cluster user; None if refused or not checkable.
 
-        They cannot be checked if the cluster does not answer or has no access control. Without it a cluster accepts any
+        A user without the right to read statistics is refused, too. Without access control a cluster accepts any
         signature, so first a request with unknown credentials must be refused.
         """
         if not 0 < len(name) <= _NAME_MAX or not 0 < len(password) <= _PASSWORD_MAX:
@@ -54,14 +54,14 @@ class Authenticator:
         return credentials, Role.READER
 
     async def is_gone(self, cluster: ClusterClient) -> bool:
-        """Return whether the cluster refuses a user that it accepted before; False if it does not answer."""
+        """Return whether the cluster refuses a user that it accepted before; False if that cannot be checked."""
         try:
             return await _refuses(cluster.inspector)
         except CometError:
             return False
 
     async def _is_refused(self, credentials: Credentials) -> bool:
-        """Return whether the cluster refuses statistics to credentials. Raises CometError if no broker answers."""
+        """Return whether the cluster refuses statistics to credentials. Raises CometError if that cannot be checked."""
         cluster = ClusterClient(self._settings.nameservers, credentials)
         await cluster.start()
         try:
@@ -71,7 +71,7 @@ class Authenticator:
 
 
 async def _refuses(inspector: AsyncInspector) -> bool:
-    """Return whether a nameserver or the first broker that answers refuses the client's credentials."""
+    """Return whether a nameserver or the first broker that answers permits the client no statistics."""
     try:
         for broker in await inspector.brokers():
             try:

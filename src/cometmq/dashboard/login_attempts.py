@@ -9,7 +9,7 @@ _KEYS_MAX = 10_000
 
 
 class LoginAttempts:
-    """Failed logins of each address, and of each pair of address and user name.
+    """Recent failed logins of each address, and of each pair of address and user name.
 
     Failures from one address do not lock the user out at other addresses.
     """
@@ -38,7 +38,7 @@ class LoginAttempts:
             self._failed.popitem(last=False)
 
     def succeeded(self, address: str, name: str) -> None:
-        """Undo `failed` for an attempt that succeeded, and forget earlier failures of this user from this address."""
+        """Undo `failed` for an attempt that succeeded, and forget earlier failures of this pair of address and name."""
         self._failed.pop((address, name), None)
         if times := self._failed.get((address, None)):
             times.pop()

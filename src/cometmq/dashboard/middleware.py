@@ -32,7 +32,7 @@ _METHODS = frozenset(("GET", "HEAD", "POST"))
 
 
 class SecurityMiddleware:
-    """ASGI middleware that refuses requests that no page should get, and adds security headers to every answer.
+    """ASGI middleware that refuses requests that no page should get, and adds security headers to HTTP answers.
 
     `hosts` are the host names by which browsers may reach the application, without ports.
     """
@@ -68,7 +68,7 @@ class SecurityMiddleware:
         await self._app(scope, _given(body, receive), sender)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Return the status and text with which a request is refused; None if it is accepted."""
+        """Return the status and text with which a request is refused by its head; None if it is accepted."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if _name(host) not in self._hosts:

@@ -65,8 +65,8 @@ class PageRequest:
         session: The user's session.
         cluster: Clients of the cluster that sign with the user's credentials, or with the dashboard's for its own users.
         fields: Fields of the address or of the submitted form.
-        problem: Error of the form on this page that was just submitted; empty if there is none.
-        subject: The object of an action, such as a topic's name, for the audit.
+        problem: Error to show, such as that of the form that was just submitted; empty if there is none.
+        subject: What an action concerns, such as a topic's name, for the audit.
         status: HTTP status of the page.
     """
 
@@ -81,12 +81,12 @@ class PageRequest:
 
     @property
     def admin(self) -> AsyncAdmin:
-        """Client for changes to the cluster."""
+        """Client that administers the cluster."""
         return self.cluster.admin
 
     @property
     def inspector(self) -> AsyncInspector:
-        """Client for reading the state of the cluster."""
+        """Client that inspects the cluster."""
         return self.cluster.inspector
 
     @property

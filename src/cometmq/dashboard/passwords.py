@@ -47,7 +47,7 @@ class DashboardUser:
     """One of the dashboard's own users.
 
     Attributes:
-        name: Name of 1 to 64 letters, digits and `. @ + - _`.
+        name: Name; a new one has 1 to 64 letters, digits and `. @ + - _`.
         role: What the user may do.
         password: Hash of the password, as in the file.
     """
@@ -93,7 +93,7 @@ def _scrypt(password: str, salt: bytes) -> bytes:
 
 
 class UserFile:
-    """The file with the dashboard's own users, in a data folder that only its owner can access."""
+    """The file with the dashboard's own users in a data folder; only its owner can read it."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE_NAME
@@ -194,7 +194,7 @@ class UserFile:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lock the file against changes by other processes."""
+        """Lock the file against changes through other objects of this class, in any process."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(
             self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600

@@ -49,7 +49,7 @@ class Dashboard:
         clock: Source of the time.
 
     Attributes:
-        url: Address for browsers, set by `start`.
+        url: URL of the address that it listens on, set by `start`.
         first_password: Password of the user `admin` if this start created it, otherwise None.
     """
 

@@ -1,6 +1,6 @@
 """Sessions of users who are logged in, kept in the server's memory. They read no clock: callers pass the time.
 
-The browser has a random token. The server keeps only its hash, so a memory dump does not allow to take over a session.
+The browser has a random token. The server keeps only its hash.
 """
 
 import hashlib

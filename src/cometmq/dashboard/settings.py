@@ -18,7 +18,7 @@ class DashboardSettings:
 
     Attributes:
         nameservers: Addresses of the nameservers, "ip:port;ip:port"; None for NAMESRV_ADDR, then 127.0.0.1:9876.
-        data_dir: Folder of its users and audit; created if missing, accessible to its owner only.
+        data_dir: Folder of its users and audit; created, for its owner only, if missing.
         host: Address to listen on.
         port: Port to listen on; 0 for a free one.
         host_names: Names by which browsers may reach it, in addition to loopback names and `host`.

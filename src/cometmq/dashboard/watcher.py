@@ -1,6 +1,6 @@
-"""Polls all brokers and the lag of consumer groups every few seconds, for live numbers, charts and times of outages.
+"""Polls brokers (at most 64) and the lag of consumer groups repeatedly, for live numbers, charts, times of outages.
 
-Pages with live numbers read these results, so any number of them causes no further requests to brokers.
+Pages with these numbers read the results here, so any number of them causes no further requests for them.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _PUT_TOTAL, _GET_TOTAL = "msgPutTotalTodayNow", "msgGetTotalTodayNow"
 
 
 class Sample(NamedTuple):
-    """Message totals of a broker since its start, at one time (ms since 1970): written (not copied), and delivered."""
+    """Totals since a broker's start, as reported: messages written (not copied) and delivered; time, ms since 1970."""
 
     ms: int
     put: int
@@ -46,7 +46,7 @@ class WatchedBroker:
         state: Its last answer; before its first one, the failed poll.
         answered_ms: Time of its last answer, ms since 1970; 0 for never.
         away_ms: Time since which it does not answer, ms since 1970; None if it answers.
-        error: Why it does not answer.
+        error: Why it does not answer, or last did not.
         samples: Its totals of recent polls, at most SAMPLES_MAX.
     """
 
@@ -58,7 +58,7 @@ class WatchedBroker:
 
     @property
     def rates(self) -> tuple[float, float] | None:
-        """Messages stored and delivered per second between the last two polls; None if unknown or the broker does not answer."""
+        """Messages stored and delivered per second between its last two answers; None if unknown, or it is away."""
         if self.away_ms is not None or len(self.samples) < 2:
             return None
         return _rates(self.samples[-2], self.samples[-1])
@@ -77,7 +77,7 @@ class Trouble(NamedTuple):
 
 
 class Watcher:
-    """Polls brokers every `seconds` s in the background, lag every 3 * `seconds` (at most 15 s); keeps the results."""
+    """Polls brokers in the background with pauses of `seconds` s, lag of 3 * `seconds` (at most 15 s)."""
 
     def __init__(self, inspector: AsyncInspector, clock: Clock, seconds: float) -> None:
         self._inspector = inspector
@@ -94,7 +94,7 @@ class Watcher:
 
     @property
     def seconds(self) -> float:
-        """The interval between two polls of the brokers, seconds."""
+        """The pause between two polls of the brokers, seconds."""
         return self._seconds
 
     @property
@@ -138,14 +138,14 @@ class Watcher:
     # --- results
 
     def brokers(self) -> list[WatchedBroker]:
-        """Return the polled brokers (BROKERS_MAX a poll), with those lost in the last hour, by cluster, name and id."""
+        """Return the polled brokers (BROKERS_MAX a poll), with those lost in the last hour, by cluster, name, id."""
         return sorted(
             self._brokers.values(),
             key=lambda each: (each.state.cluster, each.state.broker_name, each.state.broker_id),
         )
 
     def broker(self, name: str, broker_id: int) -> WatchedBroker | None:
-        """Return a broker by its name and id; None if no poll has seen it in the last hour."""
+        """Return a broker by its name and id; None if never polled, or neither registered nor recently lost."""
         return self._brokers.get((name, broker_id))
 
     def troubles(self) -> list[Trouble]:
@@ -188,12 +188,12 @@ class Watcher:
         return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
 
     def lags(self) -> Mapping[str, int] | None:
-        """Return the last known lag of each group, without system groups, in messages; None before the first poll."""
+        """Return the known lag of each group with queues, without system groups, in messages; None before a poll."""
         return self._lags
 
     @property
     def lag_of_all(self) -> Total | None:
-        """The last known lag of all groups together, without system groups, in messages; None before the first poll."""
+        """The lag of all groups together, without system groups, in messages, as last polled; None before a poll."""
         return self._lag_of_all
 
     # --- polling

@@ -1,4 +1,4 @@
-"""A nameserver and a broker on the running loop, with real sockets and files.
+"""A nameserver and a broker on the running loop, with its sockets and with real files.
 
     async with AsyncEmbedded() as cluster:
         async with AsyncProducer(cluster.nameserver) as producer: ...
@@ -71,7 +71,7 @@ class AsyncEmbedded:
 
     @property
     def data_dir(self) -> Path:
-        """Directory of all files of nameserver and broker; AssertionError for a temporary one before the start."""
+        """Directory of the files of nameserver and broker; AssertionError for a temporary one before the start."""
         assert self._data_dir is not None, "the temporary folder is made by start()"
         return self._data_dir
 

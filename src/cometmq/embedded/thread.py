@@ -61,7 +61,7 @@ class Embedded:
 
     @property
     def data_dir(self) -> Path:
-        """Directory of all files of nameserver and broker; AssertionError for a temporary one before the start."""
+        """Directory of the files of nameserver and broker; AssertionError for a temporary one before the start."""
         return self._pair.data_dir
 
     def start(self) -> None:

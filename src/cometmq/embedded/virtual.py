@@ -9,8 +9,8 @@
         mq.run(remind())
         mq.sleep("1h")
 
-Nameserver and broker are those of `AsyncEmbedded`, including the files. Time, connections and random numbers are those
-of the loop (net.virtual_loop). `asyncio.sleep` and all timeouts in `run` are therefore virtual. Listeners run on the
+Nameserver and broker are those of `AsyncEmbedded`, including the files. Time, connections and most random numbers are
+those of the loop (net.virtual_loop). `asyncio.sleep` and timeouts in `run` are therefore virtual. Listeners run on the
 loop, so a blocking one would stop time for all.
 """
 
@@ -69,7 +69,7 @@ class Virtual:
 
     @property
     def data_dir(self) -> Path:
-        """Directory of all files of nameserver and broker; AssertionError for a temporary one before the start."""
+        """Directory of the files of nameserver and broker; AssertionError for a temporary one before the start."""
         return self._pair.data_dir
 
     def now_ms(self) -> int:

@@ -10,6 +10,6 @@ _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 def begin_writing(fd: int, offset: int, size: int) -> None:
     """Start writing dirty pages of a file range to the disk with `sync_file_range(2)`.
 
-    The call does not wait and guarantees nothing: errors are reported by the next `fdatasync`, which otherwise does all.
+    The call usually does not wait, and guarantees nothing: the next `fdatasync` reports errors and writes the rest.
     """
     _sync_file_range(fd, offset, size, _SYNC_FILE_RANGE_WRITE)

@@ -24,7 +24,7 @@ from cometmq.kernel.turn_reads import OfPeer, TurnReads
 
 
 class LaneTable(Generic[End]):
-    """The open queues (lanes), whose sends need no checks, by topic and queue id; keeps none without `_lane_table`."""
+    """The open queues (lanes), whose sends need fewer checks, by topic and queue id; none without `_lane_table`."""
 
     def keep(self, topic: str, queue_id: int, lane: Lane[End]) -> None:
         """Let later sends to a queue find its lane and so skip the checks; does nothing without a compiler.

@@ -36,7 +36,7 @@ class PipelinedSends:
         first: Opaque of the first send; the others follow consecutively.
         targets: Queues, used in turn.
         turn: Index in `targets`, modulo its length, of the first send's queue.
-        sent: Message, waiter, body size in bytes and message id of each send; None once it is answered.
+        sent: Message, waiter, body size in bytes and message id of each send; None once it is settled.
         size: Total size of the bodies, bytes.
         status: Status of each result.
         make: Makes a result from its values.

@@ -1,4 +1,4 @@
-"""Fast decoding of read requests: from header fields to values, and from queue entries to records.
+"""Fast decoding of requests' fields to values, and fast reading of queue entries' records.
 
 Both return None unless the case is simple; the slow path then takes over (codec.fields, store.reader). Compiled: `_reads`.
 """

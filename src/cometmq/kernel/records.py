@@ -1,4 +1,4 @@
-"""Steps over simple records of the log, where recovery and verification spend most of their time.
+"""Steps over simple records of the log, as recovery and verification need.
 
 Decoding a record, adding up its sizes, comparing its offset and computing its CRC happen in one iteration. Compiled:
 `_walk`.

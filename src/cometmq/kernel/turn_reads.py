@@ -34,7 +34,7 @@ class TurnReads(Generic[OfPeer]):
         fresh: Connections that had no unhandled bytes before.
         size: Number of bytes that wait for the read batch.
         size_max: Limit on `size`; further bytes are handled as they arrive.
-        lone_reads: Number of small reads that are handled immediately, because recent batches had only one.
+        lone_reads: Number of next reads that are handled immediately, because recent batches had only one.
         is_due: Whether the next read batch is scheduled.
     """
 
@@ -72,7 +72,7 @@ class PeerEnd:
         unread: Received bytes that were not handled yet.
         has_read: Whether bytes were received since the last check.
         state: What it is doing, a `PeerState`.
-        sends_alone: Whether its last bytes were all parsed as sends, with nothing left over: no partial frame, no answers.
+        sends_alone: Whether its last bytes were all parsed as unsigned sends, with nothing left over: no partial frame.
         asks_alone: Whether its last bytes were a single request that is answered before the batch, with nothing left over.
             Set by the handler of such a request, and cleared by the next read that is not one.
         direct_fd: Its socket's file descriptor while data can be written directly; -1 if other data must be written first.
@@ -89,7 +89,7 @@ class PeerEnd:
         self.direct_fd = -1
 
     def data_received(self, data: bytes) -> None:
-        """Queue received bytes for this iteration's read batch, or handle them now if recent batches gained nothing."""
+        """Queue received bytes for the next read batch, or handle or answer them now if a batch would gain nothing."""
         self.has_read = True
         turn = self.turn
         is_quiet = self.state == PeerState.QUIET
@@ -117,7 +117,7 @@ class PeerEnd:
         raise NotImplementedError
 
     def write_at_once(self, data: bytes | memoryview) -> None:
-        """Send bytes immediately after those already queued, not at the end of the iteration, to a client that has waited."""
+        """Send bytes after those already queued, if possible now and not at the end of the loop iteration."""
         sent = 0
         if self.direct_fd >= 0 and type(data) is bytes and len(data) <= DIRECT_SIZE_MAX:
             try:

@@ -1,6 +1,6 @@
-"""Caches keyed by texts, with a limit on their memory.
+"""Caches of values made from texts or bytes, with a limit on their memory.
 
-Texts come from peers, so limiting the number of entries is not enough: 512 texts of 60 KB are 30 MB.
+These come from peers, so limiting the number of entries is not enough: 512 texts of 60 KB are 30 MB.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _SHARE = 2  # Entries larger than the limit divided by this are not kept.
 class BoundedCache(dict[Key, Made]):
     """A dict that makes missing values and evicts the first inserted beyond a limit in bytes; as fast as a dict.
 
-    A value larger than half of the limit is returned but not kept.
+    An entry larger than half of the limit is not kept; its value is only returned.
 
     Attributes:
         size: Total size of the entries in bytes, according to `size_of`.
@@ -60,7 +60,7 @@ class BoundedCache(dict[Key, Made]):
 def keep_short(
     count: int, *, length_max: int = SHORT, length_of: Callable[[Any], int] = len
 ) -> Callable[[Function], Function]:
-    """Return a thread-safe decorator that caches a function's last results, only for short first arguments.
+    """Return a decorator that caches a function's recent results (thread-safe), only for short first arguments.
 
     Args:
         count: Number of results to keep.

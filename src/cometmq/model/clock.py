@@ -1,4 +1,4 @@
-"""The interface of clocks, which code gets as an argument, and the length of sleeps (system clock: net.clock)."""
+"""The interface of clocks, and the length of sleeps until a wall time (system clock: net.clock)."""
 
 from typing import Protocol
 

@@ -161,7 +161,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """The codes of answers in RocketMQ's protocol."""
+    """Codes of answers in RocketMQ's protocol."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -213,7 +213,7 @@ _REQUEST_NAMES = {code.value: code.name for code in RequestCode}
 
 
 def version_name(ordinal: int) -> str:
-    """Return the name of a RocketMQ version by its ordinal, such as V5_3_3 or V5_3_3_SNAPSHOT; UNKNOWN before 4.6."""
+    """Return a RocketMQ version's name by its ordinal, V5_3_3 or V5_3_3_SNAPSHOT; UNKNOWN unless 4.6 to 9.9.9."""
     # Each version x.y.z has two ordinals: its snapshot and its release.
     number = 533 - (VERSION - ordinal) // 2
     if not 460 <= number <= 999:
@@ -233,7 +233,7 @@ def request_name(code: int) -> str:
 
 
 class Language(IntEnum):
-    """The language of a client, from JAVA (0) to NODE_JS (13): the name in JSON headers, the number in binary ones."""
+    """The language of a peer, from JAVA (0) to NODE_JS (13): the name in JSON headers, the number in binary ones."""
 
     JAVA = 0
     CPP = 1

@@ -21,7 +21,7 @@ class Credentials:
     security_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Raise SettingsError if a key is empty, or a value is no string."""
+        """Raise SettingsError if a key is empty, or a value is no string (the token may be None)."""
         for name in ("access_key", "secret_key"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value:

@@ -1,6 +1,6 @@
-"""The exceptions of CometMQ for failures of peers, disks and users, with advice in their messages.
+"""The common exceptions of CometMQ for failures of peers, disks and users, mostly with advice in their messages.
 
-Bugs are `assert`s and not part of this tree. `net.answer` turns errors into answers to a peer.
+Bugs are not part of this tree. `net.answer` turns errors into answers to a peer.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ def _restored(
 
 
 class RequestError(CometError):
-    """A refused request: a server answers with this code and remark; a client raises it instead of sending the request.
+    """A refused request: a server answers with this code and remark; a client raises it for one that it does not send.
 
     Attributes:
         code: Response code of the protocol (`ResponseCode`, or a raw number from a peer).
@@ -57,7 +57,7 @@ class LinkError(CometError):
 
 
 class CopyingStopped(LinkError):
-    """A slave's log does not match its master's, which no new connection can fix; an operator must act.
+    """Copying cannot continue, mostly as a slave's log does not match its master's; an operator must act.
 
     Attributes:
         advice: What to do, as a sentence; None means to compare the two logs.
@@ -69,7 +69,7 @@ class CopyingStopped(LinkError):
 
 
 class StoreError(CometError):
-    """A refusal by the store; `code` is the response code for senders, by default SERVICE_NOT_AVAILABLE."""
+    """A refusal by the store; `code` is the response code for peers, by default SERVICE_NOT_AVAILABLE."""
 
     code = ResponseCode.SERVICE_NOT_AVAILABLE
 
@@ -89,11 +89,11 @@ class StoreReadOnly(StoreError):
 
 
 class StoreClosed(StoreError):
-    """The store is closed or not open yet."""
+    """The store is closed."""
 
 
 class StorePoisoned(StoreError):
-    """A flush failed, so that nothing written since is known to be durable until a restart has checked it."""
+    """A write or flush failed, so that nothing written since is known to be durable until a restart has checked it."""
 
 
 class StoreLocked(StoreError):
@@ -101,7 +101,7 @@ class StoreLocked(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Store files do not match each other, the settings or a position to read from; the message says which."""
+    """Store or archive files are damaged or missing, or do not match the settings or a position to read from."""
 
 
 class RecordIllegal(StoreError):
@@ -115,7 +115,7 @@ class SettingsError(CometError):
 
 
 class NetError(CometError):
-    """A failure of the network: a peer cannot be reached, a connection was lost, or listening failed."""
+    """A failure of the network: a peer cannot be reached, a connection was lost, or a server cannot listen."""
 
 
 class ConnectError(NetError):
@@ -127,11 +127,11 @@ class ConnectionLost(NetError):
 
 
 class RequestTimeout(NetError):
-    """No answer arrived within the allowed time."""
+    """No answer arrived within the allowed time, or no time is left to ask."""
 
 
 class ClientError(CometError):
-    """Base class of the client library's own errors; it also raises others, for example NetError."""
+    """Base class of errors of the client library, which also raises others, for example NetError."""
 
 
 class ListenerError(ClientError):
@@ -143,11 +143,11 @@ class ClientClosed(ClientError):
 
 
 class MessageError(ClientError):
-    """A message, batch or transaction that cannot be sent as it is, for example because of its topic, size or properties."""
+    """A message, batch, reply or transaction that cannot be sent as asked, for example because of its topic or size."""
 
 
 class TopicNotFound(ClientError):
-    """The first nameserver that answered has no route of the topic (others are not queried), or no broker has it."""
+    """The nameserver that answered has no route of the topic, or no broker has it or can be used for it."""
 
 
 class GroupNotFound(ClientError):
@@ -155,16 +155,16 @@ class GroupNotFound(ClientError):
 
 
 class BrokerNotFound(ClientError):
-    """No nameserver lists the broker with an address or any broker at all, or no suitable broker has the topic."""
+    """The broker, or any suitable one, is not registered, has no known address, lacks the topic, or does not answer."""
 
 
 class BrokerRefused(ClientError):
-    """A broker or nameserver answered with an error code.
+    """A broker or nameserver answered with an error code, or otherwise not as asked.
 
     Attributes:
-        code: Response code as sent by the peer.
-        remark: Unmodified remark of the peer.
-        address: "host:port" of the peer.
+        code: Response code, usually as sent by the peer.
+        remark: Remark, usually as sent by the peer.
+        address: "host:port" of the peer, or a broker's name.
     """
 
     def __init__(self, code: int, remark: str, address: str) -> None:
@@ -181,7 +181,7 @@ class BodyError(ClientError):
 
 
 class SendFailed(ClientError):
-    """No attempt to send a message was acknowledged, or some of many sends failed; the text gives the reasons."""
+    """A message could not be sent or was not acknowledged as asked, or some of many sends failed; the text says why."""
 
 
 class SubscriptionError(ClientError):

@@ -1,4 +1,4 @@
-"""Bit flags of records (sysFlag), pull requests, topic permissions and commands, and tests of a permission.
+"""Bit flags of records (sysFlag), pull requests, topics, permissions and commands, and tests of a permission.
 
 Source: protocol constants of RocketMQ 5.3.3 (MessageSysFlag, PullSysFlag, PermName, RemotingCommand).
 """

@@ -14,15 +14,15 @@ class GroupConfig:
         consume_enabled: Whether the group may consume at all.
         consume_from_min_enabled: Kept for the wire; RocketMQ has not read it since 4.0.
         broadcast_enabled: Whether members may consume in broadcasting mode.
-        orderly: Whether messages are popped in order (5.x).
+        orderly: Kept for the wire: whether messages should be popped in order (5.x).
         retry_queues: Number of queues of the retry topic.
-        retry_max_times: Number of retries before a message goes to the dead letter topic.
+        retry_max_times: Number of retries before a message goes to the dead letter topic, unless its consumer says it.
         retry_policy: Kept in wire form.
         broker_id: Id of the broker to read from normally.
         slow_broker_id: Id of the broker to read from when far behind.
         notify_changes: Whether members are notified of changes in the membership.
         sys_flag: Unit bits.
-        consume_timeout_minutes: Minutes after which a message that is still being consumed is sent back.
+        consume_timeout_minutes: Kept for the wire.
         attributes: Further attributes (5.x).
     """
 

@@ -32,7 +32,7 @@ class Message:
         tag: A single tag for subscriptions to filter by, or None.
         keys: Texts by which the message can be found, each without a space (U+0020), because RocketMQ separates stored
             keys by spaces. A single string is one key.
-        properties: Additional names and values, text without \x01 and \x02.
+        properties: Additional names and values, non-empty text without \x01 and \x02; no reserved names.
         flag: A signed 32-bit number that RocketMQ carries without interpreting it.
         delay_level: 0 for no delay, or 1..18 for RocketMQ's fixed delays.
         deliver: When consumers may see it: after a `timedelta` or at a `datetime` (naive: local); needs a 5.x broker.
@@ -249,7 +249,7 @@ class StoredMessage(_FromRecord):
     """A received message.
 
     Attributes:
-        queue: Topic, broker and queue that it came from.
+        queue: Broker and queue that it came from; usually with the original topic if it was delivered again.
         queue_offset: Its position in that queue.
         message_id: Id made by its producer (UNIQ_KEY), otherwise `offset_message_id`.
         offset_message_id: Store host and commitlog offset in hex.
@@ -261,7 +261,7 @@ class StoredMessage(_FromRecord):
         store_host: Address of the broker, "ip:port".
         flag: Number set by the producer.
         sys_flag: Bits of `model.flags`, with the compressed bit cleared.
-        reconsume_times: Number of earlier deliveries that failed.
+        reconsume_times: Number of earlier deliveries that failed, as its record or broker says.
         commitlog_offset: Position in the broker's log, bytes.
         store_size: Size of the stored record in bytes.
         body_crc: CRC-32 of the stored body, 31 bits.
@@ -288,7 +288,7 @@ class StoredMessage(_FromRecord):
 
     @property
     def topic(self) -> str:
-        """Topic of its queue; consumers get redelivered messages with their original topic, not the retry topic."""
+        """Topic of its queue; usually the original one, not the retry topic, if it was delivered again."""
         return self.queue.topic
 
     @property
@@ -303,7 +303,7 @@ class StoredMessage(_FromRecord):
 
     @property
     def user_properties(self) -> dict[str, str]:
-        """New dict of the properties that the producer's user set, without those of RocketMQ itself."""
+        """New dict of the properties without those whose names are reserved for RocketMQ itself."""
         return {k: v for k, v in self.properties.items() if k not in keys_of.RESERVED}
 
     @property
@@ -356,7 +356,7 @@ def make_stored_message(
     body_crc: int,
     prepared_offset: int,
 ) -> StoredMessage:
-    """Make a `StoredMessage` in a quarter of the time of its constructor, because consumers make one per message."""
+    """Make a `StoredMessage` in a quarter of the time of its constructor."""
     made: Any = _Open()
     made.queue = queue
     made.queue_offset = queue_offset

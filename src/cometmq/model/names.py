@@ -1,7 +1,7 @@
 """Names of topics and groups: legal names, names reserved for the system, and derived names.
 
 The rules follow TopicValidator and Validators of RocketMQ 5.3.3 (protocol: "Names, system topics and groups"). They
-also prevent topics such as `../x`: every legal name is a safe directory name.
+also prevent topics such as `../x`: no legal name has a dot or a slash.
 """
 
 import re
@@ -88,7 +88,7 @@ _LEGAL_TOPIC = re.compile(rf"[%|a-zA-Z0-9_-]{{1,{TOPIC_LENGTH_MAX}}}")
 
 
 def retry_topic(group: str) -> str:
-    """Return the name of the topic that holds the messages of `group` until their next try, "%RETRY%group"."""
+    """Return the name of the topic for the messages that `group` tries again, "%RETRY%group"."""
     return RETRY_PREFIX + group
 
 
@@ -114,7 +114,7 @@ def dead_letter_topic(group: str) -> str:
 def group_of_derived(topic: str, topics: Container[str]) -> str | None:
     """Return the group of a retry or dead letter topic, or None for any other topic.
 
-    `topics` are the existing topics, because the retry topic of a pop consumer ends with the name of one.
+    `topics` are the existing topics: a retry topic that ends with "_" or "+" and one of them is taken for pop.
     """
     if not is_derived_topic(topic):
         return None
@@ -136,12 +136,12 @@ def is_derived_topic(topic: str) -> bool:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Return whether a topic is reserved for the system, so that users neither create nor delete it."""
+    """Return whether a topic's name is reserved for the system."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_written_by_brokers(topic: str) -> bool:
-    """Return whether only brokers may write to a topic, because they act on its messages.
+    """Return whether only brokers may write to a topic.
 
     Differs: RocketMQ lets clients send to all topics `rmq_sys_*`; here only to those for traces (AccessChannel.CLOUD).
     """

@@ -10,7 +10,7 @@ class MessageQueue:
     Attributes:
         topic: Name of the topic.
         broker_name: Name of the broker group, not an address.
-        queue_id: Number of the queue within the topic on that broker, from 0.
+        queue_id: Number of the queue within the topic on that broker, from 0; -1: any queue (pop).
     """
 
     topic: str

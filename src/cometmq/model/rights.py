@@ -44,10 +44,10 @@ ANY_NAME = "*"
 
 
 class Access(NamedTuple):
-    """An access of a request to a resource; allowed if the sender may do any of the actions.
+    """An access of a request to a resource; a right to any of the actions usually suffices.
 
     Attributes:
-        name: Name of the topic or group, or `ANY_NAME`.
+        name: Name of the topic, group or cluster, or `ANY_NAME`.
         shows_messages: Whether the answer contains message bodies and not only facts about a topic.
     """
 
@@ -85,7 +85,7 @@ class Asker(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the user."""
+        """Name of the user, or words for an unknown one."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Names of all settings of brokers, nameservers and controllers in RocketMQ 5.3.3 and 5.5.0, used here or not.
+"""Names of settings of brokers, nameservers and controllers in RocketMQ 5.3.3 and 5.5.0, used here or not.
 
 Each name is a setter of BrokerConfig, MessageStoreConfig, NettyServerConfig, NettyClientConfig, AuthConfig,
 NamesrvConfig or ControllerConfig; tests/interop/test_keys_java.py compares the list with these classes.

@@ -63,7 +63,7 @@ class TopicRoute:
         return next((broker for broker in self.brokers if broker.broker_name == name), None)
 
     def queue_count(self) -> int:
-        """Return the largest number of queues that `read_queues` or `write_queues` may list, if all are permitted."""
+        """Return an upper limit of the number of queues that `read_queues` or `write_queues` lists."""
         configured = _configured(self.order_config or "")
         return max(
             sum(max(data.read_queues, 0) for data in self.queues),
@@ -104,7 +104,7 @@ def _configured_queues(topic: str, config: str) -> Iterator[MessageQueue]:
 
 
 def _configured(config: str) -> Iterator[tuple[str, int]]:
-    """Yield broker name and number of queues from "broker-a:4;broker-b:4", skipping malformed parts; at most 65,536."""
+    """Yield broker name and queue count (at most 65,536) from "broker-a:4;broker-b:4", skipping malformed parts."""
     for part in config.split(";"):
         name, _, count = part.strip().rpartition(":")
         if name and count.isdecimal():

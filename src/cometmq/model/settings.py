@@ -1,13 +1,13 @@
-"""Settings of a program: a frozen dataclass whose fields have RocketMQ's keys.
+"""Settings of a program: a frozen dataclass whose fields mostly have RocketMQ's keys.
 
     @dataclass(frozen=True, slots=True)
     class NameServerSettings:
         listen_port: int = setting(9876, least=0, most=65535)
 
 A field's key is its camelCase form (`listenPort`) or the argument `key`. Values come in layers of texts, of which the
-later ones override the earlier: default < file < overlay < environment < command line. Unknown keys of a file cause a
-warning, with a similar known key if there is one; RocketMQ's keys without effect here cause one common warning for
-each layer. Unknown flags are errors, and unknown COMETMQ_* variables are ignored.
+later ones override the earlier: default < file < overlay < environment < command line. Unknown keys cause a warning,
+with a similar known key if there is one; RocketMQ's keys without effect here cause one common warning for each layer.
+Unknown flags, also RocketMQ's, are errors; unknown COMETMQ_* variables are ignored.
 """
 
 import dataclasses
@@ -54,8 +54,8 @@ def setting(
         least: Smallest allowed number.
         most: Largest allowed number.
         is_remote: Whether it may be changed over the wire; never for paths, addresses or what exposes the program.
-        has_effect: False for a setting of RocketMQ that is not implemented yet and causes a warning. Keys that never
-            will be (a thread pool) are passed to `read_settings` as `also_known`.
+        has_effect: False for a setting of RocketMQ that is not implemented yet; a value other than the default causes a
+            warning. Keys that never will be (a thread pool) are passed to `read_settings` as `also_known`.
         is_secret: Whether its value is hidden and not accepted as a flag.
         is_host: Whether it is an address or host name; brackets around IPv6 are removed.
     """
@@ -245,7 +245,7 @@ class SettingsInForce(Generic[Settings]):
     Attributes:
         current: The current settings, a copy of the given ones.
         keep: Persists changes for the next start; may block on the disk and raise OSError. `change` does not call it.
-        changed: Keys changed since the start.
+        changed: Keys that `change` has set.
         on_change: Callbacks without arguments, called after each change.
     """
 

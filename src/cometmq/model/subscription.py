@@ -22,11 +22,11 @@ class Subscription:
 
     Attributes:
         topic: Name of the topic.
-        expression: Expression as the user wrote it; `*` for all messages.
+        expression: Expression of the user; `*` for all messages.
         kind: TAG or SQL92.
         tags: Tags of a TAG expression, in order; empty for `*`.
         codes: Java hashes of the tags, as in queue entries.
-        version: Version in ms; the newest subscription of a group is used.
+        version: Version, usually a time in ms.
     """
 
     topic: str

@@ -17,7 +17,7 @@ class TopicConfig:
         perm: Bits of `model.flags.PERM_*`.
         filter_type: SINGLE_TAG or MULTI_TAG.
         sys_flag: Unit bits, `model.flags.TOPIC_*`.
-        ordered: Whether a nameserver keeps an order configuration for it.
+        ordered: RocketMQ's `order`: whether it keeps its order across brokers.
         attributes: queue.type, cleanup.policy and so on (5.x).
     """
 
@@ -39,7 +39,7 @@ class TopicConfig:
     def shared_queues(self) -> int:
         """Number of queues that are both written and read, or of all queues if that is 0.
 
-        Brokers store their own messages, and those sent without a queue, only in these. Other queues exist while an
-        operator changes their number.
+        Brokers store retries, and messages sent without a queue, only in these. Other queues exist while an operator
+        changes their number.
         """
         return min(self.read_queues, self.write_queues) or self.queue_count

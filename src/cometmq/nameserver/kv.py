@@ -1,6 +1,6 @@
-"""Key-value configuration by namespace, stored in kvConfig.json in Java's form.
+"""Key-value configuration by namespace, by default stored in kvConfig.json in Java's form.
 
-A change is answered and takes effect after it is on the disk: the file is written to a temporary name and renamed, so a
+With a file, a change takes effect after it is on the disk: the file is written to a temporary name and renamed, so a
 crash leaves the old or the new table. Changes during a write share the next one: hundreds take as long as two.
 """
 
@@ -44,7 +44,7 @@ class KvConfig:
         return self._tables.get(namespace, {}).get(key)
 
     def table(self, namespace: str) -> Mapping[str, str] | None:
-        """Return the table of a namespace, or None if nothing was ever put there."""
+        """Return the table of a namespace, or None if there is none."""
         return self._tables.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> Steps[None]:

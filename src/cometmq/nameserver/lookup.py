@@ -18,7 +18,7 @@ def find_route(
     """Return the route of a topic, or None if no living broker has it.
 
     With `supports_acting_master`, the slave with the smallest id takes the place of a lost master if the broker group has
-    enabled that and the topic is not writable.
+    enabled that and the topic is not writable; but not for the `_MEMBER_TOPIC_PREFIX` topics.
     """
     queues = table.queues_of(topic)
     brokers = [table.groups[name] for name in queues if name in table.groups]
@@ -57,7 +57,7 @@ def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
 
 
 def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
-    """Return a route without brokers of other zones or none (as ZoneRouteRPCHook); groups without a master stay."""
+    """Return a route without broker groups of other zones (as ZoneRouteRPCHook); groups without a master stay."""
     near = [
         broker
         for broker in route.brokers

@@ -1,4 +1,4 @@
-"""Ownership of a registered broker: only the host that registered it may act for it while it lives.
+"""Ownership of a registered broker: usually only the host that registered it may act for it while it lives.
 
 Otherwise a single frame of a stranger could remove a living broker from all routes or replace its address (as in
 RocketMQ). A restarted broker comes from the same host, on any port. A broker that moved to another host is accepted

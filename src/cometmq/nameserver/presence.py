@@ -25,7 +25,7 @@ class Presence:
         self._asked: dict[str, asyncio.Task[bool]] = {}
 
     def answers(self, address: str) -> Steps[bool]:
-        """Return whether the broker at "host:port" answers in ANSWER_SECONDS; True if ASKED_MAX others are checked."""
+        """Return whether the broker at "host:port" reacts in ANSWER_SECONDS; True if ASKED_MAX others are checked."""
         asked = self._asked.get(address)
         if asked is None:
             if len(self._asked) >= ASKED_MAX:

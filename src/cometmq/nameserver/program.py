@@ -1,4 +1,4 @@
-"""The nameserver as a program: settings from file and flags, a line when ready, and a clean shutdown."""
+"""The nameserver as a program: settings, a line when ready, and a clean shutdown."""
 
 import asyncio
 import os

@@ -1,8 +1,8 @@
 """The request table of the nameserver: each code, the required right and the touched resources.
 
 Handlers name the codes that they answer; this table says who may send them. Without access control, only this machine
-may send requests that change something, or read the settings, which contain paths. A broker's own requests may come
-from anywhere, but nameserver.owners lets only its own host act for a living broker.
+may send operators' requests, which change something or read the settings. A broker's own requests may come
+from anywhere, but nameserver.owners usually lets only its own host act for a living broker.
 """
 
 from collections.abc import Iterable

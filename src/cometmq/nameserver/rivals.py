@@ -1,6 +1,6 @@
 """Brokers that claim a name and id used by another living broker.
 
-They do not regain a lost place while its owner answers (`nameserver.owners`). GET_MISSING_BROKERS lists them.
+They do not usually regain a lost place while its owner answers (`nameserver.owners`). GET_MISSING_BROKERS lists them.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class _Place(NamedTuple):
 
 
 class Rivals:
-    """Remembers at most RIVALS_MAX brokers that claimed a living broker's name and id in the last two minutes."""
+    """Remembers at most RIVALS_MAX claims to living brokers' names and ids; each counts for two minutes."""
 
     def __init__(self) -> None:
         self._claims: dict[

@@ -1,8 +1,8 @@
 """The route table of a nameserver: living brokers and their topics, without I/O or a loop.
 
 Follows RouteInfoManager of RocketMQ 5.3.3; comments mark the differences. A broker is identified by cluster and
-address. It stays while it registers or sends heartbeats within its timeout and the connection of its last registration
-is open.
+address. It is removed once it has given no sign of life for its timeout, or the connection of its last registration is
+closed.
 """
 
 import logging
@@ -57,7 +57,7 @@ class LiveBroker:
 
     Attributes:
         version: Version of its registered topics.
-        ha_address: Address from which its slaves replicate.
+        ha_address: Address from which slaves can copy its log.
         timeout: Seconds that it may be silent.
         last_heard: Monotonic time of its last registration, heartbeat or version query, seconds.
         connection: Connection of its last registration.
@@ -144,14 +144,15 @@ class RouteTable:
             connection: Connection whose end removes the broker.
             queues: Result of `queues_told` for `header` and `registration`, if already computed.
             zone_name: Zone of the broker, or None.
-            deletes_missing_topics: Whether to remove topics that it had and no longer names.
+            deletes_missing_topics: Whether to remove topics that it had and no longer names, unless it names static
+                ones.
 
         Returns:
             For a slave that was registered, the master and its HA address if known; otherwise an empty response.
 
         Raises:
-            RequestError: SYSTEM_ERROR: An unknown broker named a single topic. Such a message follows a change of that
-                topic, and all others would seem to be missing.
+            RequestError: SYSTEM_ERROR: A broker with a new id named a single topic. Such a message follows a change of
+                that topic, and all others would seem to be missing.
         """
         key = BrokerKey(header.cluster_name, header.broker_addr)
         if header.broker_name in self.leaving:

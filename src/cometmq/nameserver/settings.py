@@ -1,7 +1,7 @@
 """Settings of the nameserver: keys of NamesrvConfig and NettyServerConfig in RocketMQ 5.3.3.
 
-A `namesrv.conf` written for Java can be used unchanged. One default differs: without `bindAddress` the nameserver
-listens on loopback only (docs/compatibility.md).
+A `namesrv.conf` written for Java can usually be used unchanged. A default that differs: without `bindAddress` the
+nameserver listens on loopback only (docs/compatibility.md).
 """
 
 import os

@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -> bytes:
-    """Return length prefix and JSON header of an answer's frame as bytes; raise CodecError if it would be too large."""
+    """Return length prefix and JSON header of an answer's frame as bytes; raise CodecError if it is too large."""
     code, remark, fields, _ = answer
     head = encode_answer_head(code, command[2], remark, fields, body_size)
     if len(head) + body_size > FRAME_SIZE_MAX:

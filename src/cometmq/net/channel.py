@@ -1,7 +1,7 @@
 """A client connection: sends requests, matches answers by opaque, and handles the peer's requests.
 
-Callers share a channel and may wait concurrently. Small requests made in one iteration of the loop leave with one
-write. Pipelined sends (`kernel.pipelined_sends`) are encoded as one block and their answers are delivered together.
+Callers share a channel and may wait concurrently. Small requests made in one iteration of the loop mostly leave with
+one write. Pipelined sends (`kernel.pipelined_sends`) are encoded as one block and their answers are delivered together.
 Other answers of one read are delivered in batches, one batch per loop iteration. Follow-up requests of the first
 callers therefore leave before the last callers are notified, so that client and broker work concurrently.
 """
@@ -108,7 +108,7 @@ class Channel(asyncio.Protocol):
         self._writer = SocketWriter(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Deliver answers to waiters and requests to the handler: one batch now, more in later loop iterations."""
+        """Deliver answers to waiters and requests to the handler: a batch now, unless scheduled, and more later."""
         self._heard += len(data)
         self._unread.append(data)
         if not self._is_giving:
@@ -268,6 +268,7 @@ class Channel(asyncio.Protocol):
 
         Raises:
             ConnectionLost: The channel is already closed.
+            CodecError: The frame would be too large.
         """
         answer: asyncio.Future[Command] = self._loop.create_future()
         deadline = self._clock.monotonic() + timeout_ms / 1000
@@ -283,7 +284,7 @@ class Channel(asyncio.Protocol):
             deadline: Time on the channel's monotonic clock, in seconds.
 
         Raises:
-            ConnectionLost: The channel is already closed.
+            ConnectionLost, CodecError: The channel is already closed, or the frame would be too large.
         """
         if self.is_closed:
             raise self._closed()
@@ -355,7 +356,7 @@ class Channel(asyncio.Protocol):
         Raises:
             RequestTimeout: No answer within `timeout_ms`.
             ConnectionLost: The connection was lost.
-            CodecError: The answer cannot be decoded.
+            CodecError: The answer cannot be decoded, or the request is too large.
         """
         try:
             return await self.start_call(command, timeout_ms=timeout_ms)
@@ -423,7 +424,7 @@ class Channel(asyncio.Protocol):
             self._expire_in(_EXPIRY_SCAN_SECONDS)
 
     def _write_now(self) -> None:
-        """Write as much as the socket accepts now; the transport would wait for the end of the iteration."""
+        """Write what the socket accepts now, if that is safe; the transport may wait for the iteration's end."""
         writer = self._writer
         if writer is None or not writer.is_direct or not self._outgoing:
             return

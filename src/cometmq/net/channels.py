@@ -46,7 +46,7 @@ class _Losses:
 
 
 class Channels:
-    """The channels (outgoing connections) of one program, at most one per address."""
+    """The channels (outgoing connections) of one owner, at most one per address."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class Channels:
         return channel
 
     def _note_loss(self, address: str, opened: float) -> None:
-        """Delay the next connection to an address if the last one was lost early."""
+        """Count an early loss of a connection to an address; from the second on, the next connection is delayed."""
         now = self._clock.monotonic()
         self._losses = {
             each: losses
@@ -175,7 +175,7 @@ class Channels:
 
         Raises:
             NetError: The address cannot be reached, or does not answer in time.
-            CodecError: The answer cannot be decoded.
+            CodecError: The answer cannot be decoded, or the request is too large.
             ClientClosed: `close` was called.
         """
         channel = await self.get(address)

@@ -1,9 +1,9 @@
 """The connections of a door: where they come from, how many are allowed, and which one is closed for a newcomer.
 
-An address that has its largest number of connections gets no more. A full door closes the connection that has been
-silent longest, of the address with the most connections: immediately if the newcomer's address has less than half as
-many, otherwise only after some time of silence. One address can therefore fill a door but not lock out others, and
-tools on this machine get in even if this machine filled it.
+An address that has its largest number of connections gets no more, except this machine. A full door closes a silent
+connection of the address with the most connections: immediately if the newcomer's address has less than half as many,
+otherwise only after some time of silence. One address can therefore fill a door but not lock out others, and tools on
+this machine mostly get in even if this machine filled it.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ class Bounds:
         of_network_max: The same per address (IPv6: per /64) other than this machine.
         of_network_key: Setting that raises `of_network_max`, for the log; empty if there is none.
         idle_seconds_max: A connection that is silent for so long is closed.
-        unspoken_seconds: Seconds of silence before a connection may be closed for a newcomer of the same address, if
-            that is this machine or the connection never sent anything.
+        unspoken_seconds: Seconds of silence before a connection may be closed for a newcomer of an address with half as
+            many or more, if that is this machine or the connection never sent anything.
         spoken_seconds: The same for any other connection; a working client sends a heartbeat every 30 s.
     """
 
@@ -260,6 +260,6 @@ class Connections:
         self._silent.extend(itertools.islice(silent, _FOUND_MAX))
 
     def _patience(self, connection: OpenConnection, newcomer: OpenConnection) -> float:
-        """Return the seconds of silence after which a newcomer of the same address replaces a connection."""
+        """Return the seconds of silence after which a newcomer of a crowded address replaces a connection."""
         is_urgent = newcomer.network == OWN_MACHINE or not connection.has_spoken
         return self._bounds.unspoken_seconds if is_urgent else self._bounds.spoken_seconds

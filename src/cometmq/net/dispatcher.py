@@ -1,9 +1,9 @@
-"""Dispatch of the requests of a read batch (all that arrived in one loop iteration) to the handlers of their codes.
+"""Dispatch of the requests of a read batch (what arrived in one loop iteration) to the handlers of their codes.
 
 Most handlers get one command and return its answer, or a generator (`Steps`) that waits and then returns it. A batch
-handler gets all commands of its codes (for example sends) in the read batch, to store them with one write. Its
-`written` then runs after the answers were written, and serves waiting consumers. Requests of a connection are handled
-in order, but those of batch handlers last, and those accepted by the fast path (`Intake`) first.
+handler gets the commands of its codes (for example sends) in the read batch together, to store them with one write. Its
+`written` runs afterwards, for example to serve waiting consumers. Requests of a connection are handled in order, but
+those of batch handlers last, and those accepted by the fast path (`Intake`) first.
 """
 
 import asyncio
@@ -99,7 +99,7 @@ class Dispatcher:
     def handle(self, reads: list[Read], is_over: Callable[[], bool]) -> None:
         """Handle the commands of a read batch, and return the rest to their peer if it stops reading or time runs out.
 
-        `is_over` returns whether time has run out; it is called before each request of a single handler.
+        `is_over` returns whether time has run out; it is called before requests of single handlers.
         """
         self.handle_taken()
         batches = self._batches
@@ -266,7 +266,7 @@ class Dispatcher:
 def run_batch(batch: BatchHandler, reads: list[Read]) -> None:
     """Run a batch handler; if it fails, answer all its requests with the error.
 
-    Some are then answered twice; clients ignore the second answer.
+    Some may then be answered twice; clients ignore the second answer.
     """
     try:
         batch.handle(reads)

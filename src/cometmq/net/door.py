@@ -1,9 +1,9 @@
 """The door of a port: it listens, admits and limits connections, and gives each to a protocol.
 
 Remoting (`net.server`), pages (`net.http`) and replication (`broker.replication.master_port`) each have one. A
-connection is accepted, admitted by its address, counted, found to use TLS or not, and then served by its protocol. In
-each step, the door closes a connection that sends nothing at first, is silent for too long, or has to make room for
-another one (`net.connections`).
+connection is accepted, admitted by its address, counted, found to use TLS or not, and then served by its protocol. Once
+counted, a connection is closed if it sends nothing at first, is silent for too long, or has to make room for another
+one (`net.connections`).
 """
 
 import asyncio
@@ -134,7 +134,7 @@ class Door:
             bound.listen(self._accepted)
 
     async def close(self) -> None:
-        """Stop listening, close every connection and wait until they are gone, at most 4 s."""
+        """Stop listening, close every connection and wait at most 4 s until they are gone."""
         for bound in (*self._bound, *self._listening):
             bound.close()
         self._bound.clear()

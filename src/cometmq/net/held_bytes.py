@@ -1,7 +1,7 @@
 """Limit on the memory held for connections: incomplete frames and unread answers.
 
-There is one limit for the sum of all connections. Above it, connections are closed in the order of their bytes times
-the seconds since their last progress. A large frame or a slow line therefore outlives half a frame that does not grow.
+Each kind has one limit for the sum of all connections. Above it, connections are closed in the order of their bytes
+times the seconds since they began to hold bytes or last held fewer.
 """
 
 import logging

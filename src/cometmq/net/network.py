@@ -26,7 +26,7 @@ class Accepted(Protocol):
 
     @property
     def number(self) -> int:
-        """Number of the file descriptor, which indicates how many are open."""
+        """Number of the file descriptor, which indicates how many are open; 0 in memory."""
         ...
 
     async def attach(self, protocol: asyncio.Protocol, tls: ServerTls | None = None) -> None:
@@ -38,7 +38,7 @@ class Accepted(Protocol):
         ...
 
     def close(self) -> None:
-        """Reject the connection; allowed only before `attach` or after it has failed."""
+        """Reject the connection; allowed only before `attach`, or if that failed or was cancelled."""
         ...
 
 
@@ -46,7 +46,7 @@ OnAccepted = Callable[[Accepted], None]
 
 
 class Bound(Protocol):
-    """A reserved address that no other program can bind."""
+    """A reserved address of a server."""
 
     @property
     def port(self) -> int:
@@ -66,9 +66,9 @@ class Network(Protocol):
     """A network of real sockets or of connections in memory."""
 
     def bind(self, host: str, port: int) -> Bound:
-        """Reserve an address (port 0: a free port); raise OSError if it is in use or not an address of this machine."""
+        """Reserve an address (port 0: a free port); raise OSError if that fails, for example as it is in use."""
         ...
 
     def own_ip(self, host: str, port: int) -> str:
-        """Return the local address of connections to a host and port; raise OSError if the host cannot be reached."""
+        """Return the local address of connections to a host and port; raise OSError if the host has no route."""
         ...

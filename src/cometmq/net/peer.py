@@ -2,7 +2,7 @@
 
 A connection is in one of six states (`PeerState`); the constants below list the next state for each event. Received
 bytes are handled alone if recent batches had only one small read, otherwise with those of other connections in the read
-batch of this iteration (net.turn). They are decoded (wire.connection), and the answers leave with one write. A peer
+batch of this iteration (net.turn). Most are decoded (wire.connection); the answers usually leave with one write. A peer
 that does not read its answers is not read either: its requests wait until the write buffer has drained, which limits
 memory.
 """
@@ -68,8 +68,8 @@ class Peer(PeerEnd, ServedProtocol):
         is_on_own_machine: Whether it runs on this machine and this machine is trusted.
         is_encrypted: Whether the connection uses TLS.
         has_signed: Whether any of its requests had a valid signature.
-        signed_by: User who signed last. Only the gate (access.gate) may read this: when a handler runs, the next
-            request may have changed it. Handlers get their asker as an argument.
+        signed_by: User who signed last, or need not. Only the gate (access.gate) may read this: when a handler runs,
+            the next request may have changed it. Handlers get their asker as an argument.
         on_close: Callbacks that get the peer once when the connection is gone.
         network: Network that the connection counts towards (`net.connections`).
         partial_size: Bytes received of an incomplete frame.
@@ -132,7 +132,7 @@ class Peer(PeerEnd, ServedProtocol):
 
     @property
     def is_read(self) -> bool:
-        """Whether the peer is being read; False while unhandled requests or unread answers block it."""
+        """Whether the peer is being read; False while requests or unread answers block it, or it is closed."""
         return self.state <= QUEUED
 
     def _on(self, event: Event) -> None:
@@ -149,7 +149,7 @@ class Peer(PeerEnd, ServedProtocol):
     # --- reading
 
     def read_more(self, data: bytes) -> None:
-        """Keep received bytes while earlier ones wait, and stop reading until all are handled; nothing if closing."""
+        """Keep bytes received while requests or answers wait; stop reading until all are handled; not if closing."""
         if self.state < CLOSING:
             self.unread += data
             self._on(MORE_CAME)
@@ -177,7 +177,7 @@ class Peer(PeerEnd, ServedProtocol):
         return commands
 
     def end_share(self) -> bool:
-        """Resume reading if all requests are handled, or close a faulty connection; return True if some are left."""
+        """Resume reading or close a faulty connection if no request is left; return whether to handle more of them."""
         if self._backlog or self.unread or self._joined:
             self._on(SOME_LEFT)
             return self.state <= HELD
@@ -208,7 +208,7 @@ class Peer(PeerEnd, ServedProtocol):
         return self._split(data, 0, taken_max)
 
     def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand] | None:
-        """Offer up to `taken_max` requests to the fast path and decode the rest; return None if it accepted all."""
+        """Offer up to `taken_max` requests to the fast path and decode the rest; usually None if it accepted all."""
         intake = self.dispatcher.intake
         if data and taken_max and intake is not None:
             before = intake.count
@@ -323,11 +323,11 @@ class Peer(PeerEnd, ServedProtocol):
     # --- interface for handlers
 
     def gather(self) -> None:
-        """Collect written bytes until `flush`, or until they exceed 1 MiB."""
+        """Collect written bytes until `flush` or a direct write, or until they exceed 1 MiB."""
         self._is_gathering, self.direct_fd = True, -1
 
     def write(self, data: bytes | memoryview) -> None:
-        """Send whole frames; they are collected for one write at the end of the read batch or of the loop iteration."""
+        """Send whole frames; they are collected for a write after the read batch or at the next loop iteration."""
         if self.state >= CLOSING:
             return
         self._gathered.append(data)

@@ -2,8 +2,8 @@
 
 Each server declares its rules in one file (broker.requests, nameserver.requests), and handlers name the codes that they
 answer. `RequestTable` joins both and fails if a code lacks either. The sender's rights are checked here, before a
-handler runs, and by handlers only for the topics of records that they find (`may_of`). Handlers of unrestricted codes
-have no wrapper, so that a simple send is not checked twice (docs/design/0044).
+handler runs, and by handlers for what they find later, such as the topics of records (`may_of`). Handlers of
+unrestricted codes mostly have no wrapper (docs/design/0044).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -83,7 +83,7 @@ class Intake(Protocol):
     Attributes:
         judged: Codes that a gate may check (`ByteGate`); behind a gate only these are accepted.
         count: Number of requests accepted since the last `handle`.
-        codes: Codes that it accepts. Without a `ByteGate` it is used only if no gate checks any of them.
+        codes: Codes that it accepts itself. Without a `ByteGate` it is used only if no gate checks any of them.
     """
 
     @property
@@ -104,7 +104,7 @@ class Intake(Protocol):
         signer: KnownSigner | None = None,
         /,
     ) -> int:
-        """Accept up to `count_max` requests from `position` on; return the position of the first other one.
+        """Accept up to `count_max` requests from `position` on; return the position after them.
 
         With a `signer`, only requests that it signed, to topics that it may use, are accepted. The intake may keep
         references to `data`.
@@ -179,7 +179,7 @@ class RequestRule:
         right: Right that the sender needs.
         finders: Find the touched resources, each none, one or several.
         is_batch: Whether a batch handler handles the requests.
-        is_asked_again: Whether the handler checks the topic of the record that it finds (`may_of`).
+        is_asked_again: Whether the handler checks what it finds later, such as the topic of a record (`may_of`).
     """
 
     code: int
@@ -207,7 +207,7 @@ class Gate(Protocol):
         ...
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> Asker:
-        """Return the sender of a request, or raise RequestError (NO_PERMISSION) if it is not allowed."""
+        """Return the sender of a request, or raise RequestError (NO_PERMISSION) or CodecError."""
         ...
 
 
@@ -238,7 +238,7 @@ class ByteGate(Protocol):
 
 
 class OwnMachineGate:
-    """The gate without access control: an administrative request must come from this machine, or a test must allow it.
+    """The gate without access control: an administrative request must come from this machine, or `may` must allow it.
 
     All other requests are allowed from everywhere.
     """
@@ -407,7 +407,7 @@ class _GatedIntake:
         count_max: int,
         _signer: KnownSigner | None = None,
     ) -> int:
-        """Accept requests signed by the connection's known user; ask the gate once for each new topic of that user."""
+        """Accept requests signed by the connection's known user; ask the gate about topics not yet allowed."""
         signer = self._gate.signer_of(peer)
         if signer is None:
             return position

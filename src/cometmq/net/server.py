@@ -27,7 +27,7 @@ class Server(Door):
         turn: The read batch of its peers.
         bad_frames: Frames refused since the start.
         half_frames: Bytes of incomplete frames.
-        unread_answers: Bytes of answers that peers have not read.
+        unread_answers: Bytes of answers that peers have not read, and of their decoded requests that wait.
         strangers: Limits unknown users; None without access control.
     """
 

@@ -1,7 +1,7 @@
 """Direct writes to a connection's socket, bypassing the transport when that is safe.
 
-A transport buffers data until the end of the loop iteration while the receiver waits, so urgent data goes to the socket
-directly. That is unsafe while the transport holds earlier bytes, while the connection is closing, and under TLS.
+uvloop's transport buffers data until the end of the loop iteration while the receiver waits, so urgent data goes to the
+socket directly. That is unsafe while the transport holds earlier bytes, while the connection is closing, and under TLS.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ class TcpNetwork:
         return _BoundSocket(taken)
 
     def own_ip(self, host: str, port: int) -> str:
-        """Return the address that the kernel would send from (see `Network`); sends nothing."""
+        """Return the address that the kernel would send from (see `Network`); sends nothing to the host."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((host, port))

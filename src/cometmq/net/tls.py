@@ -2,7 +2,7 @@
 
 A TLS handshake begins with 0x16, a frame with the highest byte of its length, which is 0 or 1. The server peeks at that
 byte (MSG_PEEK) before it creates a transport: `ssl` of Python for TLS, otherwise a cleartext transport. A certificate
-file that changes is used for new connections.
+file that changes is used for new connections if it is valid.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class ServerFiles:
     check: ClientCheck = ClientCheck.none
 
     def context(self) -> ssl.SSLContext:
-        """Create the TLS context for accepted connections; raise SettingsError if a file is unusable or expired."""
+        """Create the TLS context for accepted connections; raise SettingsError if a file cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # All offered ciphers are strong. The client knows which is fast on its processor (mostly AES-128).
@@ -128,7 +128,7 @@ def load_pair(
 
 
 def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
-    """Raise SettingsError if a certificate has expired or is not valid yet; other defects are left to clients.
+    """Raise SettingsError if a certificate has expired or is not valid yet; other defects are ignored.
 
     `ssl` reveals the dates only to a peer, so this needs a handshake in memory.
     """

@@ -1,6 +1,6 @@
 """TLS settings of brokers and nameservers, with the keys of TlsSystemConfig in RocketMQ 5.3.3.
 
-Java reads system properties or `tls.properties`, we the configuration file and the one that `tls.config.file` names.
+Java reads system properties or `tls.properties`, we the usual settings and the file that `tls.config.file` names.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,9 @@
 """The read batch (turn): what all connections received in one iteration of the loop is handled together.
 
 Most clients send one request and wait, so a read holds one request. Batching shares the cost of a write to the store
-and its dispatch. A batch is limited in requests, bytes and time. The rest is handled in the next iteration, after
-connections that already wait and in equal shares; timers, new connections and new bytes are served in between
-(docs/design/0037). After several batches with a single small read, the next reads are handled immediately.
+and its dispatch. A batch is limited in requests, bytes and time. The rest is handled in later iterations, in shares
+of about equal size; timers, new connections and new bytes are served in between (docs/design/0037). After several
+batches with a single small read, the next reads are handled immediately.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Turn(TurnReads["Peer"]):
     """The connections with unhandled bytes, and the handling of these.
 
     Attributes:
-        ahead_size: Remaining bytes that may be answered ahead of the batch in this iteration.
+        ahead_size: What is left until the next batch for answers ahead of it, bytes; each also counts AHEAD_COST.
     """
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
@@ -79,13 +79,13 @@ class Turn(TurnReads["Peer"]):
         asyncio.get_running_loop().call_soon(self._begin)
 
     def arrived(self, size: int) -> None:
-        """Count further bytes of a connection that is already in the batch; handle requests now if too many wait."""
+        """Count further bytes of a connection that is not quiet; handle requests now if too many wait."""
         self.size += size
         if self.size > WAITING_BYTES_MAX:
             self.work_off()
 
     def work_off(self) -> None:
-        """Handle queued requests until the waiting bytes are within WAITING_BYTES_MAX."""
+        """Handle queued requests until the waiting bytes are within WAITING_BYTES_MAX, or none is queued."""
         while self.size > WAITING_BYTES_MAX and (self.fresh or self._late):
             self._step(self.fresh or self._late, self._clock.monotonic() + BUDGET_SECONDS)
 
@@ -110,7 +110,7 @@ class Turn(TurnReads["Peer"]):
             peer.flush()
 
     def take_alone(self) -> None:
-        """Handle the last read now, as recent batches had one each; if large or slow, the rest waits for a batch."""
+        """Handle the last read now, as recent batches had one each; it waits if large, and its rest if slow."""
         self.lone_reads -= 1
         if self.size > SMALL_TURN:
             self.lone_reads = 0

@@ -5,9 +5,9 @@ same program with the same seed repeats exactly. Code and files are real. Comput
 iteration takes `TURN_SECONDS`, so that a program that polls until a certain time ends.
 
 Idle days can be skipped. Periodic work that changes nothing on an idle system (heartbeats, renewed long polls) uses
-*beats*: timers set by `beat_later` instead of `call_later`. After `QUIET_SECONDS` with only beats, the loop leaps to
-the next other timer. During a leap the wall clock and the loop's `time` advance, but the monotonic clock stands still,
-as on a sleeping machine: deadlines, leases and beats, which use it, continue afterwards with the same remaining time.
+*beats*: timers set by `beat_later` instead of `call_later`. After `QUIET_SECONDS` with only beats, a loop that may
+leap goes to the next other timer at once. Wall clock and the loop's `time` advance then, but the monotonic clock stands
+still, as on a sleeping machine: deadlines, leases and beats, which use it, continue with the same remaining time.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Waiters for answers on a channel, each notified once: of the answer or of an error."""
+"""Waiters for answers on a channel: notified of each answer, or of an error instead."""
 
 import asyncio
 from typing import Protocol
@@ -11,7 +11,7 @@ _named = tuple.__new__
 
 
 class Waiter(Protocol):
-    """A waiter for one answer; notified once, and must not raise."""
+    """A waiter for an answer, notified once for each request; must not raise."""
 
     def answered(self, answer: RawCommand, /) -> None:
         """Process the answer."""

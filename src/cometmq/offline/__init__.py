@@ -2,8 +2,8 @@
 
 `cometmq store` uses this code on one core, the Spark jobs on all cores (docs/design/0052). Nothing here depends on
 Spark, and code that only inspects a store needs neither numpy nor pyarrow. `repair` and the installation of rebuilt
-files change a store, under its lock; `archive` only records its progress in it (archived.json). The package itself has
-`read`, which returns a store's messages as Arrow batches; everything else is in its modules.
+files change a store's files, under its lock; `archive` only records its progress in it (archived.json). The package
+itself has `read`, which returns a store's messages as Arrow batches; everything else is in its modules.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read(
 
     Batches are read lazily. A batch has at most 8,192 rows from at most 8 MiB of the log (64 MiB if it is not on this
     machine), or the messages of one larger record or stored batch; with at most 64 MiB of decompressed bodies plus one
-    body. No more of the log is held in memory, however long it is.
+    body.
 
     Args:
         path: The store directory (storePathRootDir), also Java's: a path, a URI of pyarrow's file systems, or a
@@ -47,17 +47,17 @@ def read(
         start: Only messages stored at or after this time: a `datetime` with a time zone, or ms since 1970.
         end: Only messages stored before this time.
         columns: Names from docs/spark/schema.md, `storeFile`, `valid` or `rawRecord`; empty for all but the last.
-        mode: Handling of damage: "PERMISSIVE" warns and returns a row with `valid` false (with `topics` or `queues` not
-            for bytes that are no record), "DROPMALFORMED" only warns, "FAILFAST" raises.
+        mode: Handling of most damage: "PERMISSIVE" warns and returns a row with `valid` false (with `topics` or
+            `queues` not for bytes that are no record), "DROPMALFORMED" only warns, "FAILFAST" raises.
         with_deleted: Include messages of deleted topics whose records are still in the log. By default they are left
             out, as far as the queue files show which they are.
 
     Returns:
-        A reader, which pandas, Polars, DuckDB and Parquet writers accept directly.
+        A reader of the batches.
 
     Raises:
         SettingsError: An argument is wrong.
-        StoreDamaged: There is no store or, while reading with "FAILFAST", there is damage.
+        StoreDamaged: There is no readable store, or there is damage; in other modes than "FAILFAST" only rarely.
         OSError: A file cannot be read.
     """
     from cometmq.offline.arrow_reader import read_store

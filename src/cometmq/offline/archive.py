@@ -1,20 +1,21 @@
-"""Archives the log as Parquet: each task decodes a range of the log (a split) and writes files named after that range.
+"""Archives the log as Parquet: a task decodes ranges of the log (splits) and writes files named after each range.
 
     PLACE/topic=orders/dt=2026-11-21/00000000000000000000-00000000000134217728.parquet
     PLACE/_archive/splits/00000000000000000000-00000000000134217728.json     its number of messages, its files
     PLACE/_archive/archive.json     the archived ranges of the log
     PLACE/_archive/config/…         the broker's configuration at the last run
-    PLACE/_archive/sizes.json       the sizes of the store's files
+    PLACE/_archive/sizes.json       the sizes of the store's files, and its delay levels
     PLACE/_archive/queues.json      the oldest message of each queue: which records are of deleted topics
 
 Readers of Parquet folders skip names that begin with `_`. A place describes its own content: `archive.json` names the
 ranges, `splits` the files of each with their sizes. A run checks which of these exist and archives everything else that
-the log still has. Other places, changes to this one, and runs that were killed therefore do not matter. The hash of the
+the log still has. The hash of the
 last bytes before the archive's end shows that the log is the archived one; another log is refused.
 
 `plan_archive` -> `begin_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is written
 under a temporary name and renamed to that of its range, so repeating a task produces the same files. Damaged bytes of
-the log become rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), so that they are not lost.
+the log become rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), if the mode is PERMISSIVE and all topics are
+archived.
 """
 
 import json
@@ -96,16 +97,16 @@ def plan_archive(
 ) -> list[Split]:
     """Return the splits (ranges of the log) to archive: the wanted range without what the place already holds.
 
-    Every split has a fixed end, where the next run continues.
+    The log's end is fixed, and the next run continues there.
 
     Args:
         folder: The store.
         wanted: A range of the log; if it has no start, the oldest log file is the first.
-        rules: The archive; None for everything that is in no archive recorded in the store, if that is local.
+        rules: The archive; None for what follows the archived ends recorded in the store, if that is local.
         split_bytes: Size of a split in bytes.
 
     Raises:
-        SettingsError: The place is an archive of another log or kind.
+        SettingsError: The place is an archive of another log or kind, or of a later version.
         StoreDamaged: There is no log, no record of it can be read, or the archive's manifest is damaged.
     """
     files = used_files(folder)
@@ -246,7 +247,7 @@ def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> 
 
 
 def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
-    """Delete the files of splits that are incomplete or not in the manifest, as left by an interrupted run.
+    """Delete files of splits that are incomplete or not in the manifest, as left by an interrupted run.
 
     Such a split is archived again, maybe under another name, and both would hold its messages. The descriptions of
     `splits`, which are to be archived now, remain. Raises OSError if a deletion fails.
@@ -274,10 +275,10 @@ def archive_task(
 ) -> list[ArchivedFile]:
     """Write the Parquet files of some splits, and a JSON file about each split; return what Parquet files were written.
 
-    Repeatable, also concurrently with other tasks. Calls `on_finding` for damaged bytes and records.
+    Repeatable, also concurrently with other tasks. Calls `on_finding` for damage, unless the mode is FAILFAST.
 
     Raises:
-        StoreDamaged: There is damage, and the mode is FAILFAST.
+        StoreDamaged: There is damage; usually only if the mode is FAILFAST.
         OSError: A file could not be read or written.
     """
     schema = stored_schema(with_raw=rules.is_raw)
@@ -319,7 +320,7 @@ class ArchiveManifest:
     Attributes:
         log_file_size: Size of a log file in bytes (mappedFileSizeCommitLog).
         is_raw: Whether every range has the raw records.
-        ranges: Archived ranges of physical offsets, ascending and not adjacent.
+        ranges: Archived ranges of physical offsets, ascending.
         proofs: Hashes of the log's last bytes at the last runs, newest last.
         begin: Start of the log at the first run, physical offset; None for the start of the first range.
         topics: Only messages of these topics are archived, ascending; empty for all.
@@ -341,7 +342,7 @@ class ArchiveManifest:
         )
 
     def with_ranges(self, more: Iterable[tuple[int, int]]) -> "ArchiveManifest":
-        """Return the manifest with additional archived ranges of physical offsets; adjacent ones are joined."""
+        """Return the manifest with additional archived ranges of physical offsets, joined if they are adjacent."""
         return replace(self, ranges=tuple(joined([*self.ranges, *more])))
 
 
@@ -369,14 +370,14 @@ def finish_archive(
 ) -> int | None:
     """Record completed splits in the archive, then the archived end of the log in the store (archived.json).
 
-    Also saves the store's configuration, the oldest message of each queue and, of a local store, the file sizes.
+    Also saves the store's configuration, each queue's oldest message if known and, of a local store, the file sizes.
 
     Returns:
         The archived end (physical offset); None if it is not recorded: some topics only, a remote store, or an empty
             archive.
 
     Raises:
-        SettingsError: The archive is of another kind.
+        SettingsError: The archive is of another kind or of a later version.
         StoreDamaged: There is no log, or a file of the archive is damaged.
         OSError: A file could not be written.
     """

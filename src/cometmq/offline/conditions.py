@@ -1,6 +1,6 @@
 """Conditions on columns, values and ranges, that all wanted rows of a query meet.
 
-Readers that use them may read too many rows, never too few: the rows are checked again.
+Readers that use them may read too many rows, which are checked again.
 """
 
 from collections.abc import Iterable, Mapping

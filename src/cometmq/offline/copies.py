@@ -34,16 +34,16 @@ class MessageCopy(Protocol):
         """Name of the copy for people."""
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the parts of the copy by name; the names are the same in every run."""
+        """Return the parts of the copy by name."""
 
     def size_of(self, part: Any) -> int:
         """Return the size of a part in bytes, or in messages if the bytes are unknown."""
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield Arrow batches of a part's messages with the compared columns; calls `on_finding` for other bytes."""
+        """Yield Arrow batches of a part's messages with the compared columns; may call `on_finding` for other bytes."""
 
     def damage_behind(self) -> Finding | None:
-        """Return the damage after the last message; None if the copy ends cleanly."""
+        """Return the damage after the last message; None if the copy ends cleanly or may be written to at present."""
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Return whether a part can have messages of some blocks (1,024 offsets of a queue each)."""
@@ -52,10 +52,10 @@ class MessageCopy(Protocol):
         """Return which messages the copy should hold."""
 
     def brokers(self) -> set[str]:
-        """Return the names of the brokers whose queues the copy has; empty for a store, which names none."""
+        """Return the names of the brokers whose queues the copy has; empty if it names none, as a store."""
 
     def is_live(self) -> bool:
-        """Return whether the copy may be written to at present."""
+        """Return whether the copy may be written to at present, or may be incomplete after a kill."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class ArchiveCopy:
         return {queue.broker_name for queue in manifest.queues} if manifest else set()
 
     def is_live(self) -> bool:
-        """Return False: only the archive job changes an archive."""
+        """Return False: an archive is treated as complete."""
         return False
 
 

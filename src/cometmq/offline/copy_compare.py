@@ -83,7 +83,7 @@ class CopyComparison(NamedTuple):
         differences: Messages of the first 64 differing blocks that one copy lacks, or that differ.
         notes: Names of the copies, and numbers of messages that were not compared.
         findings: A line for each queue and kind of difference, and one for blocks that were not examined.
-        damages: A line for each damaged piece of a log, whose content, and presence in both, is unknown.
+        damages: Lines about damaged pieces of the logs, whose content, and presence in both, is unknown.
     """
 
     rows: tuple[int, int]
@@ -253,7 +253,7 @@ def compare_folders(
     is_exact: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _size: None,
 ) -> CopyComparison:
-    """Compare stores or archives on one core; if a broker is writing, only messages older than a second.
+    """Compare stores or archives on one core; if a broker is writing or was killed, only messages older than a second.
 
     Args:
         first: A folder or URI, called A in the result.
@@ -281,7 +281,7 @@ def compare_folders(
 
 
 def settled_until(copies: Sequence[MessageCopy], clock: Clock) -> int | None:
-    """Return the store time in ms before which no copy changes any more; None if neither is being written."""
+    """Return the store time in ms before which no copy changes any more; None if no copy is live (`is_live`)."""
     is_live = any(copy.is_live() for copy in copies)
     return clock.now_ms() - SETTLED_MS if is_live else None
 

@@ -1,4 +1,4 @@
-"""Bytes of a log that are not valid records, in the form that every walk over a log reports."""
+"""Bytes of a log that cannot be read as messages, in the form that walks over a log report."""
 
 from typing import NamedTuple
 
@@ -6,11 +6,11 @@ from cometmq.offline.findings import Finding
 
 
 class Damage(NamedTuple):
-    """Bytes of the log that are not a valid record.
+    """Bytes of the log that are not a valid record, or are a batch that cannot be decoded.
 
     Attributes:
         start: Physical offset of the first byte.
-        end: Physical offset at which the next valid record begins, or the walked part ends.
+        end: Physical offset after the last byte.
         path: File in which it begins.
         at: Position of the first byte in that file.
         why: Description of the fault.

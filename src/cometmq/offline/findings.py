@@ -1,4 +1,4 @@
-"""Findings of a store's verification, for people and programs."""
+"""Findings about a store or an archive, for people and programs."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -10,11 +10,11 @@ KEPT_MAX = 1000  # Further findings are only counted.
 
 
 class Finding(NamedTuple):
-    """One problem that was found in a store.
+    """One problem that was found in a store or an archive.
 
     Attributes:
-        part: "log", "queue", "index", "files" or "archive".
-        where: A file, or a queue and its offset.
+        part: What is concerned: "log", "queue", "index" or "archive".
+        where: Place of the problem, such as a file or a queue and its offset.
         what: Description of the problem.
         is_error: False for something that a broker's start repairs, or that deleted topics leave.
     """
@@ -32,12 +32,12 @@ OnFinding = Callable[[Finding], None]
 
 
 def warn(finding: Finding) -> None:
-    """Write a finding to the program's log, if the caller does not collect findings."""
+    """Write a finding to the program's log."""
     log.warning("%s", finding)
 
 
 class Findings:
-    """All findings of a verification: `kept` has the first 1,000; `errors` and `notes` count all, by `is_error`."""
+    """Collected findings: `kept` has the first 1,000; `errors` and `notes` count all, by `is_error`."""
 
     def __init__(self) -> None:
         self.kept: list[Finding] = []
@@ -64,7 +64,7 @@ class Findings:
         return [*self.kept, *rest]
 
     def add_all(self, kept: Iterable[Finding], errors: int, notes: int) -> None:
-        """Add another verification's findings: its first ones, and its total numbers of errors and other findings."""
+        """Add findings collected elsewhere: the first ones, and the total numbers of errors and other findings."""
         self.errors += errors
         self.notes += notes
         self.kept += list(kept)[: KEPT_MAX - len(self.kept)]

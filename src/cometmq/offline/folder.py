@@ -1,7 +1,7 @@
 """A store directory on any file system: lists its log files and reads pieces of them.
 
-Local paths and URIs of pyarrow's file systems are read in the same way, by `read_at`. Nothing is mapped, so truncating
-or deleting a file meanwhile causes an error and does not kill the process.
+Local paths and URIs of pyarrow's file systems are read in the same way. Nothing is mapped, so truncating a file
+meanwhile does not kill the process.
 """
 
 import errno
@@ -25,8 +25,8 @@ _EVERYTHING = (1 << 63) - 1
 class OpenFile:
     """A file to read from, with its descriptor if it is on this machine, otherwise -1.
 
-    The system's own read-ahead is turned off. It would bring parts of holes into memory, which then count as written,
-    and a search for the end of a hole would go through all of it.
+    The system's own read-ahead of a local file is turned off. It would bring parts of holes into memory, which then
+    count as written, and a search for the end of a hole would go through all of it.
     """
 
     def __init__(self, file: NativeFile, fd: int) -> None:
@@ -132,7 +132,7 @@ class StoreFolder:
             return bytes(stream.read())
 
     def entries(self, path: str) -> list[fs.FileInfo]:
-        """Return the files and folders in a folder, sorted by name; empty if it does not exist."""
+        """Return the files and folders in a folder, sorted by name; empty if it does not exist or is no folder."""
         wanted = fs.FileSelector(path, allow_not_found=True)
         try:
             return sorted(self.files.get_file_info(wanted), key=lambda each: each.base_name)
@@ -151,7 +151,7 @@ class StoreFolder:
         """Return the files of the log, oldest first, without empty ones at the end.
 
         Raises:
-            StoreDamaged: There are none, or messages or queues are stored in a form that is not read.
+            StoreDamaged: There are none, or the store has a form that is not read.
             SettingsError: A separate folder of the log does not exist.
         """
         names = [each.base_name for each in self.entries(self.root)]

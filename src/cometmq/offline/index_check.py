@@ -1,4 +1,4 @@
-"""Compares the index with a part of the log: every entry must be a key of its record, and every key have its entry.
+"""Compares the index with a part of the log: every entry must be a key of its record, and keys must have entries.
 
 Entries are in log order, so index and log are walked side by side. To check that the chains contain all their entries,
 the chains are rebuilt and compared.

@@ -34,6 +34,7 @@ def index_columns(folder: StoreFolder, path: str, slots: int | None) -> dict[str
 
     Raises:
         StoreDamaged: No number of slots fits the file.
+        CodecError: The file has no whole header.
     """
     header, slots = _shape(folder, path, slots)
     count = max(header.index_count - 1, 0)

@@ -5,7 +5,7 @@ topic that is created again under the same name begins with new, empty queues, s
 same topic, queue and queue offset. The time from the creation of a queue to its deletion is a life of the queue, and
 each life begins at queue offset 0. Only the records of the last life are messages of the queue; others are dead.
 
-Two sources show which records are dead. `KnownQueues` is derived from the queue files, and is exact. If these are
+Two sources show which records are dead. `KnownQueues` is usually derived from the queue files. If these are
 missing, damaged or not dispatched yet, `living_runs` finds the lives in the log: a record with queue offset 0 that
 follows others of its queue begins a new life, as in a broker that rebuilds its queues. A record that goes back to any
 other offset is damage: then two records of one life claim one place.
@@ -55,8 +55,8 @@ class KnownQueues:
     """The queues of a store as its files show them, to recognize records of deleted topics (dead records); picklable.
 
     Attributes:
-        start: Physical offset at which the log began.
-        dispatched: Physical offset before which every record has its entry in the files.
+        start: Physical offset at which the log began, or 0.
+        dispatched: Physical offset before which every record that is not dead has its entry in the files; 0 if unknown.
         firsts: Oldest entry of each queue that has one.
         batch_topics: Topics with batch queues, whose queues are not known here.
     """
@@ -101,7 +101,10 @@ class KnownQueues:
 
     @classmethod
     def of_json(cls, found: Any) -> "KnownQueues":
-        """Create the queues from the dict of `to_json`; raises KeyError, TypeError or ValueError if it is invalid."""
+        """Create the queues from the dict of `to_json`.
+
+        Raises KeyError, TypeError, ValueError or AttributeError if it is invalid.
+        """
         firsts = {
             QueueId(topic, int(number)): FirstEntry(*first)
             for topic, numbers in found["queues"].items()

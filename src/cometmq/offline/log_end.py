@@ -1,8 +1,8 @@
 """Finds the end of a log: for a reader of everything, or only of records that will remain.
 
 A log file is allocated completely before it is used, so its size says nothing about its content. The log of a cleanly
-closed store ends with its last record. If the `abort` file exists, a broker is writing or was killed; planning a read
-then fixes the end.
+closed store usually ends with its last record. If the `abort` file exists, a broker is writing or was killed; planning
+a read then fixes the end.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Places of files: a local path or a URI, opened by one function for all readers and writers.
+"""Places of files: a local path or a URI.
 
 `s3://` and `s3a://` name the same place; pyarrow knows the first one, Hadoop (used by Spark) the second.
 """

@@ -39,11 +39,11 @@ def plan_tasks(
 ) -> list[Task]:
     """Return the tasks of a read, in log order. If a broker is writing, this fixes the end.
 
-    For wanted times, only whole files are left out; the reader must check the records' times.
+    For wanted times, only whole log files are left out; the reader must check the records' times.
 
     Raises:
         StoreDamaged: There is no log.
-        SettingsError: The log ends before the range begins.
+        SettingsError: The range begins after the last log file.
     """
     files = used_files(folder)
     if wanted.start is not None and wanted.start > files[-1].end:

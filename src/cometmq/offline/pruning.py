@@ -1,7 +1,7 @@
 """Skips pieces of the log without rows of a query.
 
 Queues and index of a store are not used: they may be damaged, and rows that they do not list would be missing. Only the
-log decides, by physical offsets and times, which both ascend.
+log decides, by physical offsets, which ascend, and by times, which nearly do.
 """
 
 from bisect import bisect_left

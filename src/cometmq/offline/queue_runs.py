@@ -74,7 +74,7 @@ class QueueRuns:
         self.batches = 0
 
     def take(self, window: RecordWindow) -> None:
-        """Add the queue entries of a window's records; half, rolled-back and inner-batch records have none."""
+        """Add the wanted queue entries of a window's records; half, rolled-back and inner-batch records have none."""
         kinds = window.sys_flag & _KINDS
         queued = (kinds == 0) | (kinds == flags.TRANSACTION_COMMIT)
         self.batches += int(np.count_nonzero(window.sys_flag & flags.INNER_BATCH))
@@ -152,7 +152,7 @@ class QueueRuns:
 
 
 def tags_codes(properties: PropertyColumn) -> tuple[Longs, Flags]:
-    """Return the hash of each row's tag (0 without one), and a mask of rows that are also in light queues."""
+    """Return the hash of each row's tag (0 without one), and a mask of rows that may be in further queues."""
     encoded = properties.column(keys_of.TAGS).dictionary_encode()
     names = [name.encode() for name in encoded.dictionary.to_pylist()]
     hashes = np.array([*java_hash_many(names), 0], np.int64)

@@ -264,7 +264,7 @@ def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> in
 
     Raises:
         StoreLocked: A broker has the directory open.
-        OSError: A file could not be moved; each queue is either the old or the new one.
+        OSError: A file could not be moved; each queue is the old one, maybe renamed to `.old`, or the new one.
     """
     lock = DirectoryLock(disk or RealDisk(), root)
     lock.take()

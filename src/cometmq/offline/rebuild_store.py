@@ -46,7 +46,7 @@ class StoreRebuild:
     Attributes:
         target: Destination of the queue files.
         shape: Slots and entries of the new index files; None to build no index.
-        is_check: Compare with the existing files and change nothing.
+        is_check: Compare with the existing files, which stay unchanged.
         is_installed: Replace the old files by the new ones.
     """
 
@@ -73,7 +73,7 @@ class StoreRebuild:
             settings: The broker's settings; None to derive them from the files.
             topics: Only these topics' queues, and no index; empty for all.
             out: Another directory for the new files; the store stays unchanged.
-            is_check: Compare with the existing files and change nothing.
+            is_check: Compare with the existing files, which stay unchanged.
 
         Raises:
             SettingsError: `is_check` and `out` are combined, or `out` is a store, whose queues would be lost.
@@ -107,7 +107,7 @@ class StoreRebuild:
         keys.begin_keys(self.target.root)
 
     def work(self, task: Task) -> list[Row]:
-        """Do a task: return a row with the number of keys, one per run of queue entries, and one per finding.
+        """Do a task: return a row with the number of keys, one per run of queue entries, and rows of findings.
 
         Repeatable. Raises OSError if a file cannot be read or written.
         """

@@ -56,7 +56,7 @@ _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 class Mode(StrEnum):
     """The handling of damage when reading a log, named as in Spark: PERMISSIVE, DROPMALFORMED or FAILFAST.
 
-    These mark damaged records, leave them out, or raise an error.
+    These mark most damage, leave it out, or raise an error.
     """
 
     PERMISSIVE = "PERMISSIVE"
@@ -108,7 +108,7 @@ def message_batches(
     With `is_grouped`, the rows of a batch are grouped. Calls `on_finding` for damage, unless the mode is FAILFAST.
 
     Raises:
-        StoreDamaged: There is damage, and the mode is FAILFAST.
+        StoreDamaged: There is damage; usually only if the mode is FAILFAST.
         OSError: A file cannot be read.
     """
     rows = _Rows(schema, rules, on_finding)

@@ -2,7 +2,7 @@
 
 The walk goes from record to record by their sizes. The physical offset and the inner lengths of records are checked for
 all records of a piece at once. After a failure, the walk continues at the next record that proves itself; the skipped
-bytes are reported as `Damage`, never silently.
+bytes are reported as `Damage`.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ RECORD_SIZE_MAX = (64 << 20) + (64 << 10)
 
 @dataclass(frozen=True)
 class SoundRecords:
-    """Valid records of a log file; the CRCs of their bodies were not checked.
+    """Valid records of a log file or an archive; the CRCs of their bodies were not checked.
 
     Attributes:
         base: Physical offset of the first byte of the window's buffer.
@@ -47,7 +47,7 @@ def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
     """Yield the records of a split (range of the log) as windows in log order, and the damage between them.
 
     Raises:
-        StoreDamaged: The next split begins inside a record of this one.
+        StoreDamaged: The next split would begin inside a record of this one.
         OSError: The file cannot be read.
     """
     with folder.opened(split.file.path) as read_at:

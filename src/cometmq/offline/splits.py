@@ -2,7 +2,7 @@
 
 A split [lo, hi) of a file owns the records that start in it. A reader that begins in the middle of a file searches for
 the first place from lo on that proves to be a record (`proven_places`). The reader of the previous split walks from
-record to record until it is at or after hi, and checks that the next split began at the same place.
+record to record until it is at or after hi, and checks that the next split does not begin before that.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ def cut(files: Sequence[ListedFile], split_bytes: int) -> list[Split]:
 
 
 def between(splits: Sequence[Split], start: int | None, end: int | None) -> list[Split]:
-    """Return the parts of splits that are in [start, end), for which the log ends at `end`, whatever follows."""
+    """Return the parts of splits that are in [start, end); for those in the file of `end`, the log ends there."""
     kept = []
     for split in splits:
         lo = split.lo if start is None else max(split.lo, start)
@@ -67,7 +67,7 @@ def between(splits: Sequence[Split], start: int | None, end: int | None) -> list
 
 
 def joined(splits: Sequence[Split], task_bytes: int) -> list[tuple[Split, ...]]:
-    """Group successive splits into tasks of at most `task_bytes`, or one larger split; each task costs 30 ms."""
+    """Group successive splits into tasks of at most `task_bytes`, or one larger split."""
     tasks: list[list[Split]] = []
     room = 0
     for split in splits:

@@ -40,13 +40,13 @@ class Summary(NamedTuple):
         log_end: Physical offset at which the log ends.
         no_records: Bytes of the walked part that are not records.
         first_ms: Store time of the record at the start of the log; None if there is none.
-        last_ms: Store time of the newest record; None if there is none.
+        last_ms: Store time of the last record; None if there is none.
         queue_file_size: Size of a queue file.
         index_files: Number of index files.
         index_keys: Number of keys in them.
         known_flushed_ms: Store time up to which the log is on the device, by RocketMQ's checkpoint.
         cut_copies: Number of copies of parts that starts and repairs have cut or overwritten.
-        queues: All queues.
+        queues: All queues, except batch queues.
     """
 
     path: str

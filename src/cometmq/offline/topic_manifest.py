@@ -18,7 +18,7 @@ TOPICS_FILE = "_archive/topics.json"
 
 @dataclass(frozen=True)
 class TopicManifest:
-    """The content of `topics.json`: archived ranges of queue offsets, ascending and not adjacent."""
+    """The content of `topics.json`: archived ranges of queue offsets by queue, ascending."""
 
     queues: Mapping[MessageQueue, tuple[Range, ...]]
 
@@ -28,7 +28,7 @@ class TopicManifest:
         return ranges[-1][1] if ranges else None
 
     def with_ranges(self, more: Iterable[tuple[MessageQueue, Range]]) -> "TopicManifest":
-        """Return a manifest with additional ranges of queue offsets; adjacent ones are joined."""
+        """Return a manifest with additional, later ranges of queue offsets; adjacent ones are joined."""
         queues = {queue: list(ranges) for queue, ranges in self.queues.items()}
         for queue, (lo, hi) in sorted(more):
             ranges = queues.setdefault(queue, [])

@@ -52,7 +52,7 @@ def held_bytes() -> int:
 
 
 async def give_back_bursts(*, look_seconds: float = _LOOK_SECONDS) -> None:
-    """Return the memory left from bursts to the system; returns only if the C library does not support it.
+    """Return the memory left from bursts to the system; ends only if the C library or system does not support it.
 
     Compares the memory of the process with what malloc has in use. malloc's own number of free bytes would include
     memory already returned, so that a second burst would go unnoticed.

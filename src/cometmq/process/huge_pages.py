@@ -35,12 +35,12 @@ _PAUSE_SECONDS = 0.002
 
 
 def join_pages() -> int | None:
-    """Merge ranges of 2 MiB that are used nearly completely into one page each, until the system has no such page left.
+    """Merge ranges of 2 MiB that are used nearly completely into one page each, while the system has such pages left.
 
     Call this in a thread: each range takes a part of a millisecond, with pauses in between.
 
     Returns:
-        Number of ranges that now are one page, also since earlier calls; None if Linux has no huge pages or its
+        Number of ranges that were or are merged now; None if Linux has no huge pages or its
             administrator has disabled them ("never").
     """
     try:

@@ -1,7 +1,7 @@
 """The log format and log file that environment variables select.
 
 `COMETMQ_LOG_FORMAT=json` writes each line as a JSON object. `COMETMQ_LOG_FILE` names a file instead of standard error,
-limited to 64 MiB, with nine older files beside it (`.1` is the newest), as logback does for RocketMQ.
+limited to 64 MiB, with up to nine older files beside it (`.1` is the newest), as logback does for RocketMQ.
 """
 
 import errno

@@ -1,8 +1,8 @@
 """The log of a program: one line per message, of limited length, with repeats counted.
 
 Messages contain names, ids and expressions of peers. To keep peers from forging lines, colouring the terminal or
-filling the disk, unprintable characters are escaped and long texts are cut in the middle. Of each kind of line (logger
-and template) only the first few are written per time window, and one more reports the number of omitted ones.
+filling the disk, unprintable characters are escaped and long texts are cut in the middle. Of each kind of line (logger,
+level and template) only the first few are written per time window, and one more reports the number of omitted ones.
 Tracebacks keep their lines, indented so that none looks like a line of the log.
 """
 
@@ -38,7 +38,7 @@ class LineKind(NamedTuple):
     """The traits by which log lines are counted together.
 
     Attributes:
-        template: Start of the message template.
+        template: Start of the message template, or of the message if that has no words.
         place: For an error, its type and where it was raised.
     """
 

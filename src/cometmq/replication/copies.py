@@ -11,11 +11,11 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CopyRule:
-    """The number of members, including the master, that must have acknowledged messages.
+    """The rule how many members, including the master, must have acknowledged messages.
 
     Attributes:
         needed: Required number (inSyncReplicas); with 1, sends do not wait.
-        least: If fewer members are in sync, nothing is stored (minInSyncReplicas).
+        least: If fewer members are in sync, sends that need copies are not stored (minInSyncReplicas).
         is_adapted: Whether `needed` drops to the number in sync, but not below `least` (enableAutoInSyncReplicas).
         gap_max: A member that lacks this many bytes is not in sync (haMaxGapNotInSync).
     """
@@ -57,7 +57,7 @@ class Copies:
     def acked(self, member: str, offset: int, *, is_compared: bool = True) -> None:
         """Record that a member has the log up to a physical offset; the largest one counts.
 
-        A log that was not compared yet may be a different one: it counts as in sync, but confirms nothing.
+        A log that was not compared yet may be a different one: it may count as in sync, but confirms nothing.
         """
         self._acked[member] = max(offset, self._acked.get(member, -1))
         if is_compared:

@@ -1,8 +1,8 @@
 """The protocol of a slave's connection on its master, without I/O: takes bytes and times, returns bytes and decisions.
 
 The master waits for the slave to begin. A slave that sends one offset is RocketMQ's. One that sends it twice at once is
-ours: it must prove that it knows the secret, and is told where this log begins and ends. From then on it gets frames,
-and its reports are acknowledgements. Anything that no slave sends ends the connection by a `LinkError`.
+ours: it must prove that it knows the secret, if one is set, and is told where this log begins and ends. From then on
+it gets frames, and its reports are acknowledgements. Bytes that are wrong end the connection by a `LinkError`.
 """
 
 from enum import Enum, auto
@@ -81,7 +81,7 @@ class MasterEnd:
         """Whether the acknowledged bytes count as this log.
 
         A slave of ours begins before its log's end, and acknowledges more once it has compared; until then they do not
-        count. Those of a Java slave, which compares nothing, and of an initially empty slave always count.
+        count. Those of a Java slave, which compares nothing, and of a slave that begins at 0 always count.
         """
         return self.broker_id is None or self.acked > self._start or not self._start
 
@@ -119,7 +119,7 @@ class MasterEnd:
         return outgoing
 
     def wanted(self, log: LogBounds) -> Span | None:
-        """Return the range of the log to send next; None if all of it was sent, or the slave gets none (yet)."""
+        """Return the range of the log to send next; None if nothing is left to send, or the slave gets none (yet)."""
         size = min(log.sendable - self.sent, self._terms.frame_size)
         if self._step is not MasterStep.COPYING or size <= 0 or self.acked < 0:
             return None

@@ -38,7 +38,7 @@ JOINT_SIZE = (4 << 20) + (64 << 10)
 
 
 def joint_start(oldest: int, end: int, file_size: int) -> int:
-    """Return the offset from which a slave requests the log: about 4 MiB before its end, but not before its last file.
+    """Return the offset from which a slave requests the log: at most about 4 MiB before its end, in its last file.
 
     Args:
         oldest: Physical offset of the first byte of the slave's log.
@@ -64,7 +64,7 @@ class LogPiece(NamedTuple):
 
     Attributes:
         offset: Physical offset of the first byte.
-        content: The bytes, in the receive buffer.
+        content: The bytes, as a view of received data.
         is_known: Whether the slave's log already has these bytes, so that they must be equal.
     """
 
@@ -131,7 +131,7 @@ class SlaveEnd:
 
     @property
     def head_wanted(self) -> int:
-        """Number of bytes to receive next so that no log byte is among them; 0 (any number) during the handshake."""
+        """Number of bytes that the next frame's header still lacks; 0 (any number) during the handshake."""
         return FRAME_HEAD.size - len(self._held) if self.is_copying else 0
 
     @property
@@ -191,7 +191,7 @@ class SlaveEnd:
             now: Monotonic time, seconds.
 
         Raises:
-            LinkError: The log was truncated below an acknowledged offset; close the connection.
+            LinkError: The log was truncated below an offset that was reported; close the connection.
         """
         outgoing, self._outgoing = self._outgoing, b""
         if self._step is SlaveStep.COPYING:

@@ -1,7 +1,7 @@
 """Class-data-sharing archive (JDK 13 and later) that makes local Spark sessions start faster.
 
 The archive is a file with the classes that Spark's JVM loads, already parsed. `build` runs a small job in a separate
-process whose JVM writes the file at exit; later local sessions map it. It fits one version of Java and one installation
+process whose JVM writes the file at exit; later sessions map it. It fits one version of Java and one installation
 of Spark; any other JVM ignores it.
 """
 
@@ -75,7 +75,7 @@ def archive_path(home: Path) -> Path:
 
 
 def java_options(home: Path) -> list[str]:
-    """Return the JVM options of a local session: for a fast start, and to build or use a class archive."""
+    """Return the JVM options of a session: for a fast start, and to build a class archive or use an existing one."""
     options = list(_SHORT_START)
     if not any("GC" in os.environ.get(name, "") for name in _OTHER_OPTIONS):
         options.append(_COLLECTOR)

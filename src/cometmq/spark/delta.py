@@ -1,7 +1,7 @@
-"""Delta tables without a jar: Spark writes the Parquet files, delta-rs (package `deltalake`) commits the transactions.
+"""Delta tables without a jar: Spark writes the Parquet files, delta-rs (package `deltalake`) merges and commits.
 
-Each transaction records its query and micro-batch; if Spark repeats a micro-batch after a crash, it is skipped when
-its transaction is already committed. Why Spark's own jar is not used: docs/design/0065-delta-tables.md
+The transaction of a micro-batch records its query and number; if Spark repeats a micro-batch after a crash, it is
+skipped when its transaction is already committed. Why Spark's own jar is not used: docs/design/0065-delta-tables.md
 """
 
 import json
@@ -66,13 +66,13 @@ def delta_sink(
         checkpoint: The query's `checkpointLocation`. A query with another checkpoint is a different query, whose
             micro-batches all count as new.
         partition_by: Columns whose values become folder names: text, whole numbers, dates or booleans.
-        merge_keys: Columns that identify a row. A row replaces the table's row with the same keys; without keys all rows
-            are appended. A micro-batch must have at most one row per key, and is held in the driver's memory.
+        merge_keys: Columns that identify a row. A row replaces the table's row with the same keys; without keys all
+            rows are appended. A micro-batch must have at most one row per key, and is held in the driver's memory.
 
     Raises:
-        SettingsError: The place holds something else, or a table with other columns or partitions; the checkpoint is not that
-            of the query (not checked with Spark Connect); two rows of a micro-batch have the same keys, or a key is
-            null. All are raised when a batch runs.
+        SettingsError: The place holds something else, or a table that does not fit the rows or partitions; the
+            checkpoint is not that of the query (not checked with Spark Connect); a key is null or no column, or two
+            rows of a micro-batch have the same keys. The returned function raises all of them.
     """
 
     def write(batch: DataFrame, number: int) -> None:
@@ -95,7 +95,7 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
         place: Folder or URI of the table.
 
     Raises:
-        SettingsError: There is no such table, or it has features that only Delta's own reader supports.
+        SettingsError: There is no such table, it cannot be reached, or it has features that are not supported here.
     """
     with _named_errors(place):
         table = deltalake.DeltaTable(same_place(place), storage_options=_storage())
@@ -131,8 +131,8 @@ class DeltaTable:
         partition_by: Columns whose values become folder names.
 
     Raises:
-        SettingsError: The place holds something else, or a table with other columns, partitions or unsupported
-            features; or a column has an unsupported type.
+        SettingsError: The place holds something else, or a table that does not fit the columns and partitions or has
+            unsupported features; or a column has an unsupported type.
     """
 
     def __init__(
@@ -319,7 +319,7 @@ def _schema_of(table: deltalake.DeltaTable) -> t.StructType:
 
 
 def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
-    """Raise SettingsError if the table has a feature with which its rows differ from the rows in its files."""
+    """Raise SettingsError if the table has reader features other than `timestampNtz`, or column mapping."""
     foreign = {*(table.protocol().reader_features or ())} - _FEATURES
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         foreign.add("columnMapping")
@@ -344,9 +344,9 @@ def _check_none(place: str, foreign: list[str]) -> None:
 
 
 def _check_own(spark: SparkSession, checkpoint: str) -> None:
-    """Raise SettingsError if the checkpoint belongs to another query, whose batches would count as already written.
+    """Raise SettingsError if the checkpoint belongs to another query, or the place is no checkpoint of a query.
 
-    With Spark Connect, or outside a streaming query, the running query is unknown and nothing is checked.
+    With Spark Connect nothing is checked; outside a streaming query, any query's checkpoint is accepted.
     """
     if is_connect(spark):
         return  # With Spark Connect the function cannot find out which query runs it.
@@ -404,7 +404,7 @@ def _check_place(place: str) -> None:
 
 
 def _check_type(column: str, kind: t.DataType) -> None:
-    """Raise SettingsError unless Delta, Spark and delta-rs all support the type of a column."""
+    """Raise SettingsError unless a column has a type that can be written to a Delta table here."""
     if isinstance(kind, t.StructType):
         for each in kind.fields:
             _check_type(f"{column}.{each.name}", each.dataType)

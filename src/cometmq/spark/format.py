@@ -1,4 +1,4 @@
-"""Data source "rocketmq": creates the reader, stream reader, writer and schema that Spark requests."""
+"""Data source "rocketmq": creates the readers, writers and schema that Spark requests."""
 
 # ruff: noqa: N802  Spark gives these names.
 # Each step of a plan runs in a new process, so each method imports only its own modules: a read never loads the sink.

@@ -1,7 +1,7 @@
 """Definition and parsing of the options of the Spark formats "rocketmq" and "rocketmq-store".
 
-The tables of `Option` drive the parser, the error messages and docs/spark/options.md (checked by a test). An unknown
-option is an error that suggests the nearest name, because a misspelt `startingOffset` would start at a wrong offset.
+The tables of `Option` drive the parser, the error messages and the tables in docs/spark (checked by tests). An unknown
+option is an error that suggests a similar name, because a misspelt `startingOffset` would start at a wrong offset.
 """
 
 import os
@@ -156,7 +156,7 @@ def moment_fault(ms: int) -> str | None:
 
 
 def moment(text: str) -> int:
-    """Parse a time in ms since 1970; raise ValueError if the text is not a time, or not plausible in this unit."""
+    """Parse a time in ms since 1970; raise ValueError if the text is not a number, or not plausible in this unit."""
     try:
         ms = whole()(text)
     except ValueError:
@@ -245,7 +245,7 @@ NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"  # RocketMQ's clients and tools use the s
 
 
 def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the nameservers of the option, or else of NAMESRV_ADDR; raise SettingsError if none is set or valid."""
+    """Return the nameservers of the option, or else NAMESRV_ADDR; raise SettingsError if neither is set or valid."""
     given: tuple[str, ...] | None = value[NAME_SERVER.name]
     if given is not None:
         return given

@@ -1,4 +1,4 @@
-"""Pool of clients of a process: the tasks of a process share one client per cluster and role.
+"""Pool of clients of a process: tasks of a process share clients of the same role, cluster and settings.
 
 Spark reuses its Python workers and their modules across tasks and batches; a new client per task
 would reconnect and fetch routes every time. Idle clients are closed when the next client is
@@ -21,7 +21,7 @@ class Pooled(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in progress, so the pool must not close the client."""
+        """Whether the pool must not close the client now, because it is in use."""
 
     def close(self) -> None:
         """Close the client's connections; it is not used afterwards."""
@@ -36,7 +36,7 @@ class PoolLimits:
 
     Attributes:
         idle_ms: A client that was not requested for this long is closed.
-        capacity: Maximum number of clients; beyond it the least recently used ones are closed.
+        capacity: Number of clients beyond which the least recently used ones are closed, if they are not busy.
     """
 
     idle_ms: int = 300_000
@@ -92,5 +92,5 @@ _pool = Pool()
 
 
 def shared(key: Hashable, make: Callable[[], C], limits: PoolLimits = PoolLimits()) -> C:
-    """Return this process's client for `key` from its pool, creating it if needed; idle clients are closed."""
+    """Return this process's client for `key` from its pool, creating it if needed; close idle or surplus ones."""
     return _pool.get(key, make, limits)

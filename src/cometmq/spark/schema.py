@@ -59,7 +59,7 @@ def column_name(name: str) -> str:
 
 
 def check_read_schema(schema: StructType) -> None:
-    """Raise SettingsError if a user's schema has an unknown column or a wrong type; the message names the right one."""
+    """Raise SettingsError if the schema of a read has an unknown column, or one of a wrong type."""
     for field in schema.fields:
         if field.name not in COLUMNS:
             raise SettingsError(

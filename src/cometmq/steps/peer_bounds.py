@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 
 class PeerBounds:
-    """Counts waiting requests and their bytes. Both are limited per connection; in total, only the bytes are."""
+    """Counts waiting requests (or pieces) and bytes. Both are limited per connection; in total, only bytes are."""
 
     def __init__(self, *, peer_count_max: int, peer_size_max: int, size_max: int) -> None:
         self._peer_count_max = peer_count_max

@@ -86,7 +86,7 @@ class StepsRun(Generic[T]):
         self._is_over = False
 
     def go_on(self, result: Any = None, error: BaseException | None = None) -> None:
-        """Run the steps up to their next wait, unless stopped; `result` or `error` is the outcome of the last wait."""
+        """Run the steps to their next wait or end, unless stopped; the arguments are the outcome of the last wait."""
         if self._is_over:
             return  # They were stopped, but what they waited for still came.
         self._waits_for = None

@@ -40,7 +40,7 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """A wait for the loop's next iteration: other work has run then, and more requests may have arrived."""
+    """A wait for the loop's next iteration: other work may have run then, and more requests arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,5 +99,5 @@ def called_back(begin: Callable[[Done], None], seconds: float | None = None) -> 
 
 
 def turn_end() -> Steps[None]:
-    """Yield a wait for the loop's next iteration, before which other work has run."""
+    """Yield a wait for the loop's next iteration, before which other work can run."""
     yield TurnEnd()

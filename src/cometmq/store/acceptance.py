@@ -13,11 +13,11 @@ logger = logging.getLogger(__name__)
 
 
 class Acceptance:
-    """Whether the store accepts messages, and why not.
+    """The reasons why the store accepts no messages, if any.
 
     Attributes:
         flags: Current reasons for refusing messages (RocketMQ's running flags).
-        is_over: Whether no messages are accepted until a restart.
+        is_over: Whether `end` was called, so that no messages are accepted until a restart.
         is_held: Whether the log is being truncated, so that no other work may change files.
     """
 
@@ -34,7 +34,7 @@ class Acceptance:
         return self._refused_as(self.flags.refusal)
 
     def pause(self, reason: str) -> None:
-        """Refuse messages until `resume`, because queued ones have waited too long."""
+        """Refuse messages until `resume`, because the event loop was blocked for too long."""
         self.flags.set_pause(reason)
 
     def resume(self) -> None:
@@ -64,7 +64,7 @@ class Acceptance:
         self.flags.raise_flag(RunningFlag.NOT_WRITABLE, reason)
 
     def poison(self, reason: str) -> StorePoisoned:
-        """Stop the store after a failed write or flush; return the error for current callers."""
+        """Stop the store after a failed write, flush or truncation; return the error for current callers."""
         logger.error("%s; the store accepts no messages until a restart has checked it", reason)
         self.end(StorePoisoned, f"{reason}; restart the broker when the disk works again")
         return StorePoisoned(self.flags.refusal)

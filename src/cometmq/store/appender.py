@@ -2,7 +2,7 @@
 
 A put is a plain tuple (cometmq.store.batch). Parts that do not change between messages are packed once: the topic
 with its length (`encode_topic_block`), and the layouts for the kinds of the two hosts. Headers, bodies and properties
-are joined into one bytes object, which is written with one `pwrite`.
+are joined into one bytes object per log file, usually written with one `pwrite`.
 """
 
 import struct
@@ -52,8 +52,8 @@ class Appender:
 
     Attributes:
         store_host: Address of this broker in records, 8 or 20 bytes.
-        store_ms: Store timestamp of the last batch.
-        is_copy: Whether the log is a copy of a master's, so that puts are illegal here.
+        store_ms: Store timestamp of the last batch, even if its write failed, ms.
+        is_copy: Whether the log is a copy of a master's, so that puts are refused.
     """
 
     def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
@@ -86,7 +86,7 @@ class Appender:
         Raises:
             RecordIllegal: A record (with `is_together`: all records) is larger than a log file, or a number is out of
                 range.
-            StoreFull: The disk has no room for another file.
+            StoreFull: No other file can be created at present.
             OSError: The disk failed.
         """
         results: list[PutResult] = []
@@ -113,7 +113,7 @@ class Appender:
 
         Raises:
             RecordIllegal: The records of a request are larger than a log file, or a queue id is out of range.
-            StoreFull: The disk has no room for another file.
+            StoreFull: No other file can be created at present.
             OSError: The disk failed.
         """
         assert not self._appends_crc, "records with CRCs of their properties are made of puts"

@@ -101,10 +101,10 @@ def archived_to(disk: Disk, root: str) -> int:
 def note_archived(
     disk: Disk, root: str, offset: int, place: str, proof: LogProof | None = None
 ) -> int:
-    """Record that everything before a physical offset is archived at a place, replacing its mark; return that offset.
+    """Record that the log before a physical offset is archived at a place, replacing its mark; return that offset.
 
     Raises:
-        OSError: The mark could not be written; the previous one remains.
+        OSError: The marks could not be read or written.
     """
     marks = archive_marks(disk, root)
     marks[place] = ArchiveMark(offset, proof)
@@ -132,7 +132,7 @@ class HeldSplit(NamedTuple):
     Attributes:
         lo: Physical offset of the range's start.
         hi: Physical offset of the range's end.
-        is_whole: Whether all of its files exist with their recorded sizes.
+        is_whole: Whether all of its recorded files exist with their sizes.
         name: Name of the file that describes the range.
     """
 
@@ -163,7 +163,7 @@ def archive_state(disk: Disk, folder: str) -> tuple[list[Range], list[LogProof]]
 
 
 def held_splits(disk: Disk, folder: str, within: Range | None = None) -> list[HeldSplit]:
-    """Return the log ranges in an archive (with `within`, those that overlap it), and whether their files exist.
+    """Return the log ranges in an archive (with `within`, those that overlap it), and whether each is whole.
 
     Raises:
         OSError: A file exists but cannot be read.
@@ -190,7 +190,7 @@ def _is_whole(disk: Disk, folder: str, name: str) -> bool:
 
 
 def _size(disk: Disk, path: str) -> int:
-    """Return the size of a file in bytes; -1 if it does not exist."""
+    """Return the size of a file in bytes; -1 if there is no such file."""
     try:
         return file_size(disk, path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -250,8 +250,8 @@ class ArchiveGuard(NamedTuple):
 def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGuard:
     """Return up to which physical offset archives still hold the log, and why archives do not count.
 
-    The files of a place outside this machine cannot be checked here; its mark counts if its proof fits the log, because
-    each archive job checks the files.
+    The files of a place outside this machine cannot be checked here; its mark counts unless its proof does not fit the
+    log, because each archive job checks the files.
 
     Args:
         disk: File system.

@@ -1,4 +1,4 @@
-"""Background work of a store: flushes, files made ahead, checkpoints. The owner provides the threads.
+"""Background work of a store: flushes, files made ahead, checkpoints, cleaning. The owner provides the threads.
 
 - Call `tick` at least every 100 ms, or every second while `is_at_rest`.
 - If `flush_target` returns an offset, run `flush_files` in the flusher thread, then `flushed` or `flush_failed`.
@@ -113,14 +113,14 @@ class Background:
     def file_ahead_needed(self) -> FilePlan | None:
         """Return the plan for the next log file if it is time to create it and messages are accepted, else None.
 
-        Cheap to call. After a plan was returned, none is until `adopt` was called.
+        Cheap to call. After a plan was returned, none is until `adopt` was called, or after an error a second longer.
         """
         if self._acceptance.flags.refusal is not None:
             return None
         return self._log.ahead.needed(self._log.positions.written)
 
     def make_file(self, plan: FilePlan) -> Exception | None:
-        """Make the next log file; return the exception if that failed, and never raise. Any thread."""
+        """Make the next log file unless a put was faster; return the exception if that failed. Any thread."""
         return self._log.ahead.make(plan)
 
     def adopt(self, plan: FilePlan, error: Exception | None) -> None:
@@ -137,7 +137,7 @@ class Background:
             self.upkeep.file_ahead_failed()
 
     def checkpoint_due(self) -> CheckpointJob | None:
-        """Return a checkpoint job if one is ready, else None."""
+        """Return a checkpoint job if one is ready and the log is not being truncated, else None."""
         return None if self._acceptance.is_held else self.upkeep.checkpoint_due()
 
     def clean_due(self) -> Step | None:
@@ -147,7 +147,7 @@ class Background:
         return self.cleaner.due()
 
     def tick(self) -> None:
-        """Notify callers whose time limit has passed, write queue tails, check the disk; to be called every 100 ms."""
+        """Notify callers whose time limit has passed and, if the store works, write queue tails and check the disk."""
         self.flushing.expire()
         if not (self._acceptance.is_over or self._acceptance.is_held):
             if self._log.positions.replicated is not None:
@@ -191,7 +191,7 @@ class Background:
         return self._acceptance.is_over or self._acceptance.flags.has(RunningFlag.QUEUE_ERROR)
 
     def poison(self, reason: str) -> StorePoisoned:
-        """Stop the store for good after a failed write or flush, and fail all waiters; return the error for callers."""
+        """Stop the store until a restart, after a failure, and fail all waiters; return the error for callers."""
         error = self._acceptance.poison(reason)
         self.flushing.fail()
         return error

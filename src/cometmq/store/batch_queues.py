@@ -4,7 +4,7 @@
 
 A record of such a topic is a batch of several messages with a queue offset each. CometMQ reads these queues and keeps
 them in step with the log (cometmq.store.derived), but refuses such sends (cometmq.broker.send.admission). Such topics
-are rare, so nothing here is fast: each access reads the file, in a thread that may block.
+are rare, so nothing here is fast: each access reads the file and may block.
 """
 
 from bisect import bisect_right
@@ -70,7 +70,7 @@ class _Cut(NamedTuple):
 
 
 class BatchQueues(Derived):
-    """All batch queues of a store, which are in the table of all queues, too; entries are synced as they are written."""
+    """All batch queues of a store, which are in the table of all queues; new entries are synced as they are written."""
 
     def __init__(
         self, disk: Disk, root: str, log: CommitLog, table: QueueTable, *, read_only: bool

@@ -1,14 +1,14 @@
 """Checkpoints, which record what is certainly on the device: RocketMQ's `checkpoint` and our own exact one.
 
 `checkpoint` contains times (cometmq.codec.checkpoint), which Java uses for its recovery. `checkpoint.cometmq`
-contains offsets, so that after a kill only the last second of the log is checked and not its whole last file:
+contains offsets, so that after a kill usually only the last seconds of the log are checked and not its whole last file:
 
 | mark "CMQ1" 4 | CRC-32 of the rest 4 | dispatched 8 | flushed 8 | entries 8 |
 | index file 8 | index count 8 | log time 8 |
 
 The fields are those of `Progress`. The log time is that of the `checkpoint` file beside it. If that file has another
-one, a Java broker has used the directory since. Neither file ever refers to an entry that is not in its file, and the
-values stay true because nothing that they cover is undone.
+one, a Java broker has probably used the directory since. Neither file ever refers to an entry that is not in its file.
+The values stay true, because they are lowered before anything that they cover is undone.
 
 Both files are written in place: the content of each is in one sector, which a disk writes atomically. If our own file
 is torn all the same, it fails its CRC and counts as missing.
@@ -39,9 +39,9 @@ class Progress(NamedTuple):
     """Content of `checkpoint.cometmq`.
 
     Attributes:
-        dispatched: Physical offset before which every record's queue and index entries are on the device.
+        dispatched: Physical offset before which all writable queue and index entries are on the device.
         flushed: Physical offset up to which the log is on the device.
-        entries: Sum of the queues' max offsets at `dispatched`.
+        entries: Sum of the max offsets at `dispatched`, without batch queues and unwritable entries.
         index_file: Name of the newest index file as a number; 0 if there is none.
         index_count: Number of the next entry in that file; all earlier ones are on the device.
         log_ms: Log timestamp of RocketMQ's checkpoint that was written with it, ms.
@@ -126,8 +126,8 @@ class CheckpointJob:
 
     Attributes:
         progress: Progress to record.
-        error: Why it failed; None if it succeeded.
-        is_synced: Whether everything is on the device. Data whose sync failed never counts as synced in this process.
+        error: Why it failed; None if it succeeded or has not ended.
+        is_synced: Whether all syncs have succeeded.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class CheckpointJob:
         return self.error is not None and self.error.errno in NO_DESCRIPTOR
 
     def run(self) -> None:
-        """Make the checkpoint, or retry a postponed one; failures are in `error`, nothing is raised. Any thread."""
+        """Make the checkpoint, or retry a postponed one; an OSError is kept in `error`, not raised. Any thread."""
         self.error = None
         try:
             for sync in self._syncs:

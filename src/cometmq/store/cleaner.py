@@ -146,7 +146,7 @@ class Cleaner:
     # --- the log
 
     def _log_files(self) -> Iterator[Step]:
-        """Delete log files, oldest first; one that must stay ends the round."""
+        """Delete log files, oldest first, up to one that must stay."""
         if self._hanged is not None:
             if self._clock.monotonic() < self._retry_at:
                 return
@@ -252,7 +252,7 @@ class Cleaner:
     # --- what would go
 
     def plan(self) -> list[DeletableFile]:
-        """List all files that would be deleted at the hour of deletion, over as many rounds as needed; changes nothing.
+        """List all files that would be deleted at the hour of deletion, over as many rounds as needed; changes no file.
 
         Raises:
             OSError: The disk failed.

@@ -2,7 +2,7 @@
 
 Its offsets are in `cometmq.store.positions`. A batch of records is written as pieces, one per file. All its files are
 created before the first byte is written, so a full disk refuses the whole batch. A write that fails half way leaves
-bytes after `written`; `mend` zeroes them before the next write, so no refused record reappears after a restart.
+bytes after `written`; `mend` zeroes them before the next write.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ class CommitLog:
         A new file joins the chain immediately; this is harmless even if nothing is written to it.
 
         Raises:
-            StoreFull: The disk has no room for it.
+            StoreFull: There is no room, inode, descriptor or memory for it.
             OSError: The file could not be created.
         """
         file = self.chain.find(start)
@@ -76,7 +76,7 @@ class CommitLog:
         return file
 
     def commit(self, pieces: list[Piece]) -> None:
-        """Write a batch, which counts as a whole or not at all: if a write raises OSError, `written` has not moved."""
+        """Write a batch, which counts as a whole or not at all: after an OSError, `written` has not moved."""
         if self._torn:
             self.mend()
         for file, offset, content in pieces:

@@ -48,7 +48,7 @@ class ConfFile:
         """Save values for the next start, unless the program has no conf file.
 
         Raises:
-            OSError: They cannot be written.
+            OSError: The overlay cannot be read or written.
             CodecError: The overlay and its .bak are damaged.
         """
         if self._overlay is not None and changes:

@@ -1,11 +1,11 @@
 """A JSON file below `config/` (or another small text file), kept as Java keeps it, but written atomically.
 
-Saving copies the current content to NAME.bak, writes the new content to a temporary file, syncs and renames it, and
+Saving copies usable current content to NAME.bak, writes the new content to a temporary file, syncs and renames it, and
 syncs the directory. After a power cut the file has the old content or the new one. (RocketMQ 5.3.3 does not sync: its
 topics.json had 0 bytes after a power cut.)
 
 If the file is damaged, NAME.bak is used with a warning; else the content is derived from the rest of the store if
-possible; else the start is refused. The damaged file is set aside and kept.
+possible; else the start is refused. A damaged file that is replaced is kept under another name.
 """
 
 import logging
@@ -44,7 +44,7 @@ class ConfigFile:
     def load(self, decode: Callable[[str], T], *, is_needed: bool = True) -> T | None:
         """Load the file, or NAME.bak if it is missing, empty or cannot be decoded; return None if neither exists.
 
-        If NAME.bak is used, a damaged file is moved aside.
+        If NAME.bak is used, an existing file is moved aside.
 
         Args:
             decode: Converts the text to a value; raises ValueError or CodecError if it cannot.
@@ -98,9 +98,9 @@ class ConfigFile:
         )  # fmt: skip
 
     def save(self, text: str) -> None:
-        """Save the text unless the file has it already; on OSError the old content remains.
+        """Save the text unless the file has it already; after an OSError, the file has the old or the new content.
 
-        The old content becomes NAME.bak, unless it is empty or could not be decoded.
+        The old content becomes NAME.bak, unless it is empty or `load` could not decode it.
         """
         content = text.encode()
         if self._good is None:

@@ -4,8 +4,8 @@
     in sparse files    in memory (tail)    in the log, not visible yet
 
 An entry has 20 bytes (cometmq.codec.queue_entry). New entries collect in the tail in memory and are read from there;
-`consume_queues` writes tails to files in batches. A broker may have 80,000 queues. A queue therefore has no open
-file, no descriptor and no periodic work while it is idle.
+`consume_queues` writes tails to files in batches. A broker may have 80,000 queues. An idle queue therefore has
+no periodic work, and only the queues used last have an open file.
 """
 
 from typing import ClassVar
@@ -18,7 +18,7 @@ from cometmq.model.text import printable
 class ConsumeQueue(QueueEnd):
     """Offsets and unwritten entries of a queue.
 
-    Invariant: min_offset and tail_start <= max_offset <= next_offset, and the tail ends at `max_offset`.
+    Invariant: min_offset and tail_start <= max_offset <= next_offset; a standard queue's tail ends at `max_offset`.
 
     The base class belongs to the kernel and holds the fields that its hot loops use: queue id, offsets, the tail and
     its start, and whether the queue is watched. A member instead would cost a second object per queue, for 80,000
@@ -72,7 +72,7 @@ class ConsumeQueue(QueueEnd):
         self.max_offset = self.next_offset = offset
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
-        """Add a visible entry of a recovered or replicated record to the tail; those of puts are added elsewhere."""
+        """Add a visible entry to the tail; most entries are added by the kernel instead."""
         tail = self.tail
         tail += QUEUE_ENTRY.pack(physical_offset, size, tags_code)
         self.next_offset = self.max_offset = self.max_offset + 1

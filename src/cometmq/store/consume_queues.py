@@ -1,9 +1,9 @@
 """The consume queues of a store, except batch queues: writes their tails to files and deletes their topics.
 
 A tail is written when it holds about a page of entries; other tails are written in rounds. A round covers every queue
-that has a tail, a few per tick. When it has finished, everything dispatched before it began is in the files, and a
-checkpoint may record that (cometmq.store.checkpoint). A round over few queues finishes at once. Over very many it takes
-10 s, so tails reach that age, but each write then covers all entries of that time (docs/design/0004).
+that has a tail, a few per tick. When it has finished, everything dispatched before it began is in the files or stuck,
+and a checkpoint may record that (cometmq.store.checkpoint). A round over few queues finishes at once. Over very many it
+takes up to 10 s, so tails reach that age, but each write then covers all entries of that time (docs/design/0004).
 """
 
 import logging
@@ -40,7 +40,7 @@ class ConsumeQueues:
 
     Attributes:
         table: Queues of all kinds.
-        dirty: Queues with a tail, in the order in which they got it.
+        dirty: Queues with a tail to be written, in the order in which they got it.
         entries: Sum of the max offsets of these queues.
         stuck: Queues whose files cannot be written; their tails stay in memory until `write_stuck` succeeds.
         on_stuck: Called with a queue that became stuck.

@@ -72,7 +72,7 @@ class Derived:
         return iter(())
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Remove the hidden part, as the log now ends at this physical offset; also runs once at the end of a recovery."""
+        """Remove the hidden part, as the log now ends at this physical offset; also runs after most recoveries."""
         return iter(())
 
     def delete_before(self, offset: int) -> Iterator[Step]:

@@ -4,8 +4,8 @@ A put brings its queue entries along; for records received as bytes they are com
 
 1. Determine `dispatched`, the physical offset before which every record is certainly in its queue: from our own
    checkpoint file, or after a clean stop the end of the newest message in any queue (as RocketMQ 5.x), if later.
-   Without our file it is the start of the newest log file that begins before RocketMQ's checkpoint
-   (CommitLog.recoverAbnormally), else the oldest record.
+   Without our file, after an unclean stop, it is the start of the newest log file that begins before RocketMQ's
+   checkpoint (CommitLog.recoverAbnormally), else the oldest record.
 2. Load the queues and drop the entries of records after `dispatched`.
 3. Feed the log from `dispatched` on.
 """
@@ -169,7 +169,7 @@ class DerivedQueues(Derived):
                 position += record.store_size
 
     def _feed_one(self, record: Record, watched: dict[ConsumeQueue, list[int]]) -> None:
-        """Append the queue entries of a record that is special (transactional, delayed, LMQ) or has an unexpected offset."""
+        """Append the queue entries of a record that is special (delayed, LMQ, ...) or has an unexpected offset."""
         topic = record.topic
         if not is_directory_name(topic) and (
             topic in self._unqueued or len(self._unqueued) < _UNQUEUED_MAX
@@ -252,11 +252,11 @@ class DerivedQueues(Derived):
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Load the queues from their files, and return the physical offset from which the log must be fed.
 
-        Moves every file away whose size differs from the setting, and prepares to rebuild all queues if there is one.
+        Moves every non-empty file away whose size differs from the setting, and prepares to rebuild all queues then.
         If the log has no files, deletes all queues and returns None. A read-only store's files are not touched.
 
         Raises:
-            StoreDamaged: All queue files, more than one, have another size than the setting.
+            StoreDamaged: All queue files, more than one, have the same size, but not that of the setting.
             OSError: The disk failed.
         """
         if not self._log.chain.files:
@@ -325,7 +325,7 @@ class DerivedQueues(Derived):
         return start_before(chain, self._checkpoints.times.recovery_timestamp(with_index=False))
 
     def _forget_queues(self) -> None:
-        """Start without any queue; unless the store is read-only, reset the checkpoint and delete the queue files."""
+        """Forget all queues but batch queues; unless read-only, reset the checkpoint and delete the queue files."""
         root = self._queues.files.directory
         topics = self._disk.list_names(root)
         if not self._read_only and (topics or self._checkpoints.progress is not None):
@@ -395,7 +395,7 @@ class DerivedQueues(Derived):
     # --- following the log's start, and to the device
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Delete files that only have entries of records before an offset, and their extended units.
+        """Delete files but each queue's newest whose records are all before an offset, and their extended units.
 
         For the yielded steps see `cometmq.store.derived`.
         """
@@ -414,7 +414,7 @@ class DerivedQueues(Derived):
         return QueueSync(self._disk, self._checkpoints.root, unsynced, directories)
 
     def say_unqueued(self) -> None:
-        """Log the topics, 1000 at most, whose records cannot be in any queue."""
+        """Log the topics, about 1000 at most, whose recovered records cannot be in any queue."""
         for topic, count in self._unqueued.items():
             logger.error(
                 "In the log but in no queue: %d %s of topic %.300s. A topic of this name cannot have a "

@@ -52,7 +52,7 @@ class StoreDirectory:
         abort: The abort file, which marks an unclean stop.
         was_clean: Whether the last stop was clean.
         derived_queues: Builds the queues from the log.
-        derived: Everything built from the log; must be complete before `recover`.
+        derived: Everything built from the log; queues and index must be in it before `recover`.
     """
 
     def __init__(

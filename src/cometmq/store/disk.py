@@ -126,7 +126,7 @@ class Disk(Protocol):
         ...
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """Read from a file if that does not block on the device, else return None."""
+        """Read from a file; return None if that may block on the device, maybe also if the file ends before."""
         ...
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
@@ -241,7 +241,7 @@ def opened(disk: Disk, path: str, *, write: bool = True, create: bool = False) -
 
 
 def open_anew(disk: Disk, path: str) -> int:
-    """Create an empty file, replacing anything of that name (a link is not followed), and return its descriptor."""
+    """Create an empty file, replacing a file or link of that name, and return its descriptor."""
     with suppress(FileNotFoundError):
         disk.unlink(path)
     return disk.open(path, create=True, is_new=True)

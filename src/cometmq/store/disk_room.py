@@ -23,8 +23,8 @@ class DiskRoom:
     """Space of the file systems of a store at the last check.
 
     Attributes:
-        spaces: Space by log directory.
-        log: Space of the least used log directory.
+        spaces: Space by writable log directory.
+        log: Space of the least used of them.
         queues: Space of the queues' directory.
     """
 

@@ -1,4 +1,4 @@
-"""Dispatch: makes new records visible by feeding them, in log order, to everything that is built from the log.
+"""Dispatch: makes new records visible by feeding them, in log order, to the queues and the index.
 
 It uses the data of the append and reads nothing again. The broker calls it after writing its answers. Unconfirmed
 batches wait; with SYNC_FLUSH, consumers thus get no messages that a power cut can undo (docs/design/0004, 0036).

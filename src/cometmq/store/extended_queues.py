@@ -55,7 +55,7 @@ class ExtendedQueues:
         return lambda code: wanted(self.tags_code(topic, queue_id, code))
 
     def tags_code(self, topic: str, queue_id: int, tags_code: int) -> int:
-        """Return the tags code that an entry's code stands for, 0 if its unit is gone; may block, and raise OSError."""
+        """Return the tags code that an entry's code stands for, 0 if its unit is lost; may block or raise OSError."""
         if not is_extended_address(tags_code):
             return tags_code
         directory = f"{self._directory}/{topic}/{queue_id}"

@@ -59,7 +59,7 @@ class ExtendedTrimming:
         return [path for path, end in zip(paths, starts, strict=False) if end <= first]
 
     def _first_place(self, queue: ConsumeQueue, offset: int) -> int | None:
-        """Return the position of the first extended unit that an entry from `offset` on points to; None without one."""
+        """Return the position of the first unit of the entries from `offset` on; None without one, 0 if unknown."""
         while offset < queue.max_offset:
             entries = self._queues.read_entries(queue, offset, _PIECE)
             if not entries:

@@ -1,4 +1,4 @@
-"""The files of the log in order: found by offset, extended, cut and deleted.
+"""The files of the log, or of timerlog, in order: found by offset, extended, cut and deleted.
 
 All files have the same size and each begins where the previous one ends, so a division finds the file of an offset.
 They may be in several directories: file n is created in the nth of those that have room, and found in any of them.
@@ -16,15 +16,15 @@ NAME_DIGITS = 20
 
 
 class FileChain:
-    """Log files from the oldest to the one that is being written.
+    """Log files from the oldest to the newest.
 
     Attributes:
         directories: Directories of the files.
         writable_directories: Directories in which files may be created.
         full_directories: Directories in which no file is created while another one has room.
         file_size: Size of each file in bytes.
-        files: The files, changed by the owner only. New files are added in place, and all removals but `drop_after`
-            replace the list, so a thread that reads it always sees a chain without holes.
+        files: The files, changed by the owner only. New files are added in place, and most removals replace
+            the list, so a thread that reads it always sees a chain without holes.
     """
 
     def __init__(

@@ -52,7 +52,7 @@ class FilesAhead:
         """Return the file that begins at an offset: one created ahead, or a new one.
 
         Raises:
-            StoreFull: The disk has no room for it.
+            StoreFull: There is no room, inode, descriptor or memory for it.
             OSError: The file could not be created.
         """
         with self._making:

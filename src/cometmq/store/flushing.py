@@ -2,8 +2,8 @@
 
 Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: every flushIntervalCommitLog if at least
 flushCommitLogLeastPages pages are dirty, and any dirty byte after flushCommitLogThoroughInterval. Without
-flushCommitLogTimed only the number of pages counts. With synchronous flush, or if a caller waits, all written bytes
-are due, and one flush serves all waiters (cometmq.store.position_waiters).
+flushCommitLogTimed, enough dirty pages are flushed at once. With synchronous flush, or if a caller waits, all written
+bytes are due, and one flush serves all waiters (cometmq.store.position_waiters).
 """
 
 from cometmq.model.clock import Clock
@@ -15,7 +15,7 @@ PAGE_SIZE = 4096  # Unit of flushCommitLogLeastPages (MappedFile.OS_PAGE_SIZE).
 
 
 class Flushing:
-    """Flushes of the log, one at a time; `flushed_ms` is the store time of a record that is known to be flushed, ms."""
+    """Flushes of the log, one at a time; `flushed_ms` is the store time (ms) of a flushed record, 0 if unknown."""
 
     def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
         self.log = log
@@ -78,7 +78,7 @@ class Flushing:
         return waited_ms >= settings.flush_thorough_interval_ms
 
     def flush_files(self, upto: int) -> None:
-        """Flush the log to the device up to an offset; an OSError is final. Any thread."""
+        """Flush the log to the device up to an offset; an OSError of the sync is final. Any thread."""
         for file in self.log.files_between(self._positions.flushed, upto):
             file.flush()
 
@@ -123,5 +123,5 @@ class Flushing:
         self._waiters.expire(self._clock.monotonic())
 
     def fail(self) -> None:
-        """Call back all waiters with DISK_LATE, because a failed or impossible flush is final."""
+        """Call back all waiters, and later ones, with DISK_LATE, because nothing is flushed any more."""
         self._waiters.fail()

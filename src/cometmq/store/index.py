@@ -43,7 +43,7 @@ class Index:
         files: Index files, oldest first. The list is replaced, never changed, so any thread may use it.
         on_error: Called if the index cannot be written; the entries stay in memory and are retried.
         on_written: Called when writing succeeds again.
-        is_failing: Whether the last write failed.
+        is_failing: Whether entering or writing keys failed and has not succeeded since.
         is_held: Whether another thread is truncating it. No keys are entered then; searches use the existing entries.
     """
 

@@ -1,4 +1,4 @@
-"""One index file. The growing one has its slots in memory; full ones are read from disk.
+"""One index file. The growing one has its slots in memory; full ones are read from disk once they are synced.
 
     entries -> `unwritten` -> the file, in order
     slots in memory -> copies of the pages that changed -> the file, by a checkpoint
@@ -63,7 +63,7 @@ class IndexFile:
     Attributes:
         header: Current header; the one on disk is from the last checkpoint.
         slots: Newest entry number of each slot; None if they must be read from the file.
-        is_changed: Whether an entry was inserted since the last `changed_runs`.
+        is_changed: Whether slots or header have changed since the last `changed_runs`.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class IndexFile:
             self._unwritten.clear()
 
     def changed_runs(self) -> Iterator[SlotRun]:
-        """Return copies of the hash slots that changed since the last call, each made when it is requested."""
+        """Return an iterator that copies the pages of hash slots that changed since the last call."""
         pages, page = [], self._changed.find(1)
         while page >= 0:
             pages.append(page)

@@ -1,11 +1,11 @@
 """Builds the index from the log: recovers it at start, extends and truncates it.
 
-After a clean stop the whole index is used. Otherwise, file by file from the oldest:
+After a clean stop all files before a damaged one are used. Otherwise, file by file from the oldest:
 
 - A file that ends at or before the index time of Java's checkpoint is full and on the device.
 - Of the file that our own checkpoint names, as many entries are on the device as it states; slots are set back to them.
-- Any other file is deleted with all later ones, as a Java broker does (IndexService.load of RocketMQ 5.3.3). Records
-  are indexed again from the log file at which a Java broker's recovery begins.
+- Other files are deleted, as a Java broker does (IndexService.load of RocketMQ 5.3.3). Unless our own checkpoint covers
+  the index, records are indexed again from the log file at which a Java broker's recovery begins.
 """
 
 import logging
@@ -66,13 +66,13 @@ class DerivedIndex(Derived):
         self._last_keys = 0  # and the number of its keys that are in the index.
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Load the existing files and return the physical offset from which records are missing.
+        """Load the existing files and return the physical offset from which records may be missing.
 
         Returns None if none are missing, or if no index is built. A damaged file is moved away with all later ones,
         unless the store is read-only.
 
         Raises:
-            StoreDamaged: All files, more than one, have another size than the settings.
+            StoreDamaged: All files, more than one, have the same size, but not that of the settings.
             OSError: The disk failed.
         """
         self.index.files = self._files(is_clean=is_clean)
@@ -197,7 +197,7 @@ class DerivedIndex(Derived):
     def _files(self, *, is_clean: bool) -> list[IndexFile]:
         """Return the files before the first damaged one; unless read-only, move that and all later ones away.
 
-        An empty last one, which an interrupted creation left, is deleted unless read-only.
+        An empty last one, which an interrupted creation left before an unclean stop, is deleted unless read-only.
 
         Raises:
             StoreDamaged: All files, more than one, have another size than the settings.
@@ -287,7 +287,7 @@ class DerivedIndex(Derived):
     def _keep_trusted(self, files: list[IndexFile]) -> int:
         """Keep the index files known to be on the device, and delete the others.
 
-        Return the physical offset from which records are missing.
+        Return the physical offset from which records may be missing.
         """
         times = self._checkpoints.times
         progress = self._checkpoints.progress or NOTHING_DONE
@@ -371,6 +371,6 @@ class DerivedIndex(Derived):
 
 
 def _is_settled(file: IndexFile, index_ms: int, *, is_named: bool) -> bool:
-    """Return whether Java's checkpoint covers an index file; one that ends at its very millisecond must be full."""
+    """Return whether Java's checkpoint covers a file; one that ends at its millisecond must be full and not in ours."""
     end_ms = file.header.end_timestamp
     return end_ms < index_ms or (end_ms == index_ms and file.room <= 0 and not is_named)

@@ -49,8 +49,8 @@ class IndexAnswer(NamedTuple):
     Attributes:
         offsets: Physical offsets of candidate records, newest first, without duplicates. Their key has the wanted hash,
             and their store time may be in the wanted range. Looked up lazily, which may block and raise OSError.
-        last_ms: Store time of the newest indexed record, ms.
-        last_offset: Physical offset of the newest indexed record.
+        last_ms: Store time of the newest indexed record, ms; 0 if there is none.
+        last_offset: Physical offset of that record.
     """
 
     offsets: Iterator[int]
@@ -84,8 +84,8 @@ class IndexSearch:
 
         The result also has the store time and offset of the newest indexed record.
 
-        With `may_wait` that may block, in any thread; otherwise it raises BlockingIOError instead, also after
-        AT_ONCE_READS reads.
+        With `may_wait` iterating may block, in any thread; otherwise it raises BlockingIOError instead, also
+        after AT_ONCE_READS reads.
         """
         self._pread = self._disk.pread if may_wait else _ReadsAtOnce(self._disk).pread
         if not self._views:

@@ -30,7 +30,7 @@ class LoadedSlots(NamedTuple):
     Attributes:
         table: Newest entry number of each slot.
         used: Number of slots with an entry.
-        are_mended: Whether they differ from those in the file.
+        are_mended: Whether they may differ from those in the file.
     """
 
     table: "memoryview[int]"

@@ -59,7 +59,7 @@ class LogEnd:
         self._checkpoints = checkpoints
 
     def damage_behind(self, end: int, why: WalkEnd, *, is_clean: bool) -> str | None:
-        """Describe the damage after the last valid record; return None for a clean or torn end.
+        """Describe the damage at the end of the last valid record; return None for a clean or torn end.
 
         Args:
             end: Physical offset of the end of the last valid record.
@@ -159,7 +159,7 @@ class LogEnd:
         Each log file with such bytes gets one copy.
 
         Raises:
-            OSError: There is no room, or the disk failed; no partial copy is left.
+            OSError: There is no room, or the disk failed; copies of some files may remain.
         """
         is_any = False
         for file in self._log.files_between(start, stop):

@@ -1,7 +1,7 @@
-"""One file of the log: allocated completely, written with `pwrite`, read through a map or `pread`.
+"""One file of the log or timerlog: written with `pwrite`, read through a map or `pread`.
 
-The name is the file's first physical offset in 20 digits. The file is created before it is needed, with
-`posix_fallocate`, so that a full disk is noticed when a file is created and not in the middle of a send.
+The name is the file's first physical offset in 20 digits. A file of the log is allocated completely when it is created,
+with `posix_fallocate`, so that a full disk is noticed when a file is created and not in the middle of a send.
 """
 
 from contextlib import suppress
@@ -13,7 +13,7 @@ from cometmq.store.page_lock import Unlock
 
 
 class LogFile(MappedFile):
-    """A file of the log, which is opened on demand.
+    """A file of the log or timerlog, which is opened on demand.
 
     Attributes:
         start: Physical offset of its first byte.
@@ -85,7 +85,7 @@ class LogFile(MappedFile):
         return self._disk.pread(self.fd, size, offset - self.start)
 
     def read_nowait(self, offset: int, size: int) -> Buffer | None:
-        """Return `size` bytes at a physical offset; None if reading them would block on the device."""
+        """Return `size` bytes at a physical offset; None if reading them may block on the device."""
         return self._disk.pread_nowait(self.fd, size, offset - self.start)
 
     def will_need(self, offset: int, size: int) -> None:

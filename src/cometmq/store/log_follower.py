@@ -46,7 +46,7 @@ class Builder(Protocol):
         ...
 
     def build(self, records: RawRecords) -> None:
-        """Add records, which follow those of the last call; after an error the same records are passed again."""
+        """Add the next records in log order; after an error the same records are passed again."""
         ...
 
     def go_back(self, end: int) -> None:
@@ -121,7 +121,7 @@ class LogFollower(Derived):
         return Hold(builder.name, max(builder.position, bound))
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Yield a step in which the builder removes what follows the log's new end; a failure is retried later."""
+        """Yield a step in which the builder removes what follows the log's new end, if any; a failure is retried."""
         if self.next_offset > offset:
             self.next_offset = self._back_to = offset
             yield partial(self._take, partial(self._go_back, offset))

@@ -1,4 +1,4 @@
-"""Reads a log from record to record, one piece at a time: for recovery, and for everything built from the log."""
+"""Reads a log from record to record, one piece at a time: for recoveries, truncations and features' builders."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class CheckedPiece(NamedTuple):
         end: Physical offset of their end.
         batch: The records, checked; None if there are none.
         why: Reason why the piece ends there.
-        is_last: Whether no valid record follows in this file.
+        is_last: Whether no valid record follows in the range that was read.
     """
 
     end: int

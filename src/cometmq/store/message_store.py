@@ -63,7 +63,7 @@ ANSWER_BYTES_MAX = FRAME_SIZE_MAX - (64 << 10)
 class MessageStore:
     """An open store directory; created by `MessageStore.open`.
 
-    Methods that belong to one of its parts alone are bound here under the same names, which saves a call (`_lend`).
+    Methods that belong to one of its parts alone are bound here, which saves a call (`_lend`).
 
     Attributes:
         positions: Offsets up to which the log is written, confirmed and visible.
@@ -72,7 +72,7 @@ class MessageStore:
         cleaner: Deletes old files.
         index: Finds messages by their keys.
         replica_side: The view of this store that replication has.
-        on_truncated: Callbacks that receive the log's new end during a truncation, before anything is removed.
+        on_truncated: Callbacks that receive the log's new end during a truncation, before the log is cut.
         on_stuck: Called with a topic if one of its queues cannot be written (`ConsumeQueue.fault`).
     """
 
@@ -270,7 +270,7 @@ class MessageStore:
 
     @property
     def refusal(self) -> str | None:
-        """Reason why messages are refused at present; None if they are accepted."""
+        """Reason of the running flags for refusing messages at present; None if there is none."""
         return self.flags.refusal
 
     def queue_for_append(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -359,8 +359,8 @@ class MessageStore:
         """Truncate the log at a record, with its entries in queues and index; a copy of the removed part stays in `cut`.
 
         The caller runs each yielded step in a thread that may block, and asks for the next one on the thread that owns
-        the store, after the step has ended. Until the last step has ended, nothing is accepted or flushed, and readers
-        find no messages after the new end. Giving up after the copy was made makes the store unusable.
+        the store, after the step has ended. Until the last step has ended, nothing is accepted or flushed; readers
+        soon find no messages after the new end. Giving up after the copy was made makes the store unusable.
 
         Args:
             end: Physical offset at which a record or the blank end of a file begins; nothing happens at the log's end.
@@ -423,7 +423,7 @@ class MessageStore:
     def search(
         self, topic: str, key: str, *, max_count: int, begin_ms: int = 0, end_ms: int = ALL_TIME
     ) -> MessageSearch:
-        """Return a search for messages by key, whose `run` does the work and may be called once, in any thread.
+        """Return a search for messages by key, whose `run` does the work, in any thread if it may wait.
 
         Args:
             topic: Topic of the messages.
@@ -451,7 +451,7 @@ class MessageStore:
 
         Raises:
             StoreBusy: The log is being truncated.
-            OSError: A file could not be removed.
+            OSError: A file could not be removed or written.
         """
         self._acceptance.check_free()
         if not is_directory_name(topic):
@@ -463,7 +463,7 @@ class MessageStore:
         self._directory.extended.delete_topic(topic)
 
     def delete_queue(self, queue: ConsumeQueue) -> None:
-        """Delete one queue, not its records in the log; raise StoreBusy during a truncation, OSError if a file remains."""
+        """Delete one queue, not its records in the log; raise StoreBusy during a truncation, OSError on failure."""
         self._acceptance.check_free()
         if isinstance(queue, BatchQueue):
             self._directory.batches.delete_queue(queue)
@@ -483,7 +483,7 @@ class MessageStore:
 
     @property
     def was_clean(self) -> bool:
-        """Whether the previous shutdown was clean, so that the log has lost nothing."""
+        """Whether the previous shutdown was clean: there was no abort file at the start."""
         return self._directory.was_clean
 
     @property

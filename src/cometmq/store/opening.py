@@ -1,4 +1,4 @@
-"""Decides whether a directory may be opened, before a byte of it is touched.
+"""Decides whether a directory may be opened, before a byte of it is changed.
 
 Two kinds of stores are refused. If a part is stored in a form that we do not read (RocksDB, DLedger, tiered storage),
 the store would open without that part and new data would be built on the rest. If the log is missing (a disk that is

@@ -1,7 +1,7 @@
 """Waiters for an offset to be confirmed or flushed (group commit); this module does no I/O.
 
-One fdatasync serves all waiters whose records end at or before the offset written when it began. The broker adds one
-waiter per batch of sends; the deadline is RocketMQ's syncFlushTimeout. Source: CommitLog.GroupCommitService of
+One fdatasync serves all waiters whose records end at or before the offset written when it began. The broker usually
+adds one waiter per batch of sends; the deadline is RocketMQ's syncFlushTimeout. Source: CommitLog.GroupCommitService of
 RocketMQ 5.3.3, with one difference: there a failed flush is answered as a success (docs/design/0004).
 """
 
@@ -80,7 +80,7 @@ class PositionWaiters:
             waiters.append((end_offset, deadline, on_done))
 
     def advance(self) -> int:
-        """Call back the waiters whose offset has been reached; return their number."""
+        """Call back waiters whose offset has been reached, or that wait in vain for replicas; return their number."""
         positions = self._positions
         told = _tell(self._confirmed, positions.confirmed) + _tell(
             self._flushed, positions.flushed
@@ -105,7 +105,7 @@ class PositionWaiters:
             self._flushed.popleft()[2](Durability.DISK_LATE)
 
     def fail(self) -> None:
-        """Call back all waiters with DISK_LATE, also later ones for unreached offsets: a failed flush is final."""
+        """Call back all waiters with DISK_LATE, also later ones for unreached offsets: nothing is flushed any more."""
         self._is_failed = True
         self._give_up(-1)
 

@@ -25,7 +25,7 @@ class Durability(Enum):
 
 
 class Positions:
-    """Physical offsets of one log; they only grow, except by `go_back`.
+    """Physical offsets of one log; all but `replicated` only grow, except by `go_back`.
 
     Invariants: start <= flushed <= committed <= written <= allocated; confirmed <= local; dispatched <= local and
     committed.
@@ -39,7 +39,7 @@ class Positions:
         needs_flush: Whether messages must be flushed to be confirmed (SYNC_FLUSH).
         replicated: End of the part that all required replicas have; None if none are required.
         replica_count: Number of members in sync; 0 if there are fewer than required.
-        given_up: Sends before this offset no longer wait for replicas; their senders have been answered.
+        given_up: Sends before this offset no longer wait; their senders have been answered.
         refusal: Reason why sends that need replicas are not even stored; None if they are stored.
     """
 

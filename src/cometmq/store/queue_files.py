@@ -37,8 +37,8 @@ class QueueFiles:
 
     Attributes:
         kept: Last read entries of recently read queues; never entries of a tail.
-        unsynced: Paths of files written since the last checkpoint.
-        fresh_directories: Paths of directories in which a file was created since then.
+        unsynced: Paths of files written since the last checkpoint job.
+        fresh_directories: Paths of directories in which names have changed since then.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ class QueueLoader:
             dispatched: Use only entries of records before this physical offset; None for all.
 
         Raises:
-            StoreDamaged: All queue files, more than one, have another size than the setting.
+            StoreDamaged: All queue files, more than one, have the same size, but not that of the setting.
             OSError: The disk failed.
         """
         root = self._queues.files.directory

@@ -116,7 +116,7 @@ def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
 
 
 def _physical_offset(files: QueueFiles, queue: ConsumeQueue, offset: int) -> int:
-    """Return the physical offset in a queue's entry; -1 if the entry's file is gone."""
+    """Return the physical offset in a queue's entry; -1 if the entry cannot be found."""
     try:
         entry = queue.tail_entry(offset) or files.read(queue, offset, 1)
     except FileNotFoundError:

@@ -53,7 +53,7 @@ class RawLog:
 
         Raises:
             RecordIllegal: The bytes do not belong at this offset or are not records; nothing was written.
-            StoreFull: The disk has no room for another file.
+            StoreFull: No other file can be created at present.
             OSError: The disk failed; nothing counts as written.
         """
         content = memoryview(content)
@@ -135,7 +135,7 @@ class RawLog:
             )
 
     def first_fault(self, offset: int) -> tuple[int, str] | None:
-        """Return (physical offset, name) of the first fault after a record's offset that a replica would refuse, or None.
+        """Return (physical offset, name) of the first fault at or after a record that a replica would refuse, or None.
 
         Examines about 4 MiB. May block on the device, and raise OSError; any thread.
         """

@@ -1,11 +1,11 @@
 """Reads messages: from a queue offset to the bytes of records, as a pull answer carries them.
 
 Queue entries come from the queue's tail in memory or from its file. Records come from the log: recent ones that this
-process wrote through a read-only map without a copy, older ones with a `pread` that does not block. If it would have
-to block, the result is "cold" and carries a function that does the blocking read in a reader thread.
+process wrote through a read-only map, older ones with a `pread` that does not block. If it would have to block, the
+result is "cold" and carries a function that does the blocking read in a reader thread.
 
-Adjacent records become one view. The reader counts the records that it read. If they are not the ones that the queue
-entries promised, the entries are damaged and are repaired (cometmq.store.queue_mending).
+The reader counts the records that it read. If they are not the ones that the queue entries promised, the entries are
+damaged and are repaired (cometmq.store.queue_mending).
 
 The order of checks, the limits and the next offsets follow DefaultMessageStore.getMessage of RocketMQ 5.3.3.
 """
@@ -199,7 +199,7 @@ class Reader:
     def pull(
         self, terms: AnswerTerms, queue: ConsumeQueue, offset: int, opaque: int
     ) -> PulledAnswer | None:
-        """Return the finished pull answer for a queue that is not a batch queue, or None if only `get` can produce it.
+        """Return the finished pull answer for a queue that is not a batch queue, or None if `get` must produce it.
 
         It is (frame, size of its messages in bytes, their number).
         """

@@ -26,7 +26,7 @@ class RecoveryResult(NamedTuple):
     Attributes:
         end: Physical offset of the end of the last record.
         store_ms: Store time of the last checked record, ms; 0 if none was checked.
-        damage: Description of damage, for people; None if the store may be written.
+        damage: Description of damage, for people; None if there is none.
     """
 
     end: int

@@ -15,7 +15,7 @@ _QUEUES_AT_ONCE = 200  # Some 2 ms.
 
 
 class ReplicaSide:
-    """Everything that replication needs of a store besides `append_raw` and `read_log`."""
+    """The part of a store that only replication uses, apart from `append_raw`, `read_log` and truncation."""
 
     def __init__(
         self,

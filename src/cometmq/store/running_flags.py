@@ -27,7 +27,7 @@ class RunningFlags:
     """The current reasons for refusing messages.
 
     Attributes:
-        refusal: Reason why puts are refused, in words; None if they are accepted. The hot path only reads this.
+        refusal: Reasons why puts are refused, in words; None if there are none here. The hot path only reads this.
         pause: Reason for a short pause; not a flag of RocketMQ.
         hold: Reason for a pause while the log is truncated.
         on_raise: Called when a flag is newly set.

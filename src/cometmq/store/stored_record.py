@@ -42,7 +42,7 @@ _DELAY_NAME = DELAY.encode()
 def valid_record(
     chunk: Buffer, position: int, offset: int, *, is_whole_checked: bool = False
 ) -> Record | None:
-    """Return the record at a position if it is complete, unchanged and belongs at this physical offset, else None.
+    """Return the record at a position if it is complete, seems unchanged and belongs at this offset, else None.
 
     With `is_whole_checked`, a CRC of the whole record (`cometmq.codec.property_crc`) must be right if there is one.
     This is optional because a message that was stored again may carry the CRC of its first record.

@@ -32,7 +32,7 @@ OnTruncated = Callable[[int], None]
 
 
 class Truncation:
-    """Truncations of one store, one at a time; `on_truncated` are callbacks that get the new end before data is removed."""
+    """Truncations of one store, one at a time; `on_truncated` are called with the new end before the log is cut."""
 
     def __init__(
         self,

@@ -174,7 +174,7 @@ class Upkeep:
         self._flags.clear(RunningFlag.INDEX_ERROR)
 
     def progress(self) -> Progress:
-        """Return the offsets up to which messages are dispatched, flushed and indexed, for a checkpoint."""
+        """Return how far messages are dispatched, flushed and indexed, for a checkpoint."""
         return Progress(
             self._positions.dispatched,
             self._positions.flushed,
@@ -207,7 +207,7 @@ class Upkeep:
         return CheckpointJob(self._checkpoints, times=times, progress=progress, syncs=syncs)
 
     def checkpoint_due(self) -> CheckpointJob | None:
-        """Return a checkpoint job, None if none is ready or one is running; a postponed job is returned again."""
+        """Return a checkpoint job, None if none is ready or one is running; a postponed job is returned again later."""
         again = self._job_put_off
         if again is not None and self._clock.monotonic() >= self._checkpoint_at:
             self._job_put_off = None

@@ -134,8 +134,8 @@ class Connection(Generic[Waiter]):
     def read(self, data: bytes, position: int, judge: Judge | None = None) -> list[RawCommand]:
         """Return the commands in the result of `join`, and buffer an incomplete rest, unless its header is refused.
 
-        `judge` may refuse a large frame (over 64 KiB) by its header. It is passed to each read and not stored, because
-        that would create a reference cycle. Adds refused frames to `bad_frames`; sets `fault` if the stream is lost.
+        `judge` may refuse an incomplete frame over 64 KiB by its header. It is passed to each read and not stored,
+        as that would create a reference cycle. Adds refused frames to `bad_frames`; sets `fault` if the stream is lost.
         """
         commands: list[RawCommand] = []
         size = len(data)

@@ -1,6 +1,6 @@
 """Deletes expired files, and hides messages beyond the limits of their topics.
 
-Each step of a round runs in the pool, by default a tenth of a second apart, so that no pull waits for it. Follows
+Each step of a round of the background job runs in the pool, by default a tenth of a second apart. Follows
 AdminBrokerProcessor of RocketMQ 5.3.3, with the differences listed in docs/design/0007.
 """
 
@@ -35,7 +35,7 @@ class Cleaning(Feature):
         self._quotas = ByteQuotas(parts.store)
 
     async def start(self) -> None:
-        """Apply the `retention.*` limits of topics before any client reads; then clean in the background."""
+        """Apply the `retention.*` limits of topics; then clean in the background."""
         await self._machines.run(self._apply_limits())
         self._rounds = self._machines.keep(
             "rounds",
@@ -105,7 +105,7 @@ class Cleaning(Feature):
         """Delete the queues of topics that do not exist, except light queues, and remains of deleted topics.
 
         Raises:
-            RequestError: SYSTEM_ERROR: Some files could not be deleted; the queues after them remain.
+            RequestError: SYSTEM_ERROR: Some files could not be deleted; topics after theirs remain.
         """
         parts = self._parts
         for topic in parts.store.topics():

@@ -1,6 +1,6 @@
 """Reads and changes the settings of a running broker.
 
-Only keys marked `is_remote` can be changed, because all parts of the broker read them when needed; other keys are
+Requests can only change keys marked `is_remote`, because all parts of the broker read them when needed; other keys are
 refused by name. Changes of UPDATE_BROKER_CONFIG are saved next to the broker's file, which belongs to the user. Follows
 AdminBrokerProcessor of RocketMQ 5.3.3, which instead has a list of keys that must not be changed, and rewrites the
 file.

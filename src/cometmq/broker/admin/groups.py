@@ -36,7 +36,7 @@ AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind all
 
 
 class GroupAdministration:
-    """The administration of groups; a change is on disk when its steps have ended."""
+    """The administration of groups; a change of their table is on disk when its steps have ended."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class GroupAdministration:
     def delete(self, request: DeleteGroup, asker: str) -> Steps[None]:
         """Delete a group; `asker` is for the log.
 
-        Unless the request keeps the offsets, its retry topics are deleted, too, and a new group of this name starts
-        afresh. Dead letters stay, because no group consumes them.
+        Unless the request keeps the offsets, its retry topics are deleted, too (except shared ones), and a new group of
+        this name starts afresh. Dead letters stay, because no group consumes them.
 
         Raises:
             StoreBusy: The log is being truncated; nothing is changed.
-            RequestError: The group is one of the broker's own, or the disk failed. A missing group is no error.
+            RequestError, OSError: The group is the broker's own, or the disk failed. A missing group is no error.
         """
         name = request.group_name
         check_group_of_clients(name)

@@ -36,10 +36,10 @@ class CommittedOffsets:
         self._offsets = offsets
 
     def find(self, request: QueryConsumerOffset) -> Steps[int]:
-        """Return the offset that a group committed in a queue, or without one the beginning of a young queue.
+        """Return the offset that a group committed in a queue, or without one the beginning of a queue that is new.
 
         Raises:
-            RequestError: QUERY_NOT_FOUND: Otherwise; the group starts by its own rule.
+            RequestError: QUERY_NOT_FOUND: Otherwise, or if only a committed one is wanted; the group has its own rule.
         """
         offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         if offset is not None:

@@ -128,7 +128,7 @@ class TopicAdministration:
             check_queue_type(config.attributes)
 
     def delete(self, name: str, asker: str) -> Steps[None]:
-        """Delete a topic, its queues, the offsets in it, and its pop retry topics; `asker` is for the log.
+        """Delete a topic, its queues, the offsets in it, and its unshared pop retry topics; `asker` is for the log.
 
         Raises:
             RequestError: The name is invalid or a system topic's, or the disk failed; some files may remain.

@@ -1,4 +1,4 @@
-"""Counts messages that no consumer can find, because their queue number is beyond the topic's read queues."""
+"""Counts messages that clients do not read, because their queue number is beyond the topic's read queues."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

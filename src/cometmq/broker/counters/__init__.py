@@ -1,1 +1,1 @@
-"""The counters of a broker: each event is counted once; statistics, metrics and the dashboard read it here."""
+"""The counters of a broker, which statistics, metrics and the dashboard read."""

@@ -1,6 +1,6 @@
 """The counters of a broker since its start; statistics, consoles, metrics and the dashboard read them.
 
-Records that a slave copies from its master are counted nowhere, so a slave counts no stored messages.
+Records that a slave copies from its master are not counted.
 Sends add once per run of sends to a queue; pulls, pops and runs of acknowledgements add once each. Growth is sampled
 every 10 s (counters.growth). Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
 """
@@ -36,14 +36,14 @@ class Counters:
     Attributes:
         puts: Messages that this broker itself wrote (clients' and its own, no copies), by topic and queue.
         gets: Messages delivered, by group, topic and queue.
-        from_disk: Delivered messages that were read from the disk.
+        from_disk: Messages that pulls and pops without SQL92 filters read from the disk.
         acks: Popped messages that were acknowledged.
-        check_points: Check points recorded, one per queue of a pop.
-        sent_back: Messages that a group sent back, for a retry or as dead letters.
+        check_points: Check points recorded by pops, at most one per queue.
+        sent_back: Messages that a group sent back (CONSUMER_SEND_MSG_BACK).
         dead: Messages that became dead letters of a group.
-        put_failed: Number of sends that the store refused.
+        put_failed: Number of sends that passed the checks but failed.
         found: Number of pulls and pops that got messages.
-        missed: Number of pulls that got none.
+        missed: Number of pulls answered without messages by a read.
         get_max_us: Longest duration of a pull or pop with messages, microseconds.
         sends: Durations of clients' sends, from their write to the store until they are stored or confirmed.
         now: Returns monotonic seconds, to be used as the start time of events counted here.
@@ -103,7 +103,7 @@ class Counters:
 
     @property
     def of_today(self) -> tuple[int, int]:
-        """Messages written to users' topics, not copied, and delivered, since the start: the basis of daily numbers."""
+        """Messages written to users' topics, not copied, and messages delivered from all topics, since the start."""
         return self.puts.users.count, self.gets.all.count
 
     @property
@@ -176,7 +176,7 @@ class Counters:
         return kept
 
     def count_put_failed(self, count: int) -> None:
-        """Count sends that the store refused."""
+        """Count sends that passed the checks but failed."""
         self.put_failed += count
 
     # --- gets
@@ -216,7 +216,7 @@ class Counters:
             self._wake()
 
     def count_from_disk(self, topic: str, group: str, count: int, size: int) -> None:
-        """Count messages that were read from the disk for a pull or a pop."""
+        """Count messages that were read from the disk for a pull or a pop without an SQL92 filter."""
         if count:
             self.from_disk.of(topic, group).add(count, size, 0)
 
@@ -233,7 +233,7 @@ class Counters:
     # --- rates
 
     def sample(self, now: float) -> None:
-        """Sample the totals; called once a second unless `is_quiet`."""
+        """Sample the totals; called at most once a second."""
         totals = (self.put_count, self.get_count, self.found, self.missed)
         if not self._samples or self._samples[-1][1:] != totals:
             self._samples.append((now, *totals))
@@ -282,7 +282,7 @@ class MidnightTotals:
 
     Attributes:
         today: Totals at the last midnight; 0 before the first one.
-        yesterday: Totals at the midnight before.
+        yesterday: The value of `today` before.
     """
 
     def __init__(self, now_ms: int, totals: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Counts of rare events, by the labels of their metric, and gauges that features provide."""
+"""Counts and durations of events, by the labels of their metric, and gauges that features provide."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ class EventCounts:
     """Counts and durations of events since the start, by name and labels.
 
     Attributes:
-        gauges: Callbacks that return current values of features; called when metrics are shown; must not wait.
+        gauges: Callbacks that return current values of features; called when metrics are read; must not wait.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """The growth of tallies in the last minute, hour and day: the three windows of VIEW_BROKER_STATS_DATA.
 
-Counting a message does no work for it: every 10 s, the tallies that have grown are sampled. Windows and
+About every 10 s, the tallies that have grown are sampled. Windows and
 samples are those of StatsItem of RocketMQ 5.3.3.
 """
 
@@ -21,9 +21,9 @@ class Growth:
     """The growth of one counter (tally) within one window.
 
     Attributes:
-        count: Number of messages.
-        size: Their size in bytes.
-        time_us: Their total duration, microseconds.
+        count: Number of messages or check points.
+        size: Their size in bytes; 0 if only counted.
+        time_us: Their total duration, microseconds; 0 if not measured.
         times: Number of additions.
         seconds: Length of the window; less if the start was later.
     """

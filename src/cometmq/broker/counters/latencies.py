@@ -1,6 +1,7 @@
 """Latencies: counts by class of duration, from which percentiles are computed.
 
-Classes grow by a quarter, so a percentile is accurate to a quarter. Displays with fewer classes add them up.
+Most classes grow by a quarter, so a percentile is usually accurate to a quarter. Displays with fewer classes add them
+up.
 """
 
 from bisect import bisect_left
@@ -31,7 +32,7 @@ def _sums(some: list[int], others: list[int]) -> list[int]:
 
 
 class Latencies(TimeCounts):
-    """Counts by duration, with their values at the start of this minute and of the one before."""
+    """Counts by duration, with their values at the last two calls of `turn`."""
 
     def __init__(self) -> None:
         super().__init__(BOUNDS_US)
@@ -46,7 +47,7 @@ class Latencies(TimeCounts):
 
     @property
     def earlier(self) -> tuple[list[int], list[int]]:
-        """The counts of all classes at the start of this minute, and of the one before."""
+        """The counts of all classes at the last call of `turn`, and at the one before."""
         return self._before, self._long_before
 
     def turn(self) -> None:
@@ -54,7 +55,7 @@ class Latencies(TimeCounts):
         self._before, self._long_before = self.counts, self._before
 
     def percentile_ms(self, share: float) -> float:
-        """Return the percentile `share` (0 to 1) of the durations in this minute and the last, ms; 0 without any."""
+        """Return the percentile `share` (0 to 1) of the durations since the last but one `turn`, ms; 0 without any."""
         recent = [now - then for now, then in zip(self.counts, self._long_before, strict=True)]
         wanted = sum(recent) * share
         if not wanted:

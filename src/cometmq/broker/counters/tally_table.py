@@ -2,7 +2,7 @@
 
  a queue's -> its topic's (of a group) -> all of users, or of the system -> all
 
-The number of tallies is limited: beyond it, a queue is counted with its topic, and a topic with all.
+The number of tallies is limited: beyond it, a queue is counted with its topic, and a topic only in the totals.
 """
 
 from collections.abc import Callable
@@ -37,8 +37,8 @@ class TallyTable:
     """The counters (tallies) of one kind of event, by topic, group and queue.
 
     Attributes:
-        all: All messages.
-        users: Messages except those of system topics and groups.
+        all: All events.
+        users: Events except those of system topics and groups.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ class DelayLevels(Feature):
         self._delivered.load()
 
     async def close(self) -> None:
-        """Stop the delivery and save the delivered offsets."""
+        """Stop the delivery and try to save the delivered offsets; a failure is logged."""
         await self._machines.close()
         try:
             await self._machines.run(self._delivered.save())

@@ -30,7 +30,7 @@ class InnerMessage:
     """A message that the broker writes.
 
     Attributes:
-        topic: The destination. Only the name is used; the queues are those that the topic has at the put.
+        topic: The destination; if the broker knows the topic, the put uses its current configuration.
         queue_id: The wanted queue. If the topic has fewer queues at the put, another queue gets the message.
         body: The body as the record stores it (compressed if `sys_flag` says so).
         properties: All properties; nothing is added.
@@ -85,7 +85,7 @@ class InnerPuts:
         """Store messages with one write and dispatch them; return the place of each: queue offset, physical offset, size.
 
         Raises:
-            StoreError: None of them was stored.
+            StoreError, CodecError: None of them was stored.
         """
         began = self._counters.now()
         puts = [self._pack(message) for message in messages]

@@ -1,4 +1,4 @@
-"""Stores a message again elsewhere, for retries, delay levels and timers.
+"""Stores a message again elsewhere, for retries, delay levels, timers and others.
 
 Body, flags, producer host and creation time are those of the stored record. The caller decides topic, queue and properties.
 """

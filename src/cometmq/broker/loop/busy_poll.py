@@ -36,7 +36,7 @@ class BusyPoll:
             self._next_poll = self._loop.call_soon(self._poll)
 
     def end(self) -> None:
-        """Stop polling, because a request arrived."""
+        """Stop polling, because a request arrived or the flusher closes."""
         if self._next_poll is not None:
             self._next_poll.cancel()
             self._next_poll = None

@@ -1,4 +1,4 @@
-"""The caller of a service and the way to answer it: all that a service knows of the client."""
+"""The caller of a service and the way to answer it."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar

@@ -1,8 +1,8 @@
 """Limits long work per loop iteration.
 
-Compiling a long expression, or filtering messages with one, takes milliseconds. The first such work of an iteration is done
-at once. When the iteration's time is used up, further work waits for later ones, and connections take turns; so other
-requests wait for at most one piece of such work, however many there are.
+Compiling a long expression, or filtering messages with one, takes milliseconds. Such work is done at once while the
+iteration's time lasts. Then further work waits for later ones, and connections take turns; so other requests do not
+wait for all of it.
 """
 
 import asyncio

@@ -65,7 +65,7 @@ class WorkerThread:
         self._jobs.put((job, done))
 
     def close(self) -> None:
-        """Wait until the queued jobs are finished and the thread has ended; their results reach the loop after this."""
+        """Wait until the queued jobs are finished and the thread has ended; results may reach the loop after this."""
         self._jobs.put(None)
         self._thread.join()
 

@@ -12,7 +12,7 @@ from cometmq.model.errors import RequestError
 
 
 class ClientConnections:
-    """The connected clients, as administrators see them."""
+    """The lookup of connected clients by group."""
 
     def __init__(self, members: Members, groups: Groups, clock: Clock) -> None:
         self._members = members

@@ -1,7 +1,7 @@
 """Detects members of a group that contradict each other, which RocketMQ does not.
 
 The latest subscription counts for the whole group, so two members with different subscriptions silently lose messages;
-two clients with the same id get the same queues. Both are logged once, with both sides, and returned to administrators
+two clients with the same id get the same queues. Both are usually logged once, and returned to administrators
 (GET_GROUP_CONFLICTS). No client is refused, because a rolling update to another subscription looks the same.
 """
 

@@ -60,10 +60,10 @@ class Heartbeats:
     def take(
         self, heartbeat: Heartbeat, client: Client
     ) -> HeartbeatResult | Steps[HeartbeatResult]:
-        """Register a client in its groups; if this creates a group, wait up to 1 s until its retry topic has a route.
+        """Register a client in its groups; if this creates a retry topic, wait up to 1 s until it has a route.
 
         Raises:
-            RequestError: A name is too long, there are too many groups, or the client id is another user's.
+            RequestError: A name is too long, there are too many groups or members, or the client id is another user's.
         """
         _check_names(heartbeat)
         self._members.check_owner(client.client_id, client.asker)

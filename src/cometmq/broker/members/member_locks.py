@@ -43,7 +43,7 @@ class MemberLocks:
         self._broker_name = broker_name
 
     def lock(self, request: LockRequest) -> LockResult | Steps[LockResult]:
-        """Lock or renew the requested queues that no other member holds; return steps if locks must be saved first.
+        """Lock or renew requested queues that no other member holds; return steps if locks must be saved first.
 
         Raises:
             RequestError: The client id is too long, or the group does not exist.

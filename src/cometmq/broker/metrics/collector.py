@@ -1,4 +1,4 @@
-"""Sends metrics and spans to an OpenTelemetry collector: OTLP over gRPC, by OpenTelemetry's exporters, in its own thread.
+"""Sends metrics and spans to an OpenTelemetry collector in other threads by OpenTelemetry's exporters: OTLP over gRPC.
 
 An extra: `pip install cometmq[otlp]`. Imported only if `metricsExporterType=OTLP_GRPC`.
 """
@@ -31,7 +31,7 @@ _FLUSH_MS_MAX = 2_000
 
 
 class Collector:
-    """A connection to one collector; logs when it stops answering and when it answers again.
+    """A connection to one collector; logs when it stops accepting metrics and when it accepts them again.
 
     Attributes:
         target: The collector's address, a URL.
@@ -95,7 +95,7 @@ class Collector:
         self._is_away = bool(problem)
 
     def close(self) -> None:
-        """Stop; waits for sends in progress, at most some seconds. Call this in a thread."""
+        """Stop; waits for sends in progress, usually at most some seconds. Call this in a thread."""
         self._metrics.shutdown(timeout_millis=_FLUSH_MS_MAX)
         if self._tracers is not None:
             self._tracers.shutdown()
@@ -114,7 +114,7 @@ def resource_of(settings: BrokerSettings) -> Resource:
 
 
 def target_of(text: str) -> str:
-    """Return a collector's address as a URL, without a scheme https as in RocketMQ; raises SettingsError if it is missing."""
+    """Return a collector's URL, https:// if the text does not start with "http"; raise SettingsError if it is empty."""
     target = text.strip()
     if not target:
         raise SettingsError(

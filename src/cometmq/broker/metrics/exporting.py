@@ -24,7 +24,7 @@ _SPANS_SECONDS = 1.0
 
 
 class Exporting:
-    """The export of a broker's metrics at intervals, and of spans for the messages that it stores.
+    """The export of a broker's metrics at intervals, and of spans for stored messages with a trace.
 
     Args:
         parts: The parts of the broker.

@@ -27,7 +27,7 @@ class Lag(NamedTuple):
     Attributes:
         labels: Group, topic, whether it is a retry topic, whether it is a system topic.
         messages: Number of messages not consumed.
-        in_flight: Number of messages delivered but not acknowledged.
+        in_flight: Number of messages popped but not acknowledged.
         oldest: Queues with unconsumed messages, each with the offset of the first one.
     """
 
@@ -117,11 +117,11 @@ class Lags:
         return ((lag.labels, lag.messages) for lag in self._lags)
 
     def in_flight(self) -> Iterator[Sample]:
-        """Yield the number of messages delivered to each group but not acknowledged, per topic."""
+        """Yield the number of messages popped by each group but not acknowledged, per topic."""
         return ((lag.labels, lag.in_flight) for lag in self._lags)
 
     def ready(self) -> Iterator[Sample]:
-        """Yield the number of messages that were not delivered to each group, per topic."""
+        """Yield the number of messages that each group has not consumed, without those popped, per topic."""
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:

@@ -77,7 +77,7 @@ class MonitoringHandler(Feature):
         return self._http.port
 
     async def start(self) -> None:
-        """Start to listen and export unless metrics are disabled; if the port is in use, log that and serve no pages.
+        """Start to listen and export unless metrics are disabled; if the port cannot be bound, log that only.
 
         Raises:
             SettingsError: Metrics are to be sent to a collector, and cannot be.
@@ -138,7 +138,8 @@ class MonitoringHandler(Feature):
 def extra_labels(text: str) -> dict[str, str]:
     """Parse the setting metricsLabel, "name:value,name:value".
 
-    Invalid characters in names are replaced; a metric's own labels are left out, because duplicates cannot be parsed.
+    Invalid characters in names are replaced; labels that metrics already have are left out, because duplicates cannot
+    be parsed.
     """
     labels = {}
     for pair in text.split(","):
@@ -162,7 +163,7 @@ class Health:
         return f"ok: broker {self._parts.settings.broker_name} has run for {seconds} s"
 
     def ready(self) -> str:
-        """Return the text for a ready broker: recovered, registered, and able to store."""
+        """Return the text for a ready broker, with its role and what its log does."""
         role = self._parts.settings.broker_role.name
         master = self._parts.replication().master
         work = "its log accepts messages" if master is None else self._copying(master)

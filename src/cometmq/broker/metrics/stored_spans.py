@@ -1,7 +1,8 @@
 """Creates a span for each stored message with an OpenTelemetry trace, as a child of the span that sent it.
 
-At most 1,000 are created per megabyte of the log. The log is read after dispatch, in a thread, so that sends are not
-affected. It is searched for the property `traceparent`; only if that occurs are records decoded one by one.
+At most 1,000 are created per piece of the log, usually 1 MB or less. The log is read after dispatch, in a thread, so
+that sends are not affected. It is searched for the property `traceparent`; only if that occurs are records decoded one
+by one.
 """
 
 import logging
@@ -81,7 +82,7 @@ class StoredSpans:
         return self._walk(start, content, end)
 
     def _is_clear(self, start: int, end: int) -> bool:
-        """Return whether no trace occurs between two offsets; each part of the log is searched once."""
+        """Return whether no trace was found between two offsets."""
         at = max(start, self._clear_to)
         while at < end:
             piece = self._read(at, min(PIECE_SIZE, end - at))

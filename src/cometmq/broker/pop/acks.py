@@ -1,9 +1,9 @@
 """Acknowledges popped messages, one or many at once, and changes the time for which they are invisible.
 
-An acknowledgement without an open check point succeeds: its message was acknowledged before, or its invisible time is over
-and it is delivered again. Follows AckMessageProcessor and ChangeInvisibleTimeProcessor of RocketMQ 5.3.3. Differs: a
-message whose time is over cannot be hidden again (Java would deliver it twice), and a handle that was replaced by a change
-of the invisible time is refused (Java answers success and delivers the message again).
+An acknowledgement without an open check point usually succeeds: its message was acknowledged before, or its invisible
+time is over and it is delivered again. Follows AckMessageProcessor and ChangeInvisibleTimeProcessor of RocketMQ 5.3.3.
+Differs: a message whose time is over cannot be hidden again (Java would deliver it twice), and a handle that was
+replaced by a change of the invisible time is refused (Java answers success and delivers the message again).
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class ChangedTime(NamedTuple):
     """The values from which a message's new handle (its receipt) is made.
 
     Attributes:
-        pop_time_ms: Pop time of its new check point, epoch ms; for a pop in order, that of its old handle.
+        pop_time_ms: Pop time of its new check point, if any, epoch ms; for a pop in order, that of its old handle.
         invisible_ms: How long after `pop_time_ms` it is hidden.
         revive_queue: Number of the revive queue, as in its old handle.
     """
@@ -148,6 +148,7 @@ class Acks:
         Raises:
             RequestError: Topic, queue or offset does not exist, the handle is malformed or was replaced, or the time is
                 out of bounds.
+            StoreError: The new check point cannot be recorded.
         """
         low, high = self._range(request.topic, request.queue_id)
         if not low <= request.offset < high:

@@ -1,7 +1,7 @@
 """Assigns queues to consumers on the broker, and keeps whether a group pulls or pops a topic.
 
-Clients of 5.x with clientRebalance=false ask the broker for their queues and mode. The queues are those of all brokers, so
-the route comes from a nameserver; if none can be asked, only this broker's queues are assigned. Follows
+Clients of 5.x with clientRebalance=false ask the broker for their queues and mode. The queues are those of all brokers,
+so the route comes from a nameserver; if none returns it, only this broker's queues are assigned. Follows
 QueryAssignmentProcessor of RocketMQ 5.3.3; modes are kept in messageRequestMode.json.
 """
 
@@ -78,8 +78,8 @@ class Assignments:
         """Set whether a group pulls or pops a topic, and save that to disk.
 
         Raises:
-            RequestError: The topic is a retry topic or does not exist, the group does not exist and is not created
-                automatically, or the mode could not be written to disk.
+            RequestError: The topic is a retry topic or does not exist, the group does not exist and cannot be
+                created automatically, or the mode could not be written to disk.
         """
         if is_retry_topic(config.topic):
             raise RequestError(
@@ -96,7 +96,7 @@ class Assignments:
         yield from saved(self._saver.save_soon())
 
     def take(self, modes: Mapping[tuple[str, str], RequestModeConfig]) -> None:
-        """Replace all request modes by those of this slave's master."""
+        """Replace all request modes, for example by those of this slave's master."""
         if modes != self._modes:
             self._modes = dict(modes)
             self._saver.save_soon()
@@ -109,7 +109,7 @@ class Assignments:
         self.take(left)
 
     def all_modes(self) -> Mapping[tuple[str, str], RequestModeConfig]:
-        """Return a live mapping of all request modes, by topic and group."""
+        """Return all request modes, by (topic, group); not a copy."""
         return self._modes
 
     # --- the share of a member

@@ -3,7 +3,7 @@
 A state machine without I/O, which is done by `journal` and `revive`; a start rebuilds it from the journal. Some methods
 take input: pops, acknowledgements, written records, the flushed offset, the time. Others return what is to be done: due
 check points, acknowledgements to record, records to rewrite, offsets to commit. An OPEN check point can be found by its
-handle and has a due time; its record is needed until it is FORGOTTEN.
+handle, and a start needs its record.
 """
 
 from collections import deque
@@ -60,17 +60,17 @@ _NEXT = {
 
 
 class CheckPoint:
-    """Messages of a queue that a group got with one pop.
+    """Messages of a queue that a group popped at once, or one whose invisible time was changed; or a reset, with none.
 
     Attributes:
         body: The content of its record: messages, group, pop time and invisible time.
         revive_queue: Number of the revive queue that has its record.
-        acknowledged: Bits of the messages that are acknowledged or retried; the lowest is the first message.
-        handed_on: Bits of the messages that were retried, not acknowledged.
+        acknowledged: Bits of the messages that are acknowledged, retried or dropped; the lowest is the first message.
+        handed_on: Bits of the messages that were retried or dropped, not acknowledged.
         recorded: Bits of the acknowledged messages whose acknowledgement is recorded.
         place: Queue offset of its record; -1 if it has none yet.
         end: Physical offset after the last of its records that must be flushed.
-        is_said: Whether the group has committed an offset after it; until then a start needs its record.
+        is_said: False while an offset of the group after it waits to be committed; until then a start needs its record.
         has_replaced: Whether one of its messages has a new handle, after a change of its invisible time.
     """
 
@@ -117,7 +117,7 @@ class CheckPoint:
 
     @property
     def due_ms(self) -> int:
-        """The time at which the remaining messages are delivered again, epoch ms."""
+        """The earliest time at which the remaining messages are delivered again, epoch ms."""
         return self.body.pop_time_ms + self.body.invisible_ms
 
     def offsets_of(self, bits: int) -> tuple[int, ...]:
@@ -167,7 +167,7 @@ class CheckPointTable:
     """The check points of popped messages, except for those popped in order, which have none.
 
     Attributes:
-        on_work: Called once when input may have created work; again only after `look`.
+        on_work: Called when input may have created work, usually only once until `look`.
     """
 
     def __init__(self, revive_queues: int) -> None:
@@ -218,7 +218,7 @@ class CheckPointTable:
             self._open(point, point.due_ms)
 
     def rewritten(self, point: CheckPoint, written: WrittenRecord) -> None:
-        """Note that a check point's record was written again, with all acknowledgements so far."""
+        """Note that a check point's record was written, with all acknowledgements so far."""
         self._place(point, written)
         point.recorded = point.acknowledged
         self._changed.pop(point, None)
@@ -296,8 +296,8 @@ class CheckPointTable:
         """Return a pop time for a message that is hidden again, so that its new check point gets a new key.
 
         With the same key, the due time or acknowledgement of the old check point would apply to the new one. The
-        acknowledgement of the old one is recorded after the new check point, so the new time must also be later than the
-        old one.
+        acknowledgement of the old one is recorded after the new check point, so the new time must also be later than
+        the old one.
         """
         topic, group, queue_id, _, pop_time_ms = old
         at_ms = max(now_ms, pop_time_ms + 1)
@@ -337,7 +337,7 @@ class CheckPointTable:
         ends.add(point)
 
     def handed_on(self, point: CheckPoint, written: WrittenRecord) -> None:
-        """Note that the rest of a check point was put into the retry topic; `written` is the record of that."""
+        """Note that the rest of a check point was put into the retry topic or dropped, as the record `written` says."""
         point.end = max(point.end, written.physical_offset + written.size)
         point.handed_on = point.all_bits & ~point.acknowledged
         point.acknowledged = point.all_bits
@@ -367,8 +367,8 @@ class CheckPointTable:
     def truncated(self, end: int, end_of: Callable[[str, int], int]) -> list[CheckPoint]:
         """Adapt to a log that now ends at physical offset `end`; return the check points whose records must be written again.
 
-        Messages that the log has lost are forgotten, and retries that it has lost are undone. `end_of` returns the queue
-        offset after the last message of a topic's queue.
+        Messages that the log has lost are forgotten, and retries that it has lost are undone. `end_of` returns the
+        queue offset after the last message of a topic's queue.
         """
         known = {*self._by_key.values(), *(point for each in self._needed for _, point in each)}
         for point in known:
@@ -484,7 +484,7 @@ class CheckPointTable:
         self._tell()
 
     def reset(self, place: Place) -> None:
-        """Forget the uncommitted offsets of a group that pops a queue, because its offset was set explicitly."""
+        """Forget the uncommitted offsets of a group that pops a queue, for example because its offset was set."""
         for unsaid in self._unsaid.pop(place, ()):
             if unsaid.point is not None:
                 unsaid.point.is_said = True

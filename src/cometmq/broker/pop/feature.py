@@ -82,7 +82,7 @@ class PopFeature(Feature):
         """Restore the check points of messages that were popped before, and start the background jobs.
 
         Raises:
-            CodecError: consumerOrderInfo.json and its .bak, or a record of the revive topic, cannot be decoded.
+            CodecError: consumerOrderInfo.json and its .bak, or a whole record of the revive topic, cannot be decoded.
             OSError: The disk failed.
         """
         self._is_running = True
@@ -122,16 +122,16 @@ class PopFeature(Feature):
         yield Gauge("rocketmq_pop_checkpoint_buffer_size", (), len(self._check_points))
 
     def truncated(self, end: int) -> None:
-        """Adapt to a truncated log: forget popped messages that it has lost; other popped messages stay hidden."""
+        """Adapt to a truncated log: forget popped messages that it has lost."""
         self._journal.truncated(end)
         self._orders.truncated(self._journal.end_of)
 
     def forget_topic(self, topic: str) -> None:
-        """Forget the check points and pops in order of a deleted topic; pops that wait for it are refused."""
+        """Forget the check points and pops in order of a deleted topic, and try pops that wait for it again."""
         self._forget(lambda name, _group: name == topic)
 
     def forget_group(self, group: str) -> None:
-        """Forget the check points and pops in order of a deleted group; its waiting pops are refused."""
+        """Forget the check points and pops in order of a deleted group, and try its waiting pops again."""
         self._forget(lambda _topic, name: name == group)
 
     def _forget(self, is_gone: Callable[[str, str], bool]) -> None:
@@ -143,7 +143,7 @@ class PopFeature(Feature):
         """Do nothing: a slave's log has the check points, and they are read when it becomes the master."""
 
     async def close(self) -> None:
-        """Answer waiting pops, record acknowledgements, commit groups' offsets, and save the locks of pops in order.
+        """On a master, answer waiting pops, record acknowledgements, commit offsets, and save locks of pops in order.
 
         If check points are open, this waits up to 5 s for a flush of the log, so that the offsets after them are
         committed.

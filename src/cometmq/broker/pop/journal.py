@@ -1,8 +1,8 @@
 """Records check points in the revive topic, and reads them again at a start.
 
-A check point is written before its messages are sent, acknowledgements a moment later and many at once; `CheckPointTable`
-decides what is written. A start reads from the committed offset of the group CID_RMQ_SYS_REVIVE_GROUP on; as in Java that
-is the offset of the last record that is not needed.
+A check point is written before its messages are sent, acknowledgements a moment later and many at once;
+`CheckPointTable` decides what is written. A start reads from the committed offset of the group CID_RMQ_SYS_REVIVE_GROUP
+on; as in Java that is the offset of the last record that is not needed.
 
 Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3. Differs: records do not pass through the
 timer, so that the broker knows at once what was popped (docs/design/0014).
@@ -210,7 +210,7 @@ class Journal:
                 )
 
     def end_of(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset after the last message of a queue."""
+        """Return the queue offset after the last message of a queue; 0 if there is no such queue."""
         queue = self._parts.store.queue(topic, queue_id)
         return 0 if queue is None else queue.max_offset
 

@@ -37,7 +37,7 @@ class Orders:
     def is_closed(self, place: Place, attempt_id: str | None) -> bool:
         """Return whether messages of a queue popped in order are in flight, so that it must not be popped.
 
-        A client that repeats a pop whose answer was lost, with the same attempt id, gets the same messages again.
+        A client that repeats a pop whose answer was lost, with the same attempt id, may pop them again.
         """
         state = self._states.get(place)
         if state is None or (attempt_id and attempt_id == state.attempt_id):

@@ -23,7 +23,7 @@ class PeekResult(NamedTuple):
 
     Attributes:
         code: SUCCESS if there are messages, else PULL_NOT_FOUND.
-        remark: The reason for the code.
+        remark: The status of the read.
         left: Number of further messages.
         records: The messages as they are encoded in the log.
     """
@@ -53,7 +53,7 @@ class Peeking:
         self._chance = chance
 
     def peek(self, request: PeekRequest) -> Steps[PeekResult]:
-        """Return as many messages as requested, up to 32, that the group has not popped yet, or PULL_NOT_FOUND.
+        """Return at most as many messages as requested, up to 32, that the group has not popped yet, or PULL_NOT_FOUND.
 
         Raises:
             RequestError: The topic or this queue of it cannot be popped, or not by this group.

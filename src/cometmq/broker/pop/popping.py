@@ -1,7 +1,7 @@
 """Pops, notifications (is there anything to pop?), and the number of waiting pops.
 
 Checks and codes are in the order of PopMessageProcessor and NotificationProcessor of RocketMQ 5.3.3. A pop that finds
-nothing waits for messages as long as it asks for, but at most 120 s.
+nothing waits for messages as long as it asks for, but at most 120 s, unless too many wait.
 """
 
 from functools import partial
@@ -47,8 +47,8 @@ class PopResult(NamedTuple):
         left: Number of further messages.
         starts: Topic kind, queue id and start offset of each queue.
         offsets: Topic kind, queue id and the messages' queue offsets of each queue.
-        order_counts: For pops in order: topic kind, place and number of earlier deliveries; None for others.
-        records: The messages as they are encoded in the log; retried ones with the requested topic.
+        order_counts: For messages popped in order: topic kind, place and number of earlier deliveries; otherwise None.
+        records: The messages as they are encoded in the log; retried ones usually with the requested topic.
     """
 
     code: int

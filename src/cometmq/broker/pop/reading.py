@@ -2,7 +2,7 @@
 
 A pop visits the queues, starting with a random one, until it has enough. The messages of each queue are recorded as one
 check point before they enter the answer, or lock the queue if the pop is in order. Only reads from the disk wait
-(docs/design/0040), so a pop of messages in memory is answered at once. Follows PopMessageProcessor of RocketMQ 5.3.3.
+(docs/design/0040). Follows PopMessageProcessor of RocketMQ 5.3.3.
 """
 
 from collections.abc import Callable, Iterator

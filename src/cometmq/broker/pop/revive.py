@@ -1,7 +1,7 @@
 """Moves messages whose invisible time is over to their group's retry topic, from which they are popped again.
 
-The copy for the retry topic and the acknowledgement are one write, in this order: a crash in between can repeat a message
-but not lose one. Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
+The copy for the retry topic and the acknowledgement are one write, in this order: a crash in between can repeat a
+message but not lose one. Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
 """
 
 import logging
@@ -45,7 +45,7 @@ class Revive:
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
         """Redeliver the unacknowledged messages of due check points; those that fail are retried 10 s later.
 
-        Messages of a deleted topic or group are dropped.
+        Messages of a deleted topic, or of a deleted group whose offsets are deleted, are dropped.
         """
         for point in due:
             if point.state is not PointState.OPEN:

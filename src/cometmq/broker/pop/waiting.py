@@ -1,10 +1,11 @@
-"""Pops and notification requests that wait for messages; they are tried again in order of arrival.
+"""Pops and notification requests that wait for messages; they are tried again roughly in order of arrival.
 
 Once one that may pop from any queue, but not in order, finds nothing, the later ones are not tried.
 
-A pop waits for a topic and a group; meanwhile the queues of the topic and of its retry topics are watched. When a message
-arrives, pops are tried in the next iteration of the loop: a pop writes a check point, which is not allowed during dispatch.
-A state machine (docs/design/0044) without I/O of its own. Follows PopLongPollingService of RocketMQ 5.3.3.
+A pop waits for a topic and a group; meanwhile the queues of the topic and of its retry topics are watched. When a
+message arrives, pops are tried in the next iteration of the loop: a pop writes a check point, which is not allowed
+during dispatch. A state machine (docs/design/0044) without I/O of its own. Follows PopLongPollingService of RocketMQ
+5.3.3.
 """
 
 import math
@@ -73,7 +74,7 @@ class HeldPop:
 
 
 class PopLongPolls:
-    """All waiting pops of a broker.
+    """All waiting pops and notification requests of a broker.
 
     Attributes:
         on_hold: Called when a pop begins to wait, because its deadline needs a timer.
@@ -143,7 +144,7 @@ class PopLongPolls:
         self._run_soon(key)
 
     def forget(self, is_gone: Callable[[str, str], bool]) -> None:
-        """Wake the pops of deleted topics or groups, which are then refused; `is_gone` gets topic and group."""
+        """Try the waiting pops of deleted topics or groups again; `is_gone` gets topic and group."""
         for key in [key for key in self._waiters if is_gone(*key)]:
             self.wake(key)
 
@@ -181,7 +182,7 @@ class PopLongPolls:
         for key in list(self._waiters):
             waiters = self._waiters[key]
             if self._topics.get(key[0]) is None:
-                self.wake(key)  # Its attempt reports that the topic is gone.
+                self.wake(key)  # The attempt of a pop reports that the topic is gone.
             left = deque(
                 waiter
                 for waiter in waiters

@@ -1,8 +1,8 @@
 """Reads records through a filter on their properties, in rounds until enough of them have passed.
 
-The store knows queue entries but not the properties of records, so this is a layer above it. A read examines at most as
-many entries as RocketMQ's (800), and takes some milliseconds at most, so that a filter that matches nothing cannot block
-the event loop. The next pull continues after the examined entries.
+The store knows queue entries but not the properties of records, so this is a layer above it. A read examines about as
+many entries as RocketMQ's (800) at most, and takes some milliseconds, so that a filter that matches nothing cannot
+block the event loop. The next pull continues after the examined entries.
 """
 
 from collections.abc import Callable
@@ -75,9 +75,9 @@ class FilteredRead:
         self._until = 0.0
 
     def steps(self) -> Steps[GetResult]:
-        """Return the messages that pass; only reads from the disk wait.
+        """Return the messages that pass, or the reason why there are none; only reads from the disk wait.
 
-        The read ends when enough are found, 800 entries or the whole queue are examined, or the time is used up.
+        The read ends when enough are found, about 800 entries or the whole queue are examined, or the time is used up.
         """
         while True:
             result = self._timed(self._read)

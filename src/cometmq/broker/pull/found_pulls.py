@@ -31,7 +31,7 @@ class AdmittedPulls(NamedTuple):
         topics: Version of the topic table at the check; None if not checked yet.
         groups: Version of the group table at the check.
         members: Change count of the groups' subscriptions at the check.
-        queues: The queues of the topic that have had a message, by number.
+        queues: Queues of the topic, by number.
         terms: The limits and answer header of these pulls.
         tallies: Counters of this group's reads, for some of the queues.
     """
@@ -142,7 +142,7 @@ class FoundPulls:
         return frame, size
 
     def _tally(self, known: KnownPull, queue_id: int, offset: int) -> Tally:
-        """Return the counter of a group's reads of a queue; `offset` is where the first pull with this header starts."""
+        """Return the counter of a group's reads of a queue; `offset` is where the pull starts."""
         admitted = known.admitted
         if not known.is_committing:
             self._pulls.note_first(known.request, queue_id, offset)

@@ -130,8 +130,8 @@ class Pulls:
     ) -> None:
         """`lend` runs a read that must wait for the disk in a thread, and `cold` limits such reads; `turns` schedules slow filters.
 
-        `has_master`, given on a slave, returns whether it is connected to its master: a slave never moves a consumer for
-        messages that it lacks.
+        `has_master`, given on a slave without offsetCheckInSlave, returns whether it is connected to its master: such a
+        slave never moves a consumer for messages that it lacks.
         """
         self._settings = settings
         self.admission = PullAdmission(settings, topics=topics, groups=groups, members=members)
@@ -260,7 +260,7 @@ class Pulls:
             )  # fmt: skip
 
     def note_first(self, request: PullRequest, queue_id: int, offset: int) -> None:
-        """Remember where a group without a committed offset starts in a queue, because its lag counts from there."""
+        """Remember where a group with members first pulls in a queue: its lag counts from there without a commit."""
         self._members.note_first_pull(request.consumer_group, request.topic, queue_id, offset)
 
     def _read_cold(

@@ -1,8 +1,8 @@
 """Watches the members of this broker's group at the nameservers, to detect a rival master or a slave's new master.
 
-A registration is sent only every 30 s, and a nameserver that prefers another master still answers it with success
-(RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the members (GET_BROKER_MEMBER_GROUP): by a master
-after each registration, by a slave each second while it has no master. A nameserver of CometMQ also closes the
+A registration is by default sent only every 30 s, and a nameserver that prefers another master still answers it with
+success (RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the members (GET_BROKER_MEMBER_GROUP): by a
+master after each registration, by a slave each second while it has no master. A nameserver of CometMQ also closes the
 connection of a broker that has lost its place.
 
 A master whose place another broker has, on every nameserver that knows either, accepts no messages, because consumers
@@ -102,7 +102,7 @@ class GroupWatch:
             self._machines[nameserver] = keep(f"group at {nameserver}", step)
 
     def look(self) -> None:
-        """Ask each nameserver now for the members of this broker's group."""
+        """Wake the jobs that ask the nameservers for the members of this broker's group."""
         for machine in self._machines.values():
             machine.wake()
 
@@ -115,7 +115,7 @@ class GroupWatch:
         return None
 
     def registered(self, nameserver: str) -> None:
-        """Ask a nameserver for the group's members again, because a registration there has succeeded or failed."""
+        """Wake the job of a nameserver, because a registration there has succeeded or failed."""
         if nameserver in self._machines:
             self._machines[nameserver].wake()
 

@@ -49,7 +49,7 @@ class RegisteredTopics:
         return True
 
     def table(self) -> TopicTable:
-        """Return the topics with their current permissions, and a version never registered with other permissions."""
+        """Return the topics with their current permissions; once these have changed, with a newer version."""
         table = self._topics.table()
         version = table.version
         if self._changed_ms is not None:

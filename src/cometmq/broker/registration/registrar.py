@@ -1,12 +1,13 @@
-"""Registers the broker's topics at every nameserver: at the start, at each change, every 30 s.
+"""Registers the broker's topics at every nameserver: at the start, at each change, by default every 30 s.
 
 Each nameserver has its own background job, so one that is down delays no other. A change wakes all jobs; changes during
 a registration are sent together in the next round. A lost nameserver is retried every few seconds: it has forgotten the
 broker, or soon will.
 
-While there are few topics, each registration has all of them. Of many, a change only registers the changed ones, one by
-one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All of them are sent once a period;
-their body is encoded in a thread. Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ 5.3.3.
+While there are few topics, each registration has all of them. Of many, a change only registers up to 200 changed ones,
+one by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All of them are sent once a
+period; their body is encoded in a thread. Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ
+5.3.3.
 """
 
 import logging
@@ -157,7 +158,7 @@ class Registrar:
         return any(link.is_up for link in self._links)
 
     def register(self, seconds_max: float = CHANGE_SECONDS_MAX) -> Steps[None]:
-        """Register a change now; done when the reachable nameservers know it, or after `seconds_max`."""
+        """Register a change now; done when the reachable nameservers answered or failed, or after `seconds_max`."""
         rounds = [(link.is_up, link.ask_round()) for link in self._links]
         for link in self._links:
             link.wake()

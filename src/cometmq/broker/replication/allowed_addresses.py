@@ -53,7 +53,7 @@ class AllowedAddresses:
         return ip in self._members or any(ip_address(ip) in each for each in self._networks)
 
     def knows(self, ip: str) -> bool:
-        """Return whether an address is known to be allowed; if not, begin to ask nameservers, at most once a second."""
+        """Return whether an address is known to be allowed; if not, ask nameservers, if any, at most once a second."""
         if self.has(ip):
             return True
         self._begin_look()
@@ -77,7 +77,7 @@ class AllowedAddresses:
         return True
 
     async def look(self) -> None:
-        """Ask nameservers for the members again and wait for the answer, unless that was done in the last second."""
+        """Ask nameservers, if any, for the members and wait for the answer, unless that was done in the last second."""
         self._begin_look()
         if self._looking is not None:
             await asyncio.shield(self._looking)

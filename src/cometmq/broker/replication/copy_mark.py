@@ -22,7 +22,7 @@ class KnownTopics:
     """The state of a slave's copy of its master's topics.
 
     Attributes:
-        log_end: Physical offset of the end of the master's log when it sent the table.
+        log_end: Physical offset up to which the table covers the log, usually the master's end when it sent it.
         version: The version of that table.
     """
 
@@ -46,7 +46,7 @@ class CopyMark:
     """The file `slaveMark.json`.
 
     Attributes:
-        known: Its content; None if this broker was not a slave since it was last a master.
+        known: Its content; None without a mark, as on a master; end 0 if the file is damaged.
     """
 
     def __init__(self, file: ConfigFile, disk: Disk) -> None:
@@ -68,7 +68,7 @@ class CopyMark:
         """Write slaveMark.json if its content changes; the topics must be on disk already. Callable in any thread.
 
         Raises:
-            OSError: It could not be written; the old mark remains.
+            OSError: It could not be written.
         """
         if known != self.known:
             self._file.save(encode_known(known))

@@ -151,7 +151,7 @@ class MasterPort:
         )
 
     def knows(self, ip: str) -> bool:
-        """Return whether an address may be that of a slave of this group; if not, ask nameservers for the next time.
+        """Return whether an address may be that of a slave of this group; otherwise nameservers may be asked for later.
 
         If slaves authenticate with a secret, only addresses from which a slave is copying are known.
         """

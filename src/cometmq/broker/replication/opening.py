@@ -48,7 +48,7 @@ class ReplicasOpening:
         """Create a master's port, not bound yet; from now on sends wait for replicas if the settings require it.
 
         Raises:
-            SettingsError: The secret cannot be used.
+            SettingsError: The secret or the TLS settings cannot be used.
         """
         settings = self._settings
         # Anybody can register at a nameserver, so its answer suffices only if slaves must prove more than their address.
@@ -85,7 +85,7 @@ class ReplicasOpening:
         `port` is the port object of this broker, `host` the address to listen on, and `beside` the broker's own port.
 
         Raises:
-            NetError: The port is in use, and it was set explicitly or sends need it.
+            NetError: The port cannot be bound, and it was set explicitly or sends need it.
         """
         settings = self._settings
         if not settings.nameserver_addresses and not settings.ha_allowed:
@@ -104,7 +104,7 @@ class ReplicasOpening:
             return 0
 
     def copier(self, host: str, *, on_written: Callable[[], None]) -> LogCopier:
-        """Create a slave's copier, which `serve` starts; raise SettingsError if the secret cannot be used.
+        """Create a slave's copier, which `serve` starts; raise SettingsError for a bad secret or TLS settings.
 
         `host` is the address that the broker listens on, from which it also connects; `on_written` is called to flush
         what was appended.

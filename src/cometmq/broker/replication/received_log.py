@@ -1,7 +1,7 @@
 """Appends received bytes of a master's log to a slave's store: whole records at once, a partial one when complete.
 
-Bytes are received in the buffer from which the store reads them, so the only copy is into the log. They are appended in
-pieces that do not block the loop. Only a partial record at their end, and the bytes of a read or two, stay in memory.
+Bytes are received in the buffer from which the store reads them, so usually the only copy is into the log. They are
+appended in pieces that do not block the loop for long.
 """
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
@@ -33,7 +33,7 @@ class LogIntake:
 
     Attributes:
         size: Number of bytes that have been received but not appended.
-        piece_size: Number of bytes to append per loop iteration.
+        piece_size: Number of bytes to append per loop iteration, if no record is larger.
     """
 
     def __init__(self, store: MessageStore, start: int) -> None:

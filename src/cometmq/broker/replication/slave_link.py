@@ -66,7 +66,7 @@ class SlaveLink(ServedProtocol):
 
     @property
     def member(self) -> str:
-        """The identity of the slave across connections: "id N" with its broker id, or for a Java slave its IP."""
+        """The identity of the slave across connections: "id N" with its broker id, or its IP while that is unknown."""
         number = self.end.broker_id
         return self.ip if number is None else f"id {number}"
 

@@ -30,9 +30,9 @@ def take_over(
 ) -> Steps[None]:
     """Adapt the tables of a promoted slave to all messages of its log.
 
-    Topics younger than the copied table are recreated, with as many queues as have messages, and groups with such retry
-    or dead-letter topics. The remains of deleted topics are deleted, unless the table is older than the mark `known`.
-    Raises OSError if a queue file could not be read.
+    Topics younger than the copied table are recreated, with as many queues as their messages need, and groups with such
+    retry or dead-letter topics. The remains of deleted topics are deleted, unless the table is older than the mark
+    `known`. Raises OSError if a queue file could not be read.
     """
     # topics.json may have been replaced by an older one than the mark's.
     is_current = topics.is_whole and topics.whole_version.counter >= known.version.counter

@@ -68,7 +68,7 @@ class ClientRelay:
         """Let a consumer consume a message, whose record is sent along, and return its answer; `fields` is the header.
 
         Raises:
-            RequestError: As for `running`, or there is no such message.
+            RequestError: As for `running`, or there is no such message, or the consumer may not read its topic.
         """
         client = self._client(request.consumer_group, request.client_id or "")
         fields = {**fields, "brokerName": self._settings.broker_name}
@@ -115,9 +115,9 @@ class ClientRelay:
     def statuses(
         self, request: ClientStatusRequest
     ) -> Steps[dict[str, dict[MessageQueue, int]]]:
-        """Return the offsets in memory, by client id and queue, of all members of a group or of the one requested.
+        """Return a topic's offsets in the memory of a group's members, or the requested one, by client id and queue.
 
-        Members that do not answer or lack the rights are left out.
+        Members that do not return them or lack the rights are left out.
 
         Raises:
             RequestError: SYSTEM_ERROR: The group has no members.
@@ -146,7 +146,7 @@ class ClientRelay:
     def _status_of(
         self, client: Client, fields: dict[str, str]
     ) -> Steps[dict[MessageQueue, int] | None]:
-        """Return a client's offsets; None if it does not answer, so that the offsets of others are still returned."""
+        """Return a client's offsets; None if it does not return any, so that those of others are still returned."""
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         try:
             answer = yield from _pass_on(client, code, dict(fields))

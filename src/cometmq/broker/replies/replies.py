@@ -4,8 +4,8 @@
  requester <--(326)-- broker <--(324/325: the reply)-- responder
 
 The reply's REPLY_TO_CLIENT has the requester's client id. The requester is connected here as a producer, because it sends
-heartbeats to all brokers before its request. Unless storeReplyMessageEnable=false the reply is also stored in
-`<cluster>_REPLY_TOPIC`, for later inspection. Follows ReplyMessageProcessor of RocketMQ 5.3.3.
+heartbeats to all brokers before its request. Unless storeReplyMessageEnable=false the reply is also stored in its
+topic, normally `<cluster>_REPLY_TOPIC`, for later inspection. Follows ReplyMessageProcessor of RocketMQ 5.3.3.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Request CONSUMER_SEND_MSG_BACK 36: decodes its header and answers when the message is stored."""
+"""Request CONSUMER_SEND_MSG_BACK 36: decodes its header and answers."""
 
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.retry.retries import Retries
@@ -29,7 +29,7 @@ class RetryHandler(Feature):
         self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: WithAsker(self.give_back)}
 
     def give_back(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Store a message again, as a retry or dead letter; answer when it is stored (CONSUMER_SEND_MSG_BACK 36)."""
+        """Store a message again, as a retry or dead letter, and answer (CONSUMER_SEND_MSG_BACK 36)."""
         request = decode_fields(SendBackRequest, command.fields)
         may = may_of(asker, Action.SUB)
         yield from self._retries.give_back(request, version=command.version, may=may)

@@ -1,4 +1,4 @@
-"""Checks every send in RocketMQ's order; the result is either the records to store or a refusal.
+"""Checks sends in RocketMQ's order; the result is either the records to store or a refusal.
 
 Order, codes and remarks follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of RocketMQ 5.3.3. The fast
 path skips this for simple sends (broker.send.fast_path).
@@ -66,9 +66,9 @@ class AdmittedSend(NamedTuple):
     Attributes:
         puts: The records to store: one, or those of a batch.
         answer_start: JSON header of a connection's answer up to the first physical offset.
-        transaction_id: The message's unique key (UNIQ_KEY).
+        transaction_id: The message's unique key (UNIQ_KEY); may be empty for a batch.
         is_batch: Whether the records must be contiguous in the log.
-        is_flush_awaited: Whether the answer waits for a synchronous flush (property WAIT).
+        is_flush_awaited: Whether the answer waits for confirmation: a synchronous flush, replicas (property WAIT).
         saving: Done when the topic, which was just created, is on disk; None if it is on disk already.
         queue_id: The queue that the producer chose, or that was chosen for it.
         recall_handle: The handle by which a timed message can be recalled, or None.

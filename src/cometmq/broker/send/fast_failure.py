@@ -1,8 +1,8 @@
 """Refuses requests that have waited too long with SYSTEM_BUSY, so that clients use another broker.
 
-RocketMQ checks its request queues every 10 ms (BrokerFastFailure of 5.3.3). This broker has no such queues. A request can
-wait in two places only: in its socket while the event loop is blocked (a busy page cache makes a write slow), and for a
-pool thread when many consumers read old messages.
+RocketMQ checks its request queues every 10 ms (BrokerFastFailure of 5.3.3). This broker has no such queues. A request
+waits mainly in two places: in its socket while the event loop is blocked (a busy page cache makes a write slow), and
+for a pool thread when many consumers read old messages.
 """
 
 import asyncio

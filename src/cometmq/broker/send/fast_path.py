@@ -1,7 +1,7 @@
 """The fast path of sends: turns the bytes of a read batch into records and answers, as columns.
 
 Parses simple sends and batch messages directly from the bytes of their connections (`kernel.take_sends`), stores them with
-one write, and answers with one write per connection. All other requests are decoded into commands and handled by
+one write, and answers with one write per connection. Other sends are decoded into commands and handled by
 `send.requests.sends`, with the same meaning (docs/design/0046-columns.md).
 """
 
@@ -44,7 +44,7 @@ class SendIntake:
     Attributes:
         judged: The request codes of sends.
         count: Number of requests accepted since the last `handle`.
-        codes: All request codes that this fast path accepts.
+        codes: The request codes of sends, and of pulls if it has their fast path.
         answer_ahead: Answers a pull before the rest of its read batch; see `PullIntake.answer`.
     """
 
@@ -80,7 +80,7 @@ class SendIntake:
         self._host = sends.host
 
     def show(self, taker: FrameHandler) -> None:
-        """Register a handler that is offered frames that are neither sends nor pulls."""
+        """Register a handler that is offered frames that the fast paths of sends and pulls do not accept."""
         self._takers.append(taker)
 
     def take(
@@ -109,14 +109,14 @@ class SendIntake:
         return end
 
     def take_reads(self, turn: TurnReads[Peer], count_max: int, size_min: int) -> None:
-        """Accept the sends of all connections that delivered one each (`net.requests.Intake`)."""
+        """Accept sends of connections that delivered one each (`net.requests.Intake`)."""
         batch = self._batch
         before = batch.request_count
         take_reads(turn, batch, self._ends, count_max, size_min, self._straight, self._limits)
         self.count += batch.request_count - before
 
     def _take_others(self, data: bytes, position: int, peer: Peer, count_max: int) -> int:
-        """Offer frames that are no sends to other fast paths, which answer what they accept; return the position after that."""
+        """Offer frames that were not accepted to other fast paths, which may answer them; return the position after."""
         if not position and self._pulls is not None:
             end, count = self._pulls.take(data, peer, count_max)
             if count:

@@ -1,4 +1,4 @@
-"""Refuses sends to kinds of queues that this broker only reads: batch topics and light queues.
+"""Refuses sends to queues that this broker only reads: batch topics and, with enableMultiDispatch, light queues.
 
 Both occur in stores that a Java broker wrote (docs/format/other-queues.md). If such a send were stored, its message would
 be in no queue and silently lost.

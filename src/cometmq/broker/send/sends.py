@@ -2,7 +2,7 @@
 
 A send has passed `admission`. Its caller gets the places of its records: a connection that encodes answers (send.requests),
 or code in this process (embedded). With SYNC_FLUSH or replicas the sends of one caller wait together, with one waiter.
-Sends of the fast path (send.fast_path) do not come here.
+Sends of the fast path (send.fast_path) come here only after they could not be stored.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class SendCaller(Protocol):
             sends: The sends, in the order in which they were put.
             results: The place of each send's record, or the places of all records of a single send that is a batch.
             durability: OK if they are confirmed, else why they are not.
-            has_waited: Whether this is called later than `Sends.put` and `Sends.store`.
+            has_waited: Whether the sends have waited for confirmation, so that this is called later than `Sends.store`.
         """
         ...
 

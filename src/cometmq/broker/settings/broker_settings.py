@@ -1,8 +1,8 @@
-"""The broker's settings: RocketMQ's keys, so that an unmodified broker.conf of a Java broker works.
+"""The broker's settings: RocketMQ's keys, so that an unmodified broker.conf of a Java broker usually works.
 
-All keys in RocketMQ's user documentation are known. Those in `KEYS_WITHOUT_EFFECT` are accepted but change nothing:
-they belong to thread pools that this design does not have, or to features that are not implemented.
-docs/operate/settings.md is generated from this module.
+The keys in `KEYS_WITHOUT_EFFECT` are accepted but change nothing: most belong to thread pools that this design does
+not have, or to features that are not implemented.
+docs/operate/settings.md is generated from the settings classes.
 """
 
 import os

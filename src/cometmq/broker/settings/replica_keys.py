@@ -74,7 +74,7 @@ class ReplicaKeys(StoreKeys):
         """Refuse settings of replication that cannot work.
 
         Raises:
-            SettingsError: More members are required than exist, connections would time out, or an address is invalid.
+            SettingsError: Numbers of members contradict, connections would time out, or an address is invalid.
         """
         total, needed = self.replicas, self.replicas_needed
         if total is not None and needed is not None and needed > total:

@@ -19,7 +19,7 @@ _HOURS = 24
 
 
 class FlushDiskType(Enum):
-    """The moment at which a send is answered: after it is written (ASYNC_FLUSH), or flushed (SYNC_FLUSH)."""
+    """The moment to answer a send: when it is in memory or written (ASYNC_FLUSH), or flushed (SYNC_FLUSH)."""
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
     SYNC_FLUSH = "SYNC_FLUSH"

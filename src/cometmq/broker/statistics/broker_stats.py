@@ -45,7 +45,7 @@ def _time_each(growth: Growth) -> tuple[int, int]:
 
 
 def _time_of_calls(growth: Growth) -> tuple[int, int]:
-    """Return the total duration in ms and the number of pulls, for an average per pull."""
+    """Return the total duration in ms and the number of pulls and pops, for an average of these."""
     return growth.time_us // 1000, growth.times
 
 
@@ -56,7 +56,7 @@ class StatsRow(NamedTuple):
         table: Name of the table of counters.
         key: The components of its keys.
         pick: Returns the sum and the number of summands from a growth.
-        is_users: Whether system topics are excluded.
+        is_users: Whether system topics and groups are excluded.
     """
 
     table: str
@@ -159,9 +159,9 @@ class BrokerStats:
     # --- samples
 
     def sample(self) -> Steps[None]:
-        """Sample the tallies that have grown; called every 10 s while there are any.
+        """Sample the tallies that have grown; called about every 10 s while there are any.
 
-        Once an hour, the tallies of groups that do not exist are removed.
+        At most once an hour, the tallies of groups that do not exist are removed.
         """
         fresh, now = self._counters.fresh, self._clock.monotonic()
         while fresh:

@@ -1,6 +1,6 @@
 """The rates at which groups consume, from samples of all offsets over the last minute.
 
-Pulls count nothing for it: if an offset grew by n since a sample, n messages were consumed.
+Pulls count nothing for it: if an offset grew by n since a sample, n messages count as consumed.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """Finds the first message that the topic attribute `retention.bytes` keeps in a queue.
 
-The record sizes in the queue's entries are summed once, when a queue is first examined; later calls read only new and
+The record sizes in the queue's entries are summed when a queue is first examined; later calls usually read only new and
 removed entries.
 """
 

@@ -11,7 +11,7 @@ class PeerAnswer(Protocol):
 
     Attributes:
         code: `model.codes.ResponseCode`.
-        remark: An explanation for people.
+        remark: An explanation for people, or None.
     """
 
     @property

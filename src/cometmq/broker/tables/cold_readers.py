@@ -1,9 +1,10 @@
 """Cold data control: delays consumer groups that read too many old messages from the disk.
 
 As ColdDataCgCtrService of RocketMQ 5.3.3, it counts per 5 s how much each group, and all together, read from the disk.
-It refuses a group above its own threshold (without one, cgColdReadThreshold), or every group that has read from the
-disk in the last minute if all together are above globalColdReadThreshold. Off by default (coldDataFlowControlEnable).
-Thresholds last until the broker stops. Not implemented: adaptive thresholds, and single messages for pull consumers.
+It refuses a group that has reached its own threshold (without one, cgColdReadThreshold), or every group that has read
+from the disk in about the last minute if all together have reached globalColdReadThreshold. Only pulls count. Off by
+default (coldDataFlowControlEnable). Groups' own thresholds are not saved. Not implemented: adaptive thresholds, and
+single messages for pull consumers.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ GROUPS_MAX = 10_000
 
 @dataclass(slots=True)
 class _Read:
-    """The reads of a group in this window: bytes, and the times of its first and last read (epoch ms)."""
+    """The bytes that a group read in this window, and the times of its first and last known read (epoch ms)."""
 
     size: int
     began_ms: int
@@ -45,8 +46,8 @@ class ColdReaders:
         """Check that a group may read from the disk now; it always may if cold data control is off.
 
         Raises:
-            RequestError: SYSTEM_BUSY: this group has read too much, or it has read in the last minute and all groups
-                together have read too much; clients pull again later.
+            RequestError: SYSTEM_BUSY: this group has read too much, or it has read in about the last minute and all
+                groups together have read too much.
         """
         if not self._settings.is_cold_limited:
             return

@@ -2,8 +2,8 @@
 
 A record of a deleted topic may still be pending in the log: for a delay level, a timer, the end of its transaction, a
 retry or the end of a pop check point. It is before the end that the log had at the deletion, and is discarded when it
-is due, even if a topic of that name was created again. An entry is kept as long as the log holds a record before its
-end. The file is deletedTopics.json, which RocketMQ does not have and ignores.
+is due, even if a topic of that name was created again. An entry is kept at least as long as the log holds a record
+before its end, unless there are too many. The file is deletedTopics.json, which RocketMQ does not have and ignores.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ def deleted_group(group: str) -> str:
 
 
 class DeletedTopics:
-    """The topics and groups that were deleted while the log still holds records of them."""
+    """The remembered deletions of topics and groups."""
 
     def __init__(self, file: ConfigFile, *, pool: Executor) -> None:
         self._file = file

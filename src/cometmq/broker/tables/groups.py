@@ -65,7 +65,7 @@ class Groups:
 
     Attributes:
         version: Changes with each change.
-        is_copy: Whether this is a slave's table; new groups are created at its master.
+        is_copy: Whether this is a slave's table, in which `get` creates no groups.
         on_delete: Called with the name of each group that was deleted together with its offsets: every table and
             feature that stores something by group forgets it (`forget_group`).
     """
@@ -156,7 +156,7 @@ class Groups:
         return self._changed()
 
     def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
-        """Delete a group, and with its offsets everything stored about it; the future is done when that is on disk.
+        """Delete a group, and with its offsets all that is stored about it; the future is done when its table is saved.
 
         With `is_place_kept`, only its settings and read permissions are deleted: its offsets and what else is stored
         about it are kept, so that the group continues there if it is created again.

@@ -38,13 +38,13 @@ class Lanes:
     """Cache of the queues of a broker that have passed all checks for sends (lanes).
 
     Attributes:
-        straight: The lanes that the fast path may use: those of topics without any special treatment.
+        straight: The lanes that the fast path may use.
     """
 
     def __init__(
         self, store: MessageStore, *, region: str, is_trace_on: bool, counters: Counters
     ) -> None:
-        """`region` (MSG_REGION) and `is_trace_on` (TRACE_ON) are sent to the producer in each answer."""
+        """`region` (MSG_REGION) and `is_trace_on` (TRACE_ON) are sent to the producer in each answer to a send."""
         self._counters = counters
         self.straight: LaneTable[ConsumeQueue] = LaneTable()
         self._opened: dict[str, dict[int, Lane]] = {}
@@ -60,8 +60,8 @@ class Lanes:
     def open(self, topic: TopicConfig, queue_id: int, *, is_kept: bool) -> Lane:
         """Return the cached data for sends to a queue (its lane), creating it if needed.
 
-        `topic` must be writable, which the caller has checked. With `is_kept` the fast path may use the queue from now
-        on, unless its topic needs special treatment (`straight`).
+        With `is_kept`, for which `topic` must be writable, the fast path may use the queue from now on, unless queue or
+        topic need special treatment.
         """
         siblings = self._opened.setdefault(topic.name, {})
         lane = siblings.get(queue_id)
@@ -128,12 +128,12 @@ class Lanes:
         )
 
     def forget_all(self) -> None:
-        """Drop all cached queues, so that sends are checked again: the broker's permission has changed."""
+        """Drop all cached queues, so that sends are checked again."""
         self.straight.clear()
         self._opened.clear()
 
     def forget(self, topic: str) -> None:
-        """Drop the cached queues of a topic that was changed or deleted, so that sends to it are checked again."""
+        """Drop the cached queues of a topic, for example after a change of it, so that sends are checked again."""
         if topic in WAITING_TOPICS:  # Messages of all topics wait there.
             self.forget_all()
         self.straight.forget(topic)

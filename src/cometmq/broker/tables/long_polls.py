@@ -2,8 +2,7 @@
 
 A queue is watched only while a pull waits for it, or another caller wants its arrivals (`watch`). Arrivals and time
 are the input (docs/design/0044), and each pull that is due is run again. Follows PullRequestHoldService of RocketMQ
-5.3.3, where a thread wakes the pulls; here the loop iteration that stored the message does (very many in several
-iterations).
+5.3.3, where a thread wakes the pulls; here the event loop does (very many in several iterations).
 """
 
 import math
@@ -34,7 +33,7 @@ class HeldPull:
 
     Attributes:
         caller: The client that is to be answered.
-        codes: The tag hashes that it wants; None for all.
+        codes: The tag hashes that wake it; None: all.
         deadline: Monotonic seconds at which it is answered in any case.
         run_again: Runs the pull again.
     """
@@ -84,8 +83,7 @@ class LongPolls:
         """Hold a pull until messages arrive or its deadline passes.
 
         Raises:
-            RequestError: SYSTEM_BUSY: too many pulls wait, or they take too much memory. Java's clients then pull again
-                after 3 s; after an answer without messages they would pull again at once.
+            RequestError: SYSTEM_BUSY: too many pulls wait, or they take too much memory.
         """
         if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
             raise RequestError(
@@ -136,7 +134,7 @@ class LongPolls:
         self._wake(queue, lambda pull: pull.request.consumer_group == group)
 
     def forget_topic(self, topic: str) -> None:
-        """Run all held pulls of a deleted topic again: they are refused with TOPIC_NOT_EXIST."""
+        """Run all held pulls of a deleted topic again, so that they are refused."""
         for queue in [queue for queue in self._held if queue.topic == topic]:
             self._wake(queue, lambda _: True)
 

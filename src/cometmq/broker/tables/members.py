@@ -1,6 +1,6 @@
 """The members of producer and consumer groups, known from heartbeats until a client leaves or falls silent.
 
-Consumers of a group are notified (40) when its members or subscriptions change, so that they rebalance. Follows
+Consumers of a group are usually notified (40) when its members or topics change, so that they rebalance. Follows
 ConsumerManager, ProducerManager and ConsumerGroupInfo of RocketMQ 5.3.3.
 """
 
@@ -49,7 +49,7 @@ class Client:
         language: `model.codes.Language`.
         version: Ordinal of its RocketMQ version.
         seen: Time of its last heartbeat, monotonic seconds.
-        asker: The user of that heartbeat. The broker sends the client only messages that this user may get then.
+        asker: The user of that heartbeat.
     """
 
     client_id: str
@@ -82,7 +82,7 @@ def membership(group: str) -> Access:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """A consumer group: its members and their subscriptions, as in the latest heartbeat."""
+    """A consumer group: its members and their subscriptions, as in their heartbeats."""
 
     name: str
     clients: dict[ClientPeer, Client] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Members:
     Attributes:
         changes: Number that increases with each heartbeat or departure of a consumer, which may change subscriptions.
         on_heartbeat: Called for each consumer heartbeat with subscriptions, after the registration in its group.
-        on_first: Called when a member registers while no other connection has registered.
+        on_first: Called when a member registers while no connection is known.
         on_left: Called with the group name and the connection of a consumer that has left.
     """
 

@@ -1,4 +1,4 @@
-"""The offset of each consumer group in each queue: in memory, saved every 5 s to a file.
+"""The offset of each consumer group in each queue: in memory, saved to a file, by default every 5 s.
 
 An offset is that of the next message to consume. A crash loses at most the commits of the last seconds, so consumers
 get a few messages again, as in RocketMQ (at least once). The file is consumerOffset.json, as in ConsumerOffsetManager
@@ -199,7 +199,7 @@ class Offsets:
     # --- on a slave
 
     def follow(self) -> None:
-        """Start to remember offsets that are committed here, because this broker is a slave."""
+        """Start to remember new and larger offsets that are committed here, because the master may lack them."""
         if self._grown is None:
             self._grown = {}
 
@@ -219,7 +219,7 @@ class Offsets:
     def take(self, theirs_by_key: Iterable[tuple[str, Mapping[int, int]]]) -> int:
         """Apply a master's offsets, even smaller ones (after a reset); return how many groups in topics had no room.
 
-        Offsets that groups committed here while the master was gone stay until the master has reached them.
+        Larger offsets that groups committed here stay until the master has reached them.
         """
         refused, grown = 0, self._grown or {}
         for key, theirs in theirs_by_key:
@@ -246,7 +246,7 @@ class Offsets:
     def drop_lost(
         self, keys: Iterable[str], theirs_by_key: Mapping[str, Mapping[int, int]]
     ) -> None:
-        """Delete the offsets of these "topic@group" that the master lacks: the topic may have been recreated.
+        """Delete the offsets of these "topic@group" that `theirs_by_key` lacks, such as those that the master lacks.
 
         Offsets that were committed here and are not yet known to the master stay.
         """
@@ -313,7 +313,7 @@ class Offsets:
             self.saver.changed()
 
     def consumed_counts(self) -> dict[str, int]:
-        """Return the sum of the offsets of each "topic@group"; it grows with each consumed message. For any thread."""
+        """Return the sum of the offsets of each "topic@group". For any thread."""
         # The loop changes both tables meanwhile. copy() and sum() are atomic; list(items()) is not: it allocates a tuple per
         # entry, which may start the garbage collector, which may let the loop run.
         return {key: sum(queues.values()) for key, queues in self._offsets.copy().items()}

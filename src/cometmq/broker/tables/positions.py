@@ -1,8 +1,8 @@
 """The rule by which the broker counts what a consumer group has not consumed; metrics and consoles share it.
 
-A group continues at the offset that it has committed. A queue without one counts from the first offset that the group's
-members pulled, otherwise from the queue's first message: never as consumed. Messages that were popped and not
-acknowledged count, too, although the group's offset has passed them.
+A group continues at the offset that it has committed, or to which it has popped. A queue without one counts from the
+first offset that the group's members pulled, otherwise from the queue's first message: never as consumed. Messages that
+were popped and not acknowledged count, too, although the group's offset has passed them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,10 +25,10 @@ class Position(NamedTuple):
     """The position of a group in a queue.
 
     Attributes:
-        queue: None if the queue never had a message.
+        queue: None if there is none, for example because it never had a message.
         next: The offset of the next message that the group is given.
         end: The offset after the queue's last readable message.
-        in_flight: Number of messages that were popped and not acknowledged.
+        in_flight: Number of messages that were popped, not in order, and not acknowledged.
         is_committed: Whether the group has committed an offset of the queue.
     """
 
@@ -88,7 +88,8 @@ class GroupPositions:
     def pairs(self) -> list[tuple[str, str]]:
         """Return (group, topic) of each topic in which a group has offsets or to which its members subscribe.
 
-        Left out: topics to which its members no longer subscribe, and for a broadcasting group those without offsets.
+        Left out: most topics to which its members no longer subscribe, and those without offsets that do not exist, are
+        empty retry topics, or of a broadcasting group.
         """
         found = []
         for place, _ in self._offsets.places():
@@ -100,7 +101,7 @@ class GroupPositions:
         return found
 
     def topics_of(self, group: str, committed: list[str]) -> list[str]:
-        """Return the topics that a group consumes: those in `committed`, where it has offsets, and subscribed ones."""
+        """Return the topics that a group consumes, of `committed`, where it has offsets, and of subscribed ones."""
         consumed = [topic for topic in committed if self._is_consumed(group, topic)]
         return consumed + list(self._begun(group))
 

@@ -1,6 +1,6 @@
 """The replication state of a broker: its slaves as the master sees them, or its master as a slave sees it.
 
-These values are made on request (mqadmin haStatus, `cometmq cluster replicas`); see docs/design/0048-replication.md.
+Shown by mqadmin haStatus and `cometmq cluster replicas`; see docs/design/0048-replication.md.
 """
 
 from cometmq.model.frozen import dataclass
@@ -18,9 +18,9 @@ class CopyState:
         acked: Physical offset up to which it has acknowledged the log.
         gap: Number of bytes of the master's log that it lacks.
         is_in_sync: Whether the gap is below haMaxGapNotInSync, so that it counts for sends.
-        transferred_per_second: Bytes sent to it in the last full second.
+        transferred_per_second: Bytes of the log sent to it in the last full second.
         sent: Physical offset of the next byte to send to it (transferFromWhere of RocketMQ).
-        error: Why its last faulty connection since the start was closed; None if there was none.
+        error: Why it could not copy, for example why its last connection was closed; None once it acknowledges more.
     """
 
     address: str
@@ -42,9 +42,9 @@ class MasterState:
         max_offset: Physical offset after the last record here.
         master_flushed: Physical offset up to which the master has reported its log as flushed; 0 if it has not.
         is_active: Whether the slave is connected and the two logs fit.
-        transferred_per_second: Bytes received in the last full second.
-        read_ms: When bytes were last received, epoch ms; 0 if never.
-        written_ms: When this slave last reported its offset, epoch ms; 0 if never.
+        transferred_per_second: New bytes of the log received in the last full second.
+        read_ms: When bytes were last received on the latest connection, epoch ms; 0 if never.
+        written_ms: When this slave last sent something on it, epoch ms; 0 if never.
         stopped: Why replication has stopped until an operator acts, although it is tried again each minute; else None.
         error: Why the last connection ended or failed, or why an open one cannot store what it receives; else None.
     """
@@ -70,7 +70,7 @@ class ReplicationState:
         copies: Its slaves that are connected and copy the log; empty for a slave.
         in_sync: Number of members in sync, including this broker (inSyncSlaveNums of RocketMQ is one less). Slave: 1.
         needed: Number of members that must have a send before it is answered, including the broker; 1: no waiting.
-        refused: Number of connections closed since the start because of the peer or what it sent.
+        refused: Number of connections that this master has refused or closed as faulty; 0 for a slave.
         master: The master of a slave; None for a master.
     """
 

@@ -2,7 +2,7 @@
 
 Otherwise a slave that is promoted would bring a deleted topic back. CometMQ's slaves send their id when they request
 tables, one after the other: each when the last is on disk. The request after that for topics thus proves that the slave
-has the topics. A slave that is not connected cannot learn of a deletion: the master logs its id.
+has the topics. A slave that is not connected cannot learn of a deletion: the master logs its id, if it knows it.
 """
 
 import logging

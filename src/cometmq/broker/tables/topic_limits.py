@@ -82,7 +82,7 @@ def first_kept(
 ) -> int:
     """Return the queue offset of the first message that the limits keep; the max offset if all are too old.
 
-    For any thread; may wait for the disk.
+    May wait for the disk.
     """
     first = queue.min_offset
     if limits.message_count is not None:

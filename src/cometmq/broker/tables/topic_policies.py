@@ -1,7 +1,7 @@
 """Refuses values of the topic attributes `cleanup.policy`, `reserve.time` and `queue.type` that are not implemented.
 
 A compaction topic (`cleanup.policy=COMPACTION`) would be an ordinary one, which loses the last values of its keys with
-the log; a topic's own `reserve.time` would not be observed. At the start it warns of topics with these two attributes.
+the log; a topic's own `reserve.time` would not be observed. At the start it warns of topics with such values.
 """
 
 import logging

@@ -50,16 +50,16 @@ class Topics:
     """The table of topics.
 
     Attributes:
-        clock: Provides the time for the version.
+        clock: The clock for versions and deletions.
         version: Changes with each change.
-        is_whole: Whether no topic is missing: topics.json itself (not its .bak) was read, or a master's table.
-        whole_version: The version of that table.
+        is_whole: Whether no topic should be missing: for example because topics.json itself was read, not its .bak.
+        whole_version: The version that was last known to be whole.
         was_copy: Whether topics.json is marked as a slave's, as it was before slaves had their own mark.
-        is_promoted: Whether this is the first run as a master of a former slave.
+        is_promoted: Whether this master was promoted from a slave in this run.
         on_change: Called with the name of each topic that was created, changed or deleted, except by `make_again`.
         on_delete: Called with the name of each deleted topic, before `on_change`: every table and feature that stores
             something by topic forgets it (`forget_topic`).
-        deleted: The topics that were deleted while the log still holds records of them.
+        deleted: The remembered deletions of topics and groups.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Topics:
         return [config.name for config in made]
 
     def say_unknown(self, counts: Mapping[str, int]) -> None:
-        """Log one warning that names the users' topics in `counts` (numbers of queues) that are not in topics.json."""
+        """Log one warning that names up to 20 users' topics in `counts` (queues by topic) that topics.json lacks."""
         unknown = self.unknown(counts)
         if unknown:
             _log.warning(
@@ -221,7 +221,7 @@ class Topics:
         return TopicTable(self.version, dict(self._topics))
 
     def is_system(self, name: str) -> bool:
-        """Return whether a topic is a system topic, which users must not change or delete."""
+        """Return whether a topic is a system topic."""
         return name in self._system or names.is_system_topic(name)
 
     def system_names(self) -> list[str]:
@@ -259,7 +259,7 @@ class Topics:
         return self._changed(config.name)
 
     def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
-        """Delete a topic, and what tables and features store under its name; the future is done when that is on disk.
+        """Delete a topic, and what is stored under its name; the future is done when the deletion is on disk.
 
         The caller deletes its queues. `end` is the physical offset of the log's end: all earlier records of the topic
         are of the deleted one.
@@ -341,7 +341,7 @@ class Topics:
             )
 
     def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
-        """Return a topic that the broker needs for retries, dead letters or transactions, with enough queues.
+        """Return a topic that the broker needs, for example for retries or transactions, with enough queues.
 
         It is created, or gets more queues, if necessary.
 
@@ -349,7 +349,7 @@ class Topics:
             name: The topic.
             queues: Least number of queues; it is limited to 1 to QUEUES_MAX.
             perm: The permission of a new topic.
-            sys_flag: The unit bits of a new topic.
+            sys_flag: The system flag of a new topic.
 
         Raises:
             RequestError: The name is too long for a directory, there are too many topics (not for a system topic), or

@@ -296,7 +296,7 @@ class TimedDelivery:
         return [message for message in made if message is not None]
 
     def _dequeue(self, now_ms: int) -> Steps[bool]:
-        """Deliver a batch of due messages; return whether there was one."""
+        """Deliver a batch of due messages, or pass slots that are over; return whether there were any."""
         slot, truncations = self._slot, self._truncations
         self.files.log.write()  # Deliveries are read back from the file.
         if slot.time_ms > now_ms:

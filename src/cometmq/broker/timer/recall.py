@@ -1,4 +1,4 @@
-"""Recalls a timed message by storing a second message for the same second.
+"""Recalls a timed message by storing a second message for the same slot of the wheel.
 
 The second one has the property TIMER_DEL_UNIQKEY; the wheel finds both and delivers neither. Follows RecallMessageProcessor
 of RocketMQ 5.3.3; off unless recallMessageEnable.
@@ -52,7 +52,7 @@ class Recall:
         self._clock = clock
 
     def recall(self, request: RecallRequest, born_host: bytes) -> Steps[RecallResult]:
-        """Recall a message; done when that is as durable as a send. `born_host` is the client's host as records store it.
+        """Recall a message; done when that is flushed as a send would be. `born_host` is the client's host in bytes.
 
         Whether the message still waits is not checked.
 

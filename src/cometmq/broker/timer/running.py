@@ -1,7 +1,7 @@
 """The slot of the timer wheel that is being delivered: reads its units and delivers each at its millisecond.
 
-A unit is an entry of timerlog for one delayed message. While its second lasts the slot is read repeatedly, because messages
-may still be added or recalled. A pending unit is kept as one int: its due time and its position in timerlog.
+A unit is an entry of timerlog for one timed message or recall. While the slot lasts, it is read repeatedly, because
+messages may still be added or recalled. A pending unit is kept as one int: its due time and its position in timerlog.
 """
 
 import logging
@@ -51,7 +51,7 @@ class DueMessages(NamedTuple):
         messages: To be stored: in their own topic, or again in the timer's if they were due beyond the wheel's range.
             A recalled message or a recall has none.
         taken: Number of units that were processed; they may be fewer than the caller named.
-        topics: Topic of each timed message that leaves the wheel, also of recalled ones; not of recalls.
+        topics: Topic of each timed message that leaves the wheel, also of recalled ones; no deleted topics.
     """
 
     messages: list[InnerMessage]

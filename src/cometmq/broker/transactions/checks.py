@@ -1,9 +1,10 @@
 """Checks open transactions at their producers, discards a transaction after too many checks, and resumes it on request.
 
-Each round stores the due half messages again, with their number of checks, and asks a connected producer of their group. A
-half message that was checked too often, or is older than the log's retention, goes to TRANS_CHECK_MAX_TIME_TOPIC. Follows
-TransactionalMessageServiceImpl.check and AdminBrokerProcessor.resumeCheckHalfMessage of RocketMQ 5.3.3; the latter accepts
-any message, while here it must be a discarded one.
+Each round stores the due half messages again, and asks a connected producer of the group about those that may be
+checked. A half message that was checked too often, or is older than the log's retention, goes to
+TRANS_CHECK_MAX_TIME_TOPIC. Follows TransactionalMessageServiceImpl.check and
+AdminBrokerProcessor.resumeCheckHalfMessage of RocketMQ 5.3.3; the latter accepts any message, while here it must be a
+discarded one.
 """
 
 import logging

@@ -143,7 +143,7 @@ class Transactions(Feature):
         self._counts.forget(topic)
 
     async def close(self) -> None:
-        """Stop the background jobs, commit the read positions, and save the counts."""
+        """Stop the background jobs; on a master, commit the read positions if possible, and save the counts."""
         await self._machines.close()
         if not self._is_running:
             return

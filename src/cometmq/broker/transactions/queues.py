@@ -1,9 +1,9 @@
 """Reads and writes the half queue and the op queue; a committed message is written before its op.
 
-All ends of one loop iteration share a write and a flush, so a crash cannot come between a commit and its op. Only a power
-failure during the write can separate them, or the kill of a Java broker, which writes its ops up to 3 s later. Transactions
-that were open at the start are therefore looked up in the index first: a committed message has the half message's unique
-key.
+All ends of one loop iteration usually share a write and a flush, so a crash cannot come between a commit and its op.
+Only a power failure during the write can separate them, or the kill of a Java broker, which writes its ops up to 3 s
+later. Transactions that were open at the start are therefore looked up in the index first: a committed message has the
+half message's unique key.
 """
 
 import logging
@@ -215,7 +215,7 @@ class TransactionQueues:
         return self.join(transaction)
 
     def join(self, transaction: OpenTransaction) -> Steps[None]:
-        """Wait for the end of a transaction that another request has begun; raises as `end` does."""
+        """Wait for the end of a transaction that is being written; raises as `end` does."""
         end = self._ends[transaction]
         return self._written(end)
 

@@ -37,12 +37,12 @@ class AbsentBroker(NamedTuple):
 
 
 def silent_broker(name: str, error: CometError) -> AbsentBroker:
-    """Return the `AbsentBroker` for a registered broker that does not answer, with the error as the reason."""
+    """Return the `AbsentBroker` for a broker that does not answer, with the error as the reason."""
     return AbsentBroker(name, f"does not answer: {error}")
 
 
 async def missing_brokers(instance: ClientInstance) -> list[AbsentBroker]:
-    """Return the brokers that left their nameserver and have not come back; empty without a CometMQ nameserver."""
+    """Return the brokers that left and that a CometMQ nameserver remembers; empty with another nameserver."""
     try:
         missing = await instance.nameserver_api.missing_brokers()
     except (BrokerRefused, CodecError):
@@ -59,9 +59,9 @@ def _absent(broker: MissingBroker) -> AbsentBroker:
 def those_that_answer(
     names: Iterable[str], answers: Iterable[Value | CometError], silent: dict[str, AbsentBroker]
 ) -> dict[str, Value]:
-    """Return a dict of broker names to answers, and add the brokers that cannot be reached to `silent`.
+    """Return a dict of broker names to answers, and add the brokers with a NetError to `silent`.
 
-    Raises the first CometError if a broker refused, or if none answered.
+    Raises the first error that is no NetError; or if none answered, the first NetError.
     """
     found: dict[str, Value] = {}
     errors: list[NetError] = []

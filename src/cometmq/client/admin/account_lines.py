@@ -30,7 +30,7 @@ class EntryLine(NamedTuple):
         policy: Custom, or Default, which applies if no entry of Custom matches.
         resource: The resource, such as a topic.
         actions: Actions on the resource.
-        sources: Allowed source addresses; empty: any.
+        sources: Source addresses to which it applies; empty: any.
         decision: Allow or Deny.
         brokers: Members that have the entry, "name:id".
     """

@@ -24,7 +24,7 @@ class AccountsReport(NamedTuple):
     Attributes:
         users: Users; one that brokers describe differently occurs several times.
         entries: Distinct policy entries.
-        refusals: Errors of the members that gave no answer, by "name:id".
+        refusals: Errors of the members that refused or gave no valid answer, by "name:id".
     """
 
     users: list[UserLine]
@@ -54,7 +54,7 @@ class Accounts:
         self.api = UserApi(instance)
 
     async def told(self) -> AccountsReport:
-        """Return all users and policies of all brokers, and the errors of brokers that did not answer.
+        """Return the users and policies of all brokers, and the errors of those that cannot be queried.
 
         Raises SettingsError if a broker's policy is malformed.
         """
@@ -71,16 +71,16 @@ class Accounts:
         )
 
     async def create(self, name: str, password: str, *, is_super: bool) -> None:
-        """Create a user at every broker; if some fail, raise CometError with their names and reasons."""
+        """Create a user at every broker; if some fail, raise CometError with the reasons."""
         kind = "Super" if is_super else "Normal"
         await self._all(lambda address: self.api.create(address, name, password, kind))
 
     async def update(self, name: str, values: Mapping[str, str]) -> None:
-        """Change a user's password, userType or userStatus at every broker; raise CometError, with names, if some fail."""
+        """Change a user's password, userType or userStatus at every broker; raise CometError if some fail."""
         await self._all(lambda address: self.api.update(address, name, dict(values)))
 
     async def delete(self, name: str) -> None:
-        """Delete a user and its policies at every broker; if some fail, raise CometError with their names and reasons."""
+        """Delete a user and its policies at every broker; if some fail, raise CometError with the reasons."""
         await self._all(lambda address: self.api.delete(address, name))
 
     async def put_entry(
@@ -94,8 +94,7 @@ class Accounts:
     ) -> None:
         """Allow or deny a user actions on a resource at every broker, replacing an earlier entry for the resource.
 
-        Raises SettingsError for an invalid entry, which changes nothing, and CometError with the names of brokers that
-        failed.
+        Raises SettingsError for an invalid entry, which changes nothing, and CometError if some brokers fail.
         """
         entry: dict[str, Any] = new_entry(resource, actions, sources, is_allowed=is_allowed)
         await self._all(lambda address: self.api.put_entry(address, name, entry))

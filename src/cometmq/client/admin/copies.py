@@ -1,6 +1,6 @@
 """Assessment of replicas: the progress of each member's copy of the log, its faults, and advice.
 
-A slave that seems late may have been queried just before the last message reached it, so all are then queried twice.
+A slave that seems late may have been queried just before the last message reached it: `settled_replicas` queries again.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Copy(NamedTuple):
         gap: Number of bytes of the master's log that it lacks.
         behind_s: How much older its newest record is than the master's, seconds.
         fault: Description of the fault, the member's own if it reports one.
-        advice: What to do; empty if there is no fault, or the member did not answer or refused.
+        advice: What to do; empty if nothing is wrong, or the member did not answer or refused.
     """
 
     member: Replica
@@ -165,7 +165,7 @@ def _judge_slave(
 
 
 def _is_too_far(member: Replica, gap: int, master: HaStatus | None) -> bool:
-    """Return whether a slave lacks more than its master's haMaxGapNotInSync, or than the default if that is not reported."""
+    """Return whether the master reports a slave as not in sync, or without a report, at least `GAP_MAX` is missing."""
     slaves: Sequence[HaSlave] = () if master is None else master.slaves
     told = [each.is_in_sync for each in slaves if each.broker_id == member.broker_id]
     return not all(told) if told else gap >= GAP_MAX

@@ -50,7 +50,7 @@ class DeadLetterFilter(NamedTuple):
     until_ms: int | None = None
 
     def takes(self, letter: StoredMessage) -> bool:
-        """Return whether a dead letter is selected; raise ExpressionError if `sql` is invalid."""
+        """Return whether a dead letter is selected; may raise ExpressionError if `sql` is invalid."""
         if self.key and self.key not in letter.keys:
             return False
         if letter.stored_ms < self.since_ms:
@@ -91,7 +91,7 @@ class DeadLetters:
         """Yield the selected dead letters of a group up to now, queue by queue, each in order.
 
         `last` limits the search to so many of the latest dead letters of each queue; None: all. Raises TopicNotFound if
-        the group never had one (there is no dead-letter topic), and ExpressionError if the filter is invalid.
+        there is no dead-letter topic of the group, and ExpressionError if a letter shows that the filter is invalid.
         """
         await self.check(group)
         topic = dead_letter_topic(group)
@@ -115,7 +115,7 @@ class DeadLetters:
                             yield letter
 
     async def check(self, group: str) -> None:
-        """Raise TopicNotFound if a group has no dead-letter topic, that is, never had a dead letter."""
+        """Raise TopicNotFound if there is no route of the dead-letter topic of a group."""
         topic = dead_letter_topic(group)
         try:
             await self._instance.nameserver_api.route(topic)
@@ -135,7 +135,7 @@ def place_of(letter: StoredMessage, group: str) -> str:
 
 
 def dead_letter_origin(letter: StoredMessage) -> str | None:
-    """Return the original topic of a dead letter, to which a replay sends it; None if it is not recorded."""
+    """Return the original topic of a dead letter, the default target of a replay; None if it is not recorded."""
     properties = letter.properties
     return properties.get(keys_of.DLQ_ORIGIN_TOPIC) or properties.get(keys_of.RETRY_TOPIC)
 

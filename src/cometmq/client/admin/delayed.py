@@ -54,7 +54,7 @@ class DelayedMessages(NamedTuple):
 
     Attributes:
         messages: Messages, sorted by due time.
-        unread: Number of messages in the system topics that were not read; some of them may wait, too.
+        unread: Number of messages within the searched ranges that were not read; some of them may wait, too.
     """
 
     messages: list[DelayedMessage]
@@ -69,7 +69,7 @@ class DelayedFinder:
         instance: Queries the brokers for their delay levels.
         now_ms: Current time, ms since 1970.
         levels: Delay levels of all brokers; None: query each broker for its own (messageDelayLevel).
-        look_bytes: Maximum total size of the messages to read, bytes; None: no limit.
+        look_bytes: Approximate total size of the messages to read, bytes; None: no limit.
     """
 
     def __init__(

@@ -50,7 +50,7 @@ class ExplainFinding(NamedTuple):
 
     Attributes:
         check: Name of the check.
-        is_fine: False: this keeps the message from the group; None: unknown.
+        is_fine: False: this keeps the message from the group, or the group has consumed it; None: unknown.
         text: Description of the result.
     """
 
@@ -84,7 +84,7 @@ class Explanation(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """The text of the first finding that keeps the message from being consumed, or a text that there is none."""
+        """The text of the first finding whose `is_fine` is False, or a text that nothing blocks the message."""
         for finding in self.findings:
             if finding.is_fine is False:
                 return finding.text
@@ -111,7 +111,7 @@ class Explainer:
         self._api = BrokerApi(instance)
 
     async def explain(self, message_id: str, group: str, topic: str | None) -> Explanation:
-        """Run the checks for a message and a group; without a topic, search those that the group consumes, then 500 others.
+        """Run the checks for a message and a group; without a topic, search those of members, then up to 500 others.
 
         Raises:
             MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.

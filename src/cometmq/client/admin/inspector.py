@@ -101,7 +101,7 @@ class AsyncInspector(AsyncClient):
     # --- topics and groups
 
     async def missing(self) -> list[AbsentBroker]:
-        """Return the brokers that left their nameserver and have not come back; empty for RocketMQ's nameserver."""
+        """Return the brokers that left and that a CometMQ nameserver remembers; empty with RocketMQ's nameserver."""
         return await self._states.missing()
 
     async def topic_bounds(
@@ -157,8 +157,8 @@ class AsyncInspector(AsyncClient):
     ) -> RunningState:
         """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
-        The masters are asked in turn until one knows the member. Raises BrokerRefused if none does, or the member does
-        not answer, and NetError if a master does not answer.
+        The masters are asked in turn until one knows the member. Raises BrokerRefused if none that answers does, or the
+        member does not answer, and NetError if no master answers.
         """
         return await self._states.running(group, client_id, stacks=stacks)
 
@@ -181,7 +181,7 @@ class AsyncInspector(AsyncClient):
         Args:
             message_id: Id that the producer assigned, or the offset message id.
             group: The consumer group.
-            topic: Topic of the message; None: search the topics that the group consumes, then all others (up to 500).
+            topic: Topic of the message; None: search the topics of its connected members, then up to 500 others.
 
         Raises:
             MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.

@@ -70,7 +70,7 @@ class LedgerTopic:
         """Find the ledger's topic, create it if `is_made`, and read it; the reader is also used later.
 
         Without the topic and `is_made`, the ledger stays empty. Raises RequestError if the name of the group is too
-        long for the topic's name, and BrokerNotFound if no master is registered.
+        long for the topic's name, and BrokerNotFound if no master can create it.
         """
         check_topic(self._topic)
         self._reader = reader

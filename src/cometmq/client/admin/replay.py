@@ -80,7 +80,7 @@ class ReplayPlan:
 
 
 class Replay:
-    """A run of a replay with the parameters `plan`; it calls `say` with a text when it waits."""
+    """A run of a replay with the parameters `plan`; it calls `say` with a text when it first waits."""
 
     def __init__(
         self, instance: ClientInstance, plan: ReplayPlan, say: Callable[[str], None]
@@ -106,7 +106,7 @@ class Replay:
         """Send the dead letters of the plan (in a dry run count them); return how many were sent, skipped or refused.
 
         Raises:
-            TopicNotFound: The group never had a dead letter.
+            TopicNotFound: There is no dead-letter topic of the group.
             ExpressionError: The filter is invalid.
             RequestError: The name of the group is too long for the topic of its replay ledger.
             NetError, BrokerRefused, BrokerNotFound, SendFailed, CodecError: The cluster cannot be queried, or the
@@ -165,7 +165,7 @@ class Replay:
         return self._plan.to_topic or dead_letter_origin(letter)
 
     async def _replay(self, batch: Sequence[StoredMessage]) -> list[StoredMessage]:
-        """Send the dead letters of a batch that are not sent yet; return those of other runs and those out of time."""
+        """Send (in a dry run count) what is not sent yet of a batch; return letters of others and those out of time."""
         ledger = self._ledger.state
         by_id = {id_of(letter): letter for letter in batch}
         open_ = {each: letter for each, letter in by_id.items() if each not in ledger.done}
@@ -312,7 +312,7 @@ class ReplayCandidate(NamedTuple):
 async def sent_before(
     queries: MessageQueries, letters: Sequence[ReplayCandidate]
 ) -> set[LetterId]:
-    """Return the ids of dead letters that have a copy in the index of their target topic, sent by a run that died.
+    """Return the ids of dead letters that already have a copy in the index of their target topic.
 
     Raises NetError, BrokerRefused or CodecError if a broker of the topic, or the nameserver, cannot be queried.
     """

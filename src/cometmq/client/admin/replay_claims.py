@@ -106,7 +106,7 @@ class AsyncReplayClaims(AsyncGroupClient):
 
         Raises:
             ClientClosed: The client is not running.
-            NetError: Another run took over some of them meanwhile, and may also have sent them.
+            NetError: Another run took over some of them meanwhile, or a broker cannot be reached.
         """
         ledger = self._opened()
         async with self._busy:

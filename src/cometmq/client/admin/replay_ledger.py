@@ -142,7 +142,7 @@ class ReplayLedger:
                 self.done[letter] = "" if place in before else done.run
 
     def won(self, claim: Claim) -> dict[LetterId, bool]:
-        """Return the dead letters that a claim obtained, and for each whether another run may have sent it before."""
+        """Return the dead letters that a claim has, and for each whether another run may have sent it before."""
         found = {}
         for letter in claim.letters:
             held = self._held.get(letter)

@@ -1,7 +1,7 @@
 """Changes of roles in a broker group: what a promotion would lose, and the steps of it at the brokers.
 
 A master that answers is demoted first: it becomes a slave once its successor has everything, so nothing is lost. If it
-does not answer, only what the slave has is kept, and nameservers keep the old master out if it comes back.
+does not answer, only what the slave has is kept, and CometMQ nameservers keep the old master out if it comes back.
 """
 
 import asyncio
@@ -110,8 +110,8 @@ class Roles:
 
         Raises:
             RequestError: There are obstacles, and `is_forced` is False.
-            BrokerRefused: A broker refused; the roles are as before.
-            NetError: A broker did not answer; the message says which state is known.
+            BrokerRefused: A broker refused; usually the roles are as before.
+            NetError: A broker did not answer; roles may have changed.
         """
         if plan.obstacles and not is_forced:
             raise RequestError(

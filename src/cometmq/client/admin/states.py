@@ -143,9 +143,9 @@ class TopicState:
 
     Attributes:
         queues: Offsets of each queue.
-        put_rate: Number of messages stored per second.
-        perms: Permission bits by broker, according to its route.
-        absent: Brokers that have more queues of it but cannot be queried.
+        put_rate: Number of messages stored per second; 0 if not queried.
+        perms: Permission bits by broker, according to its route, if queried.
+        absent: Brokers that may have more queues of it but cannot be queried.
     """
 
     queues: Mapping[MessageQueue, QueueBounds]
@@ -228,7 +228,7 @@ class States:
     # --- topics
 
     async def missing(self) -> list[AbsentBroker]:
-        """Return the brokers that left their nameserver and have not come back; empty without a CometMQ nameserver."""
+        """Return the brokers that left and that a CometMQ nameserver remembers; empty with another nameserver."""
         return await missing_brokers(self._instance)
 
     async def topic(
@@ -236,8 +236,8 @@ class States:
     ) -> TopicState:
         """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
 
-        `missing` is the result of the method `missing`; None: it is queried. Raises TopicNotFound if no broker has or
-        had it.
+        `missing` is the result of the method `missing`; None: it is queried. Raises TopicNotFound if it has
+        no route and no missing broker may have it.
         """
         if missing is None:
             missing = await self.missing()
@@ -265,7 +265,7 @@ class States:
     async def topic_bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """Return the offsets of each readable queue of a topic; raise TopicNotFound if no broker has or had it."""
+        """Return the offsets of each readable queue of a topic; raise TopicNotFound if no broker may have it."""
         if missing is None:
             missing = await self.missing()
         absent = {each.name: each for each in missing if each.has_any([topic])}

@@ -61,7 +61,7 @@ class ClusterFacts:
         brokers: Each member with its runtime values.
         asked_ms: Local time of each member's answer, ms since 1970, by address.
         replicas: Each member with its replication status.
-        missing: Brokers that left without unregistering.
+        missing: Brokers that left and have not returned.
         groups: All consumer groups.
         conflicts: Contradictions between members.
         unread: Queues that no member of a group reads although it subscribes to their topic, by group.

@@ -24,7 +24,7 @@ _LOCKED_SIZE_MAX = 16 << 20
 
 
 class MemberApi:
-    """Sends requests of a group member to one broker; raises BrokerRefused, NetError and CodecError."""
+    """Sends requests of a group member to brokers; all but `leave` raise BrokerRefused, NetError and CodecError."""
 
     def __init__(self, asks: BrokerAsker) -> None:
         self._asks = asks
@@ -59,7 +59,7 @@ class MemberApi:
         return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def assignment(self, address: str, query: AssignmentQuery) -> list[Assignment] | None:
-        """Return the queues of a topic that a broker assigns to a member; None if it does not know the group yet."""
+        """Return the queues of a topic that a broker assigns to a member; None without an assignment."""
         command = Command(RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query))
         answer = await self._asks.ask(address, command)
         what = f"the share of {query.group} in {query.topic}"

@@ -180,7 +180,7 @@ class NameserverApi:
         await self._nameservers.ask_all(command)
 
     async def wipe_write_perm(self, broker_name: str) -> int:
-        """Remove write permission from a broker's routes at every nameserver; return the number of changed topics.
+        """Remove write permission from a broker's routes at every nameserver; return the number of its topics.
 
         If the nameservers' numbers differ, it is the largest.
         """
@@ -190,7 +190,7 @@ class NameserverApi:
         return max(each.wipe_topic_count for each in told)
 
     async def add_write_perm(self, broker_name: str) -> int:
-        """Restore write permission in a broker's routes at every nameserver; return the number of changed topics.
+        """Make a broker's routes readable and writable at every nameserver; return the number of its topics.
 
         If the nameservers' numbers differ, it is the largest.
         """

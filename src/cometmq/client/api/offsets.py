@@ -31,7 +31,7 @@ class OffsetBounds(NamedTuple):
 
 
 class OffsetApi:
-    """Queries the brokers of queues for offsets.
+    """Queries and commits offsets at the brokers of queues.
 
     Methods raise TopicNotFound, BrokerNotFound, BrokerRefused, NetError and CodecError. Plural methods query all queues
     concurrently and return an offset or an error for each.
@@ -120,7 +120,7 @@ class OffsetApi:
     async def committed_offsets(
         self, group: str, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """Return a dict of queues to a group's committed offset, None if there is none, or an error."""
+        """Return a dict of queues to a group's committed offset or None, as in `committed`, or an error."""
         found = await self._ask_each(queues, lambda queue: _committed(group, queue))
         return {
             queue: None

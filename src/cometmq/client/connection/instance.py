@@ -189,10 +189,9 @@ class ClientInstance:
         await self.channels.close()
 
     async def join(self, member: Member, *, everywhere: bool = False) -> None:
-        """Add a producer or consumer, and send a heartbeat to the brokers of all known routes; failures are only logged.
+        """Add a producer or consumer, and send heartbeats as `beat` does; failures are only logged.
 
-        With `everywhere`, all brokers of the cluster get heartbeats, including later ones, whatever the member's
-        topics.
+        With `everywhere`, they also go to brokers of the cluster that are in no route, including later ones.
         """
         self._members.append(member)
         if everywhere:
@@ -360,7 +359,7 @@ class ClientInstance:
     # --- heartbeats
 
     async def beat(self) -> None:
-        """Send a heartbeat with all members to the masters of the routes, or of the cluster if a member requires it.
+        """Send a heartbeat with all members to the masters of the routes, and of the cluster if a member requires it.
 
         If a member is a consumer, slaves get the same heartbeat. Failures are only logged.
         """

@@ -1,4 +1,4 @@
-"""Fetches routes from the nameserver and stores them; concurrent callers for the same topic share a request."""
+"""Fetches routes from the nameserver and stores them; concurrent equal calls share a request."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ _QUEUES_AT_ONCE = (
 
 
 class RouteFetcher:
-    """Fetches routes into a client's route table; calls `on_new` after storing a new or changed route."""
+    """Fetches routes into a client's route table; calls `on_new` at least after storing a new or changed one."""
 
     def __init__(
         self, routes: TopicRoutes, api: NameserverApi, on_new: Callable[[], None]

@@ -64,7 +64,7 @@ class BrokerAssignment:
         Raises:
             NetError: No broker answered.
             BrokerRefused, CodecError: The first broker that answered refused, or its answer is invalid.
-            ClientError: The broker does not know this client yet.
+            ClientError: The broker has no assignment, for example as it does not know the group yet.
         """
         query = AssignmentQuery(topic, self._group, self._instance.client_id)
         try:

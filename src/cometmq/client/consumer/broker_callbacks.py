@@ -74,7 +74,7 @@ class BrokerCallbacks:
         self._started_ms = instance.clock.now_ms()
 
     def take(self, command: Command, channel: Channel) -> bool:
-        """Answer a query of a broker; return False if the request is not one of these queries."""
+        """Answer a query of a broker; return False for any other request, and for 309 without a listener."""
         match command.code:
             case RequestCode.GET_CONSUMER_RUNNING_INFO:
                 body = self._running_body(command.fields.get("jstackEnable") == "true")

@@ -17,12 +17,12 @@ _HOUR_SAMPLES = 360
 
 @dataclass(slots=True)
 class TopicCounts:
-    """Counts for one topic since the start of the consumer.
+    """Counts of a consumer for one topic, since it was made or between two samples.
 
     Attributes:
-        pulls: Number of pulls that returned messages.
+        pulls: Number of pulls and pops that returned messages.
         pull_ms: Total time of these pulls, including long polling, ms.
-        pulled: Number of messages pulled.
+        pulled: Number of messages pulled or popped.
         calls: Number of listener calls.
         consume_ms: Total time of the listener calls, ms.
         consumed: Number of messages consumed.
@@ -71,7 +71,7 @@ class Counts:
         self._samples.append((self._clock.monotonic(), now))
 
     def totals(self) -> dict[str, TopicCounts]:
-        """Return copies of the counts of each topic since the start."""
+        """Return copies of the counts of each topic since the consumer was made."""
         return {topic: replace(counts) for topic, counts in self._topics.items()}
 
     def rates(self) -> dict[str, ConsumeRates]:

@@ -3,7 +3,7 @@
     PushConsumer(group="billing", listener=handle, subscriptions={"orders": Tag("paid", "sent")})
     consumer.subscribe("prices", Sql("region = 'hz' AND price > 100"))
 
-Brokers apply the filters. The client checks tags again, because a broker compares only their hashes. Follows FilterAPI
+Brokers apply the filters. Consumers check tags again, because a broker compares only their hashes. Follows FilterAPI
 and MessageSelector.bySql of RocketMQ 5.3.3; a Java broker accepts SQL92 only if enablePropertyFilter is true.
 """
 

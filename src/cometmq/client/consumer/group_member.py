@@ -1,6 +1,6 @@
 """A member of a consumer group: its assigned queues with a pull loop each, and its consumed offsets.
 
-Push and pull consumers differ only in how they process the messages that the member delivers.
+Push and pull consumers differ mainly in how they process the messages that the member delivers.
 """
 
 import asyncio
@@ -218,7 +218,7 @@ class GroupMember:
             await self._shares.assigned.stop()
 
     async def leave(self) -> None:
-        """Commit the offsets, unlock the queues and leave the group; failures are logged. Call `stop_pulling` first."""
+        """Commit (if `auto_commit`), unlock queues, leave the group; errors are logged. Call `stop_pulling` first."""
         # The next owners of the queues read these offsets as soon as we have left.
         await self._store(is_answered=True)
         for loop in self.loops.values():
@@ -260,7 +260,7 @@ class GroupMember:
         self._gate.set()
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Subscribe to a topic, with a new version of the subscription; a running member rebalances immediately."""
+        """Subscribe to a topic, with a new version of the subscription; a running member rebalances soon."""
         topic = subscription.topic
         self._subscriptions[topic] = replace(
             subscription, version=self._instance.clock.now_ms()

@@ -3,8 +3,8 @@
     def handle(message: StoredMessage) -> None: ...                     # listener=handle
     async def handle_all(messages: list[StoredMessage]) -> None: ...    # batch_listener=handle_all
 
-None or True: consumed. False or any exception: retry later, except with broadcasting. Two exceptions choose the delay,
-or prevent retries:
+None or True: consumed. False or an exception: usually retry later, except with broadcasting. Two exceptions choose the
+delay, or prevent retries:
 
     raise RetryLater(timedelta(minutes=5))
     raise DeadLetter("no such customer")
@@ -71,7 +71,7 @@ class DeadLetter(Exception):
 class RetryLater(Exception):
     """Raised by a listener to retry its message after a chosen delay.
 
-    The delay is exact if the queue is consumed in order or popped. Otherwise it is rounded up to one of the broker's
+    The delay is exact if the queue is consumed in order or popped. Otherwise it is rounded up to one of the default
     delay levels (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), at most the longest level. The retry counts like any
     other. A delay that is negative or no timedelta raises SettingsError.
     """

@@ -40,7 +40,7 @@ class ClusterOffsets:
         self._is_written = is_written
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return the offset that the broker has stored for a queue, or None."""
+        """Return the offset of a queue as `OffsetApi.committed` does, or None."""
         return await self._offsets.committed(self._group, queue)
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
@@ -63,7 +63,7 @@ class LocalOffsets:
         self._stored: dict[MessageQueue, int] | None = None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return the offset that the file has for a queue, or None; raise CodecError if it and its .bak are unreadable."""
+        """Return the offset that the file has for a queue, or None; may raise CodecError if it is unreadable."""
         return self._load().get(queue)
 
     async def write(
@@ -113,7 +113,7 @@ class QueuePlace:
     """The consumed offset of a member in one queue, and the last stored offset.
 
     Attributes:
-        offset: Next offset to consume; None: nothing was consumed yet.
+        offset: Next offset to consume; None: not known yet.
         stored: The offset that was last stored.
     """
 
@@ -139,7 +139,7 @@ class ConsumedProgress:
         return place
 
     def get(self, queue: MessageQueue) -> int | None:
-        """Return the offset that will be stored next, or None if nothing was consumed yet."""
+        """Return the offset that will be stored next, or None if it is not known yet."""
         place = self._places.get(queue)
         return None if place is None else place.offset
 

@@ -1,7 +1,7 @@
 """Redelivery: returns a message that could not be consumed, so that it is delivered again later.
 
 The broker is asked to put it into the group's retry topic (CONSUMER_SEND_MSG_BACK). If that fails, the client sends it
-there as a new message. If that also fails, or the broker supports no retries, the listener is called again after 5 s.
+there as a new message. If that also fails, or the broker knows no retries, the listener may be called again after 5 s.
 Follows DefaultMQPushConsumerImpl.sendMessageBack of 5.3.3.
 """
 

@@ -1,4 +1,4 @@
-"""The offset at which a group starts in a queue: the committed one, or otherwise by the `consume_from` setting.
+"""The offset at which a group starts in a queue: the committed one, or otherwise usually by the `consume_from` setting.
 
 Follows RebalancePushImpl.computePullFromWhereWithException of RocketMQ 5.3.3.
 """
@@ -51,7 +51,7 @@ class StartOffset:
         self._timestamp_ms = settings.consume_timestamp_ms or clock.now_ms() - _BEFORE_START_MS
 
     async def find(self, queue: MessageQueue) -> int:
-        """Return the first offset to pull from a queue: the stored one, otherwise one by the `consume_from` rule.
+        """Return the first offset to pull: the stored one, or 0 after `lose`, or one by the `consume_from` rule.
 
         Raises BrokerRefused, BrokerNotFound, TopicNotFound, NetError or CodecError if the broker could not be queried;
         try again instead of guessing, because a wrong offset may skip messages.

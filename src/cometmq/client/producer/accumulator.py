@@ -2,7 +2,7 @@
 
 A message waits at most `batch_delay_ms` (with 0: until the next iteration of the event loop), and a batch is sent as
 soon as it has `batch_bytes`. Each caller gets the result of its own message. Drawbacks, as in RocketMQ: all messages of
-a batch are stored in one queue, and a Java broker overwrites their ids with the batch's id. Follows ProduceAccumulator
+a batch are stored in one queue, and a broker overwrites their ids with the batch's id. Follows ProduceAccumulator
 of RocketMQ 5.3.3.
 """
 
@@ -38,7 +38,7 @@ class Accumulator:
         self._under_way: set[asyncio.Future[SendResult]] = set()
 
     def takes(self, message: Message) -> bool:
-        """Return whether a message may be part of a batch: not if large, delayed or for a retry or system topic."""
+        """Return whether a message may be part of a batch: not if large, delayed or for a topic that begins with %."""
         return not (
             len(message.body) > self._alone_over
             or message.delay_level

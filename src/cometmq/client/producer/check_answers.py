@@ -1,4 +1,4 @@
-"""Answers to transaction checks for half messages whose sender is gone, through a function that knows the outcome."""
+"""Answers to transaction checks for half messages with a certain property, by a function that knows the outcome."""
 
 import asyncio
 import logging
@@ -41,7 +41,7 @@ HalfJudge = Callable[[CheckedHalfMessage], TransactionState]
 
 
 class CheckAnswers(ProducerMember):
-    """A group member that sends nothing and only answers transaction checks.
+    """The membership of an encoded producer that answers transaction checks.
 
     Args:
         group: Producer group of the half messages.

@@ -45,7 +45,7 @@ _FOUND_MAX = 8  # Messages with the same id: one, unless the user set the id.
 class AsyncEncodedProducer(AsyncGroupClient):
     """A producer of encoded messages, which also ends half messages of its group.
 
-    Sends in flight fail when it is closed.
+    Sends in flight may fail when it is closed.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.

@@ -34,7 +34,7 @@ class EncodedSend(NamedTuple):
         front: Header text before the queue (`codec.send_text`).
         middle: Header text after the queue.
         body: Body as sent, compressed if needed.
-        message_id: Message id, the same in all attempts, so that duplicates can be recognised.
+        message_id: Message id (of a batch several or none), the same in all attempts, to recognise duplicates.
     """
 
     topic: str
@@ -103,7 +103,7 @@ class SendEncoder:
         self.plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _front(self, topic: str, code: int) -> tuple[str, str]:
-        """Return a topic with its namespace, and the header text of its messages; MessageError for system topics."""
+        """Return a topic with its namespace, and the header text before the queue; MessageError if it is refused."""
         if is_written_by_brokers(topic):
             raise MessageError(f"clients may not send to system topic {in_quotes(topic)}")
         full = self._namespace.wrap(topic)

@@ -3,8 +3,8 @@
     async with AsyncProducer("127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
 
-`send` immediately returns a future, which also carries every error, and creates no task: await it, or gather many.
-Sends of one iteration of the event loop share one write per broker. `cometmq.client.Producer` is the same for threads.
+`send` immediately returns a future, which also carries every error, mostly without a task: await it, or gather many.
+Simple sends of one iteration of the event loop share writes. `cometmq.client.Producer` is the same for threads.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ from cometmq.model.queue import MessageQueue
 class AsyncProducer(AsyncGroupClient):
     """A producer: sends messages singly, in batches, as requests and in transactions.
 
-    When it is closed, sends in flight fail; incomplete batches and traces are still sent.
+    When it is closed, sends in flight may fail; incomplete batches and traces are still sent.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: Its producer group; only relevant for transactions.
+        group: Its producer group; relevant mainly for transactions.
         settings: Times, retries and sizes.
         transaction_listener: Does the work of `send_in_transaction` and knows outcomes of other processes of the group.
         instance: Shares the connections of another client, whose owner closes them.
@@ -417,8 +417,8 @@ class AsyncProducer(AsyncGroupClient):
             SendFailed, TopicNotFound, BrokerNotFound, NetError: The half message was not acknowledged, or not flushed
                 or replicated in time; the listener was not called.
             CodecError: An answer to the half message, to its end, or of the nameserver is malformed.
-            BrokerRefused: The half message was refused; or, after the listener's work, its end, because the transaction
-                has ended otherwise or the broker has lost it.
+            BrokerRefused: The half message was refused; or its end, because the transaction has ended otherwise or the
+                broker has lost it.
             ClientClosed: The producer is not running.
         """
         self._transactions.check_listener()

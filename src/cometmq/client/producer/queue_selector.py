@@ -46,7 +46,7 @@ def at_random(chance: random.Random | None = None) -> Selector:
 def round_robin(chance: random.Random | None = None) -> Selector:
     """Return a selector that uses the queues in turn; use the same one for all messages of a topic.
 
-    Sends without a selector also use the queues in turn, and are retried on another broker.
+    Sends without a selector also use the queues in turn, and are retried, if possible on another broker.
     """
     turn = RoundRobin(chance or random.Random())  # noqa: S311  Where to begin is no secret.
 

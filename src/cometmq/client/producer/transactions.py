@@ -4,8 +4,9 @@
         await book_the_order()      # an exception rolls back, the end of the block commits
 
 A broker that receives neither a commit nor a rollback checks the transaction (CHECK_TRANSACTION_STATE). The latest 20,000
-transactions of this producer are answered from memory; others, and those for which `execute` returned UNKNOWN, by your
-`TransactionListener`. So a group with a listener also completes the transactions of a producer that died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
+transactions of this producer are answered from memory; others, and those for which `execute` failed or returned
+UNKNOWN, by your `TransactionListener`. So a group with a listener also completes the transactions of a producer that
+died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
 """
 
 import asyncio

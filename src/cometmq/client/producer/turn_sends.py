@@ -1,4 +1,4 @@
-"""Simple sends of one iteration of the event loop, encoded, written and answered together; other sends keep their place in the order but go alone.
+"""Simple sends of one iteration of the event loop, encoded, written and answered together; other sends go alone.
 
 `kernel.pipelined_sends` decides which sends are simple. One that is not answered with success becomes a `PendingSend`,
 so that attempts, faults and deadlines are implemented only once.
@@ -66,7 +66,7 @@ class TurnSends:
         self.seconds = sender.settings.send_timeout_ms / 1000
 
     def add(self, message: Message) -> asyncio.Future[SendResult]:
-        """Send a message at the end of this iteration; immediately if nothing is in flight or 128 messages wait.
+        """Send a message after this iteration or sooner: immediately if nothing is in flight or 128 messages wait.
 
         Errors go to the future.
         """
@@ -139,7 +139,7 @@ class TurnSends:
         return count
 
     def _targets(self, message: Message) -> TopicTargets | None:
-        """Return the queues that a message may be sent to; None if there is no known one or it is no valid Message."""
+        """Return the `TopicTargets` of a message; None if no queue to send to is known, or it is no valid Message."""
         if message.__class__ is not Message:
             return None
         routes = self.sender.instance.routes

@@ -45,9 +45,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def replicas(self) -> list[Replica]:
-        """Return each member of each broker group, its master first, with its replication status.
+        """Return each member of each broker group, sorted by name and id, with its replication status.
 
-        A second broker that claims the id of a member is included if it answers, with an `owner`.
+        A second broker that claims the id of a member has an `owner`; it is left out if it does not answer.
         """
         result: list[Replica] = self._portal.call(self._client.replicas)
         return result
@@ -62,7 +62,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._portal.call(self._client.change_settings, broker_name, values)
 
     def drain(self, broker_name: str) -> int:
-        """Stop sends to a broker by removing write permission from its routes; return the number of changed topics.
+        """Stop sends to a broker by removing write permission from its routes; return the number of its topics.
 
         Its messages can still be consumed. This lasts until `undrain`, until the nameservers restart, or until the
         broker registers changed topics. Raises BrokerNotFound if no such master is registered.
@@ -71,7 +71,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def undrain(self, broker_name: str) -> int:
-        """Allow sends to a drained broker again; return the number of its topics, or raise BrokerNotFound."""
+        """Make a broker's routes readable and writable; return the number of its topics, or raise BrokerNotFound."""
         result: int = self._portal.call(self._client.undrain, broker_name)
         return result
 
@@ -112,7 +112,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         Raises:
             BrokerNotFound: No such group is registered, or no such slave answers.
             RequestError: There are obstacles.
-            BrokerRefused: A broker cannot change its role now; all have their old roles.
+            BrokerRefused: A broker cannot change its role now; usually all have their old roles.
             NetError: A broker did not answer; the group may have no master now.
         """
         result: Promotion = self._portal.call(
@@ -123,7 +123,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def demote(
         self, broker_name: str, *, address: str | None = None, successor: int | None = None
     ) -> int:
-        """Make a running master a slave, and return its new id; until a slave is promoted, its group takes no messages.
+        """Make a running master a slave, and return its new id; a group without a master takes no messages.
 
         Args:
             broker_name: The broker group.
@@ -140,7 +140,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def topics(self) -> list[str]:
-        """Return the names of all topics of the namespace, including system topics, sorted."""
+        """Return the names of all topics of the namespace, including system topics."""
         result: list[str] = self._portal.call(self._client.topics)
         return result
 
@@ -154,7 +154,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> dict[str, TopicConfig]:
-        """Create a topic, or change the given settings of an existing one; return the resulting settings by broker name.
+        """Create a topic, or change settings of one that the user may read; return the resulting ones by broker name.
 
         Args:
             topic: Name of the topic.
@@ -326,7 +326,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return the committed offset of a group in each queue of a topic; None for a queue without one.
+        """Return the committed offset of a group in each queue of a topic; without one None, or 0 for a young queue.
 
         Raises TopicNotFound if the nameserver has no route of the topic.
         """
@@ -369,7 +369,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Move a group to a time in all queues of a topic, where members continue; return the new offset by queue.
 
         Args:
-            group: The consumer group, which the brokers must know.
+            group: The consumer group.
             topic: Topic of the queues.
             timestamp_ms: Go on at the first message stored at or after this time, ms since 1970; 0: the first; None:
                 the end.
@@ -377,7 +377,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
             BrokerNotFound: A broker of the topic has no master at the moment.
-            BrokerRefused: A broker does not know the group.
+            BrokerRefused: A broker refuses, for example because it does not know the group.
         """
         result: dict[MessageQueue, int] = self._portal.call(
             self._client.reset_offsets, group, topic, timestamp_ms

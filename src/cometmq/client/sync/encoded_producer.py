@@ -20,7 +20,7 @@ from cometmq.model.queue import MessageQueue
 class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
     """A producer of encoded messages, which also ends half messages of its group.
 
-    Sends in flight fail when it is closed.
+    Sends in flight may fail when it is closed.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.

@@ -22,11 +22,11 @@ from cometmq.model.queue import MessageQueue
 class Producer(BlockingGroupClient[AsyncProducer]):
     """A producer: sends messages singly, in batches, as requests and in transactions.
 
-    When it is closed, sends in flight fail; incomplete batches and traces are still sent.
+    When it is closed, sends in flight may fail; incomplete batches and traces are still sent.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        group: Its producer group; only relevant for transactions.
+        group: Its producer group; relevant mainly for transactions.
         settings: Times, retries and sizes.
         transaction_listener: Does the work of `send_in_transaction` and knows outcomes of other processes of the group.
 
@@ -361,8 +361,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             SendFailed, TopicNotFound, BrokerNotFound, NetError: The half message was not acknowledged, or not flushed
                 or replicated in time; the listener was not called.
             CodecError: An answer to the half message, to its end, or of the nameserver is malformed.
-            BrokerRefused: The half message was refused; or, after the listener's work, its end, because the transaction
-                has ended otherwise or the broker has lost it.
+            BrokerRefused: The half message was refused; or its end, because the transaction has ended otherwise or the
+                broker has lost it.
             ClientClosed: The producer is not running.
         """
         result: TransactionResult = self._portal.call(

@@ -214,7 +214,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """Return the committed offset of this group in a queue, which is the next to consume; None if there is none.
+        """Return the next offset to consume that this group committed; without one None, or 0 for a young queue.
 
         Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
         not be queried.

@@ -22,7 +22,7 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
             False or an exception: retry later, except that `DeadLetter` makes it a dead letter immediately, and that
             with broadcasting nothing is retried.
-        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a queue; one result
+        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a topic; one result
             for all.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times, sizes, start of a new group, broadcasting.
@@ -56,7 +56,7 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         )
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer starts immediately.
+        """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer starts soon.
 
         Raises SubscriptionError if the filter (`expression`) is neither a `Tag` nor an `Sql`.
         """

@@ -56,6 +56,6 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
 
         Raises:
             ClientClosed: The client is not running.
-            NetError: Another run took over some of them meanwhile, and may also have sent them.
+            NetError: Another run took over some of them meanwhile, or a broker cannot be reached.
         """
         self._portal.call(self._client.end)

@@ -102,7 +102,7 @@ class Telemetry:
         return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Start a span of a listener call, a child of the first message's send span; return a function that ends it."""
+        """Start a span of a listener call, in the first message's trace if any; return a function that ends it."""
         first = messages[0]
         parents = [propagate.extract(dict(each.properties)) for each in messages]
         span = self._tracer.start_span(

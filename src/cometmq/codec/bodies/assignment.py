@@ -42,7 +42,7 @@ class RequestModeConfig:
 
     Attributes:
         mode: PULL or POP.
-        share_queues: Number of other members whose queues a member also pops.
+        share_queues: Number of other members whose queues a member also pops; 0 or less: all.
     """
 
     topic: str

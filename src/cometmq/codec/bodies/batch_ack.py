@@ -27,8 +27,8 @@ class BatchAck:
         kind: Kind of the topic that contains the messages (`codec.receipt.kind_of`).
         start_offset: Start offset of the check point.
         queue_id: Queue of the messages.
-        revive_queue: Queue of the revive topic that holds the check point.
-        pop_time_ms: Time of the pop, ms since 1970.
+        revive_queue: Queue of the revive topic that holds the check point, or `codec.receipt.ORDER_QUEUE`.
+        pop_time_ms: Time from which the messages are hidden, ms since 1970.
         invisible_ms: How long the messages are hidden, ms.
         offsets: Queue offsets of the messages.
     """

@@ -38,7 +38,7 @@ def encode_cluster_info(clusters: ClusterInfo) -> bytes:
 
 
 def decode_cluster_info(content: bytes | str) -> ClusterInfo:
-    """Decode the answer to GET_BROKER_CLUSTER_INFO 106. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the answer to GET_BROKER_CLUSTER_INFO 106. Raises CodecError if it is malformed."""
     body = load_object(content, "cluster info")
     return ClusterInfo(
         brokers=body.table("brokerAddrTable", lambda part, name: broker(part.member(name))),

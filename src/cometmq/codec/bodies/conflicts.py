@@ -56,7 +56,7 @@ def _conflict_json(conflict: Conflict) -> dict[str, Any]:
 
 
 def decode_conflicts(content: bytes | str) -> tuple[Conflict, ...]:
-    """Decode the body of the answer to GET_GROUP_CONFLICTS. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the body of the answer to GET_GROUP_CONFLICTS. Raises CodecError if it is malformed."""
     return tuple(
         Conflict(
             part.text("consumerGroup"),

@@ -65,7 +65,7 @@ def encode_consumer_connections(group: ConsumerConnections) -> bytes:
 
 
 def decode_consumer_connections(content: bytes | str) -> ConsumerConnections:
-    """Decode the answer to GET_CONSUMER_CONNECTION_LIST 203. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the answer to GET_CONSUMER_CONNECTION_LIST 203. Raises CodecError if it is malformed."""
     body = load_object(content, "consumer connections")
     return ConsumerConnections(
         tuple(_connection(part) for part in body.objects("connectionSet")),
@@ -82,7 +82,7 @@ def encode_producer_connections(connections: Iterable[ClientConnection]) -> byte
 
 
 def decode_producer_connections(content: bytes | str) -> tuple[ClientConnection, ...]:
-    """Decode the answer to GET_PRODUCER_CONNECTION_LIST 204. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the answer to GET_PRODUCER_CONNECTION_LIST 204. Raises CodecError if it is malformed."""
     body = load_object(content, "producer connections")
     return tuple(_connection(part) for part in body.objects("connectionSet"))
 

@@ -3,7 +3,7 @@
 Source: ConsumerOffsetManager and ConsumerOffsetSerializeWrapper of RocketMQ 5.3.3. An offset is the next one to
 consume. 4.9 writes the offset table only. Newer brokers add `groupTopicMap` to the file; it is derived from the table.
 With light queues (`enableLmq`) a broker uses lmqConsumerOffset.json instead (LmqConsumerOffsetManager), which has an
-additional table of light groups; their topics have one queue each.
+additional table of light groups, with their offsets in queue 0.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ def encode_light_offsets_file(table: OffsetTable) -> str:
 
 
 def is_light(key: str) -> bool:
-    """Return whether a "topic@group" belongs to a light group (MixAll.isLmq)."""
+    """Return whether the group of a "topic@group" is a light one (MixAll.isLmq)."""
     return key.partition(TOPIC_GROUP_SEPARATOR)[2].startswith(LMQ_PREFIX)
 
 
@@ -81,7 +81,7 @@ def _file_json(table: OffsetTable) -> dict[str, Any]:
 def decode_offset_table(content: bytes | str) -> OffsetTable:
     """Decode a table of offsets from a body, consumerOffset.json or lmqConsumerOffset.json.
 
-    Raises CodecError, naming the field, if it is malformed.
+    Raises CodecError if it is malformed.
     """
     body = load_object(content, "consumer offsets")
     offsets = body.table("offsetTable", lambda part, key: part.numbered(key, JsonObject.int64))

@@ -30,7 +30,7 @@ def encode_delay_offsets(table: DelayOffsets) -> str:
 
 
 def decode_delay_offsets(text: bytes | str) -> DelayOffsets:
-    """Decode the delivered offsets of delay levels. Raises CodecError, naming the field, if the content is malformed."""
+    """Decode the delivered offsets of delay levels. Raises CodecError if the content is malformed."""
     body = load_object(text, "delay offsets")
     return DelayOffsets(
         body.version("dataVersion"), body.numbered("offsetTable", JsonObject.int64)

@@ -17,7 +17,7 @@ from cometmq.model.group import GroupConfig
 
 @dataclass(frozen=True, slots=True)
 class GroupTable:
-    """All consumer groups of a broker.
+    """The consumer groups of a broker.
 
     Attributes:
         version: Version of the table, which every change increases.
@@ -60,7 +60,7 @@ def encode_group_config(group: GroupConfig) -> bytes:
 def decode_group_config(content: bytes | str) -> GroupConfig:
     """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 or the answer to GET_SUBSCRIPTIONGROUP_CONFIG 352.
 
-    Raises CodecError, naming the field, if it is malformed.
+    Raises CodecError if it is malformed.
     """
     return _group(load_request(content, "subscription group"))
 
@@ -68,7 +68,7 @@ def decode_group_config(content: bytes | str) -> GroupConfig:
 def decode_group_configs(content: bytes | str) -> tuple[GroupConfig, ...]:
     """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225.
 
-    Raises CodecError, naming the field, if it is malformed.
+    Raises CodecError if it is malformed.
     """
     body = load_request(content, "subscription groups")
     return tuple(_group(part) for part in body.objects("groupConfigList"))

@@ -54,7 +54,7 @@ class HaMaster:
         written_ms: When the slave last reported, ms since 1970; 0 if never.
         is_active: Whether the slave replicates; None in answers of RocketMQ.
         error: Why the slave does not replicate, or None.
-        metadata_ms: When topics, groups and offsets were last copied, ms since 1970; None in answers of RocketMQ.
+        metadata_ms: When topics, groups and offsets were last copied, ms since 1970; None if unknown.
         metadata_error: Why the metadata is not copied, or None.
     """
 
@@ -79,10 +79,10 @@ class HaStatus:
         max_offset: Physical offset after the master's last record; 0 for a slave.
         in_sync_slaves: Number of slaves that count as in sync for sends.
         slaves: Slaves of a master.
-        master: Master of a slave.
-        stored_ms: When the newest record was stored, ms since 1970; None in answers of RocketMQ or without records.
-        needed: Members that a send waits for, including the master; None in answers of RocketMQ.
-        refused: Number of refused connections; None in answers of RocketMQ.
+        master: Master of a slave, or None.
+        stored_ms: When the newest dispatched record was stored, ms since 1970; None if unknown or without records.
+        needed: Members that a send waits for, including the master; None if unknown and for a slave.
+        refused: Number of refused connections; None if unknown and for a slave.
     """
 
     is_master: bool
@@ -117,7 +117,7 @@ def encode_ha_status(status: HaStatus) -> bytes:
 def decode_ha_status(content: bytes) -> HaStatus:
     """Decode the answer of CometMQ or RocketMQ to GET_BROKER_HA_STATUS 907.
 
-    Raises CodecError, naming the field, if it is malformed.
+    Raises CodecError if it is malformed.
     """
     body = load_object(content, "HA status")
     is_master = body.flag("master")
@@ -198,5 +198,5 @@ def _maybe_int(part: JsonObject, key: str) -> int | None:
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are not None; for the others, Java's readers have no field."""
+    """Return the members whose values are not None."""
     return {key: value for key, value in values.items() if value is not None}

@@ -31,11 +31,11 @@ class ConsumerPart:
     """A consumer group of a client.
 
     Attributes:
-        subscriptions: One subscription per topic.
+        subscriptions: Usually one subscription per topic.
         consume_type: CONSUME_ACTIVELY, CONSUME_PASSIVELY or CONSUME_POP.
         model: CLUSTERING or BROADCASTING.
         from_where: Where a new group starts, such as CONSUME_FROM_LAST_OFFSET.
-        is_unit: Unit mode; only passed on.
+        is_unit: Unit mode.
     """
 
     group: str
@@ -51,10 +51,10 @@ class Heartbeat:
     """A heartbeat of a client.
 
     Attributes:
-        client_id: Unique among the clients of a group.
+        client_id: Id that the client has chosen.
         producers: Groups that it produces for.
         consumers: Groups that it consumes for.
-        fingerprint: Hash of the last full heartbeat; 0 for clients without heartbeat V2.
+        fingerprint: Hash of the full heartbeat; 0 for clients without heartbeat V2.
         is_without_subscriptions: Whether subscriptions are omitted because they have not changed.
     """
 
@@ -80,7 +80,7 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
 
 @keep_short(1024, length_max=1024)  # A client sends the same every 30 s.
 def decode_heartbeat(content: bytes | str) -> Heartbeat:
-    """Decode the body of HEART_BEAT. Raises CodecError, naming the field, if it is malformed or too large."""
+    """Decode the body of HEART_BEAT. Raises CodecError if it is malformed or too large."""
     body = load_request(content, "heartbeat")
     return Heartbeat(
         client_id=body.text("clientID"),

@@ -1,7 +1,7 @@
 """Validated access to the objects of a JSON body, with errors that name the invalid field.
 
 A body comes from a peer: any field may be missing, null or of another type. Like Java's readers, the accessors treat
-null as missing and accept numbers and booleans written as strings. Any other mismatch raises a CodecError that names
+null as missing and accept numbers and booleans written as strings. Most other mismatches raise a CodecError that names
 the field.
 """
 
@@ -128,7 +128,7 @@ class JsonObject:
         return self.table(key, JsonObject.text)
 
     def names(self) -> Iterator[Any]:
-        """Return an iterator over the names with values other than null, strings or numbers as in the body."""
+        """Return an iterator over the names, as they were parsed, whose values are not null."""
         return (name for name, value in self._values.items() if value is not None)
 
     def raw(self) -> Mapping[str, Any]:
@@ -155,7 +155,7 @@ class JsonObject:
 
 
 def load_object(content: bytes | str, what: str) -> JsonObject:
-    """Parse a body, called `what` in errors. Raises CodecError if it is no JSON or no object."""
+    """Parse a body, called `what` in errors. Raises CodecError if it is not an object in JSON or fastjson's form."""
     try:
         value = fastjson.loads(content)
     except CodecError as error:
@@ -167,8 +167,9 @@ def load_request(content: bytes | str, what: str) -> JsonObject:
     """Parse the body of a request like `load_object`, with limits so that parsing is fast.
 
     Raises:
-        CodecError: The body is no JSON, no object, or too large: more than REQUEST_SIZE_MAX bytes, REQUEST_PARTS_MAX
-            objects, lists and tags, REQUEST_MEMBERS_MAX members, or LENIENT_SIZE_MAX bytes if it is not strict JSON.
+        CodecError: The body cannot be parsed, is no object, or is too large: more than REQUEST_SIZE_MAX bytes,
+            REQUEST_PARTS_MAX marks `{`, `[` and `||`, REQUEST_MEMBERS_MAX colons, or, if it is not strict JSON,
+            LENIENT_SIZE_MAX bytes.
     """
     raw = content.encode() if isinstance(content, str) else content
     if len(raw) > REQUEST_SIZE_MAX:

@@ -1,4 +1,4 @@
-"""Key-value configuration: the table of a namespace on the wire, and all namespaces in kvConfig.json.
+"""Tables of texts by key: single ones on the wire, such as a namespace, and all namespaces in kvConfig.json.
 
 Source: KVTable and KVConfigSerializeWrapper of RocketMQ 5.3.3.
 """
@@ -10,12 +10,12 @@ from cometmq.codec.bodies.json_object import JsonObject, load_object
 
 
 def encode_kv_table(table: Mapping[str, str]) -> bytes:
-    """Encode the JSON body of the answer to GET_KVLIST_BY_NAMESPACE 219, also used in answers to registrations."""
+    """Encode a table of texts as a JSON body, for example of the answer to GET_KVLIST_BY_NAMESPACE 219."""
     return fastjson.dumps({"table": dict(table)})
 
 
 def decode_kv_table(content: bytes | str) -> dict[str, str]:
-    """Decode a table encoded by `encode_kv_table`. Raises CodecError, naming the field, if it is malformed."""
+    """Decode a table encoded by `encode_kv_table`. Raises CodecError if it is malformed."""
     return load_object(content, "key-value table").text_table("table")
 
 
@@ -26,5 +26,5 @@ def encode_kv_file(namespaces: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def decode_kv_file(content: bytes | str) -> dict[str, dict[str, str]]:
-    """Decode the namespaces of kvConfig.json. Raises CodecError, naming the field, if the text is malformed."""
+    """Decode the namespaces of kvConfig.json. Raises CodecError if the text is malformed."""
     return load_object(content, "kvConfig.json").table("configTable", JsonObject.text_table)

@@ -52,7 +52,7 @@ def encode_locked(queues: Iterable[MessageQueue]) -> bytes:
 
 
 def decode_locked(content: bytes | str) -> tuple[MessageQueue, ...]:
-    """Decode the locked queues, the answer to LOCK_BATCH_MQ 41. Raises CodecError, naming the field, if malformed."""
+    """Decode the locked queues, the answer to LOCK_BATCH_MQ 41. Raises CodecError if malformed."""
     return tuple(
         _queue(part) for part in load_object(content, "locked queues").objects("lockOKMQSet")
     )
@@ -72,7 +72,7 @@ def encode_locks_file(holders: Holders) -> str:
 
 
 def decode_locks_file(content: bytes | str) -> dict[tuple[str, MessageQueue], str]:
-    """Decode queueLocks.json. Raises CodecError, naming the field, if the text is malformed."""
+    """Decode queueLocks.json. Raises CodecError if the text is malformed."""
     return {
         (part.text("consumerGroup"), _queue(part)): part.text("clientId")
         for part in load_object(content, "queue locks").objects("locks")

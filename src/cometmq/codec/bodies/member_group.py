@@ -9,10 +9,7 @@ from cometmq.model.route import BrokerData
 
 
 def encode_member_group(group: BrokerData) -> bytes:
-    """Encode the body of the answer to GET_BROKER_MEMBER_GROUP 901 in fastjson's form, with numbers as keys.
-
-    An unknown group has no addresses.
-    """
+    """Encode the body of the answer to GET_BROKER_MEMBER_GROUP 901 in fastjson's form, with numbers as keys."""
     members = {
         "brokerAddrs": dict(group.addresses),
         "brokerName": group.broker_name,
@@ -22,7 +19,7 @@ def encode_member_group(group: BrokerData) -> bytes:
 
 
 def decode_member_group(content: bytes | str) -> BrokerData:
-    """Decode the answer to GET_BROKER_MEMBER_GROUP 901. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the answer to GET_BROKER_MEMBER_GROUP 901. Raises CodecError if it is malformed."""
     members = load_object(content, "broker member group").member("brokerMemberGroup")
     return BrokerData(
         cluster=members.text("cluster", ""),

@@ -12,10 +12,10 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MissingBroker:
-    """A broker that has left.
+    """A broker group that has left.
 
     Attributes:
-        name: Name of its broker group.
+        name: Name of the broker group.
         left_ms: When it left, ms since 1970.
         queues: Number of its readable queues by topic.
     """
@@ -28,7 +28,7 @@ class MissingBroker:
 
 @dataclass(frozen=True, slots=True)
 class RivalBroker:
-    """A broker whose name and id are used by another living broker.
+    """A broker that recently claimed the name and id of another broker.
 
     Attributes:
         name: Name of its broker group.
@@ -73,7 +73,7 @@ def encode_missing_brokers(
 def decode_rival_brokers(content: bytes | str) -> tuple[RivalBroker, ...]:
     """Decode the rival brokers in the answer to GET_MISSING_BROKERS; empty if the nameserver reports none.
 
-    Raises CodecError, naming the field, if it is malformed.
+    Raises CodecError if it is malformed.
     """
     body = load_object(content, "missing brokers")
     return tuple(

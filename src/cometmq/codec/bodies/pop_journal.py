@@ -1,6 +1,6 @@
 """Records of pop in the revive topic: check points and acknowledgements, with JSON bodies.
 
-A check point (tag `ck`) lists the messages of a queue that a group popped and until when they are hidden. An
+A check point (tag `ck`) lists messages of a queue that a group popped and until when they are hidden. An
 acknowledgement (`ack`, or `bAck` for several) names a check point and offsets in it. Source: PopCheckPoint, AckMsg and
 BatchAckMsg of RocketMQ 5.3.3; docs/format/pop.md.
 """
@@ -19,15 +19,15 @@ _INT32 = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class CheckPointBody:
-    """A check point: messages that a group popped from a queue.
+    """A check point: messages that a group popped from a queue, or a reset of its offset.
 
     Attributes:
         topic: Topic that contains the messages; may be a retry topic.
         group: Group that popped them.
         queue_id: Queue of the topic.
-        start_offset: Queue offset at which the pop started.
-        offsets: Queue offsets of the messages.
-        pop_time_ms: Time of the pop, ms since 1970.
+        start_offset: Queue offset at which it starts.
+        offsets: Queue offsets of the messages; empty for a reset.
+        pop_time_ms: Time from which the messages are hidden, ms since 1970.
         invisible_ms: How long the messages are hidden, ms.
         acknowledged: Bit set of acknowledged messages, the lowest bit for the first message.
         broker_name: Broker of the queue.

@@ -19,7 +19,7 @@ class QueueLook(NamedTuple):
     Attributes:
         min_offset: Queue offset of the queue's first entry.
         max_offset: Queue offset of the queue's next entry to be written.
-        entries: The requested entries.
+        entries: Those requested entries that exist.
         group: Group whose subscription was requested, or None.
         wanted: The group's subscription to the topic; None if no member has one.
     """

@@ -1,6 +1,6 @@
-"""Offsets by queue: a broadcasting consumer's offsets.json, and the body of RESET_CONSUMER_CLIENT_OFFSET 220.
+"""Offsets by queue: a broadcasting consumer's offsets.json, and bodies of resets (220, 222) and queries (221, 223).
 
-Both are `{"offsetTable":{{"brokerName":…,"queueId":…,"topic":…}:offset}}`, with objects as keys. Source:
+The first three are `{"offsetTable":{{"brokerName":…,"queueId":…,"topic":…}:offset}}`, with objects as keys. Source:
 OffsetSerializeWrapper and ResetOffsetBody of RocketMQ 5.3.3.
 """
 
@@ -23,7 +23,7 @@ def encode_queue_offsets(
 
 
 def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
-    """Decode a table of offsets, or its form as a list. Raises CodecError, naming the problem, if it is malformed."""
+    """Decode a table of offsets, or its form as a list. Raises CodecError if it is malformed."""
     body = load_object(content, "queue offsets")
     listed = body.raw().get("offsetTable")
     if isinstance(listed, list):  # If a non-Java admin tool requested it.

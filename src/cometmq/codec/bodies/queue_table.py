@@ -3,7 +3,7 @@
 Example: `{{"brokerName":…,"queueId":…,"topic":…}:…}`.
 
 fastjson writes a `Map<MessageQueue, …>` in this way; statistics, offsets and running infos contain them. The progress
-of all groups of a broker has thousands of keys, so these bodies are read and written without an object per key.
+of all groups of a broker has thousands of keys, so it is read and written without a new object per key.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def queue_table_text(table: Mapping[MessageQueue, Value], text: Callable[[Value]
 
 
 def load_queue_tables(content: bytes | str, what: str) -> JsonObject:
-    """Parse a body with tables by queue like `load_object`, and raise the same errors, usually in a tenth of the time."""
+    """Parse a body with tables by queue like `load_object`, and raise the same errors, usually in less time."""
     raw = content.encode() if isinstance(content, str) else content
     if b'"$ref"' not in raw:
         with contextlib.suppress(CodecError):
@@ -82,7 +82,7 @@ def queue_table_of(
 
 @keep_short(_QUEUES_KEPT, length_max=512)  # Names of a topic and a broker.
 def _queue_of_text(key: str) -> MessageQueue | None:
-    """Decode a queue from JSON text, None if it is no object; cached because all groups name the same queues."""
+    """Decode a queue from JSON text, None if it is no object; cached because many groups name the same queues."""
     try:
         return _queue_of_key(orjson.loads(key))
     except orjson.JSONDecodeError:

@@ -79,7 +79,7 @@ def decode_registration(
         version: Ordinal of the sender's version, which determines the parts of the body.
 
     Raises:
-        CodecError: The body is malformed; the message says where.
+        CodecError: The body is malformed.
         BombError: The body would decompress to more than PLAIN_SIZE_MAX bytes.
     """
     if not body:
@@ -100,7 +100,7 @@ def decode_registration(
 
 
 def topic_size(config: TopicConfig) -> int:
-    """Return the size of a topic in a registration before compression in bytes, or slightly more."""
+    """Return the size of a topic in the parts of a compressed registration, in bytes before compression, or more."""
     size = len(config.name) + len(config.filter_type) + _TOPIC_REST_SIZE
     if config.attributes:
         size += len(fastjson.dumps(dict(config.attributes)))
@@ -154,7 +154,7 @@ def _topic_text(config: TopicConfig) -> bytes:
 
 
 def _inflated(body: bytes) -> bytearray:
-    """Decompress a body without using more memory than its content, by measuring it first in pieces.
+    """Decompress a body with little more memory than its content takes, by measuring it first in pieces.
 
     zlib's own result buffer grows to twice the size, and 250 KiB can request 256 MiB of it.
     """

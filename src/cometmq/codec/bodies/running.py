@@ -25,7 +25,7 @@ class QueueState:
     """A queue as its consumer sees it.
 
     Attributes:
-        commit_offset: Next queue offset to consume.
+        commit_offset: Next queue offset to consume; 0 if unknown.
         cached_count: Messages that are pulled but not consumed.
         cached_size: Bytes of their bodies; whole MiB if decoded.
         cached_min: Smallest queue offset of them; 0 if there are none.
@@ -64,7 +64,7 @@ class PopState:
 
 @dataclass(frozen=True, slots=True)
 class ConsumeRates:
-    """The rates at which one consumer consumes a topic, over the last minute.
+    """The rates at which one consumer consumes a topic, over about a minute.
 
     Attributes:
         pull_ms: Mean duration of a pull that found messages, ms.
@@ -72,7 +72,7 @@ class ConsumeRates:
         consume_ms: Mean duration of a listener call, ms.
         ok_rate: Messages consumed per second.
         failed_rate: Messages per second whose listener call failed, whether or not they are redelivered.
-        failed_count: Such messages within the last hour.
+        failed_count: Such messages within about the last hour.
     """
 
     pull_ms: float = 0.0
@@ -121,7 +121,7 @@ class DirectOutcome:
     Attributes:
         result: Result of the listener.
         spent_ms: Duration of the call, ms.
-        remark: Text of its exception, or None.
+        remark: Text of its exception or fault, or None.
         is_orderly: Whether the listener is an orderly one.
     """
 
@@ -151,7 +151,7 @@ def encode_running(state: RunningState) -> bytes:
 
 
 def decode_running(content: bytes | str) -> RunningState:
-    """Decode the answer to GET_CONSUMER_RUNNING_INFO 307. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the answer to GET_CONSUMER_RUNNING_INFO 307. Raises CodecError if it is malformed."""
     body = load_object(content, "consumer running info")
     return RunningState(
         {name: str(value) for name, value in body.member("properties").raw().items()},
@@ -177,7 +177,7 @@ def encode_direct(outcome: DirectOutcome) -> bytes:
 
 
 def decode_direct(content: bytes | str) -> DirectOutcome:
-    """Decode the answer to CONSUME_MESSAGE_DIRECTLY 309. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the answer to CONSUME_MESSAGE_DIRECTLY 309. Raises CodecError if it is malformed."""
     body = load_object(content, "direct consumption")
     name = body.text("consumeResult", DirectResult.NULL)
     known = {each.value for each in DirectResult}

@@ -1,7 +1,7 @@
 """Statistics of a broker: queues of a topic (202), a group's progress (208, 317) and its times (303), and counters (315).
 
 Source: TopicStatsTable, ConsumeStats, OffsetWrapper, QueryConsumeTimeSpanBody and GroupList of RocketMQ 5.3.3. Offsets
-count messages. Times are ms since 1970, 0 or -1 without a message.
+count messages. Most times are ms since 1970, 0 or -1 without a message.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ class QueueBounds:
     Attributes:
         min_offset: Queue offset of the oldest message.
         max_offset: Queue offset of the next message.
-        updated_ms: When the last message was stored, ms since 1970; 0 if there is none.
+        updated_ms: When the last message was stored, ms since 1970; 0 if there is none or it is unknown.
     """
 
     min_offset: int
@@ -39,7 +39,7 @@ class QueueBounds:
 
 @dataclass(frozen=True, slots=True)
 class TopicStats:
-    """The queues of a topic on one broker, and the messages stored per second."""
+    """The queues of a topic on one broker, and the messages recently stored per second."""
 
     queues: Mapping[MessageQueue, QueueBounds] = field(default_factory=dict)
     put_rate: float = 0.0
@@ -53,8 +53,8 @@ class QueueProgress:
         broker_offset: Queue offset of the next message to be stored.
         consumer_offset: Next queue offset that the group will consume.
         pull_offset: Next queue offset that the group will pull.
-        consumed_ms: Store time of the last message it consumed, ms since 1970; 0 if there is none.
-        is_committed: Whether the group has committed an offset. If not, `consumer_offset` is where it would start.
+        consumed_ms: Store time of the last message it consumed, ms since 1970; 0 if there is none or it is unknown.
+        is_committed: Whether the group has committed an offset. If not, `consumer_offset` is usually its start.
     """
 
     broker_offset: int
@@ -65,20 +65,20 @@ class QueueProgress:
 
     @property
     def lag(self) -> int:
-        """Number of messages not consumed yet."""
+        """Number of messages from the consumer offset to the end of the queue."""
         return max(self.broker_offset - self.consumer_offset, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumeStats:
-    """The queues of a group on one broker, and the messages consumed per second."""
+    """The progress of a group in some queues, and the messages consumed per second."""
 
     queues: Mapping[MessageQueue, QueueProgress] = field(default_factory=dict)
     rate: float = 0.0
 
     @property
     def lag(self) -> int:
-        """Number of messages not consumed yet in all queues."""
+        """Number of messages after the consumer offsets of these queues."""
         return sum(progress.lag for progress in self.queues.values())
 
 
@@ -87,9 +87,9 @@ class TimeSpan:
     """The progress of a group in a queue, as times.
 
     Attributes:
-        min_ms: Store time of the oldest message, ms since 1970.
-        max_ms: Store time of the newest message, ms since 1970.
-        consumed_ms: Store time of the last consumed message, or of the oldest if there is none.
+        min_ms: Store time of the oldest message, ms since 1970; -1 without one.
+        max_ms: Store time of the newest message, ms since 1970; -1 without one.
+        consumed_ms: Store time of the last consumed message, or of the oldest if it is unknown.
         delay_ms: Age of the next message to be consumed, ms; 0 if there is none.
     """
 
@@ -116,7 +116,7 @@ def encode_topic_stats(stats: TopicStats) -> bytes:
 
 
 def decode_topic_stats(content: bytes | str) -> TopicStats:
-    """Decode the answer to GET_TOPIC_STATS_INFO 202. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the answer to GET_TOPIC_STATS_INFO 202. Raises CodecError if it is malformed."""
     body = load_queue_tables(content, "topic statistics")
     queues = queue_table_of(
         body.member("offsetTable"),
@@ -148,7 +148,7 @@ def _progress_text(progress: QueueProgress) -> str:
 
 
 def decode_consume_stats(content: bytes | str) -> ConsumeStats:
-    """Decode the answer to GET_CONSUME_STATS 208. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the answer to GET_CONSUME_STATS 208. Raises CodecError if it is malformed."""
     return _consume_stats(load_queue_tables(content, "consume statistics"))
 
 
@@ -171,7 +171,7 @@ def encode_all_consume_stats(
 ) -> bytes:
     """Encode the body of the answer to GET_BROKER_CONSUME_STATS 317 in fastjson's form, with objects as keys.
 
-    It contains the statistics of each group by topic.
+    It contains the statistics of each group, one part per topic.
     """
     parts, lag, in_flight = [], 0, 0
     for group, topics in groups.items():
@@ -192,7 +192,7 @@ def encode_all_consume_stats(
 def decode_all_consume_stats(content: bytes | str) -> dict[str, tuple[ConsumeStats, ...]]:
     """Decode the body of the answer to GET_BROKER_CONSUME_STATS 317 to each group's statistics, one part per topic.
 
-    Raises CodecError, naming the field, if it is malformed.
+    Raises CodecError if it is malformed.
     """
     body = load_queue_tables(content, "consume statistics of a broker")
     return {
@@ -264,7 +264,7 @@ class StatsWindows:
 def decode_stats_windows(content: bytes | str) -> StatsWindows:
     """Decode the JSON body of the answer to VIEW_BROKER_STATS_DATA 315 without the growth per event, which stays 0.
 
-    Raises CodecError, naming the field, if it is malformed.
+    Raises CodecError if it is malformed.
     """
     body = load_object(content, "broker statistics")
 

@@ -1,4 +1,4 @@
-"""Topics of a broker: in registrations, in answers to GET_ALL_TOPIC_CONFIG 21, and in topics.json.
+"""Topics of a broker, for example in registrations, answers to GET_ALL_TOPIC_CONFIG 21, and topics.json.
 
 Source: TopicConfig, TopicConfigSerializeWrapper and TopicConfigManager of RocketMQ 5.3.3. 4.9 has neither `attributes`
 nor `stateVersion`; both forms can be decoded.
@@ -21,7 +21,7 @@ _QUEUES_DEFAULT = 16
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """All topics of a broker, and the version of the table (TopicConfigSerializeWrapper)."""
+    """Topics of a broker, and the version of the table (TopicConfigSerializeWrapper)."""
 
     version: DataVersion
     topics: Mapping[str, TopicConfig] = field(default_factory=dict)
@@ -40,14 +40,14 @@ def encode_topics_file(table: TopicTable) -> str:
 def decode_topics_file(content: str) -> tuple[TopicTable, bool]:
     """Decode topics.json; also return whether older versions marked it as a slave's copy.
 
-    Raises CodecError, naming the field, if the text is malformed.
+    Raises CodecError if the text is malformed.
     """
     body = load_object(content, "topic table")
     return topic_table(body), body.flag("isCopy", default=False)
 
 
 def decode_topic_table(content: bytes | str) -> TopicTable:
-    """Decode a table of topics from a body or topics.json. Raises CodecError, naming the field, if it is malformed."""
+    """Decode a table of topics from a body or topics.json. Raises CodecError if it is malformed."""
     return topic_table(load_object(content, "topic table"))
 
 
@@ -57,12 +57,12 @@ def encode_topic_config(config: TopicConfig) -> bytes:
 
 
 def decode_topic_config(content: bytes | str) -> TopicConfig:
-    """Decode a body with one topic. Raises CodecError, naming the field, if it is malformed."""
+    """Decode a body with one topic. Raises CodecError if it is malformed."""
     return topic(load_object(content, "topic"))
 
 
 def decode_topic_configs(content: bytes | str) -> tuple[TopicConfig, ...]:
-    """Decode the body of UPDATE_AND_CREATE_TOPIC_LIST 18. Raises CodecError, naming the field, if it is malformed."""
+    """Decode the body of UPDATE_AND_CREATE_TOPIC_LIST 18. Raises CodecError if it is malformed."""
     body = load_request(content, "topic list")
     return tuple(topic(part) for part in body.objects("topicConfigList"))
 
@@ -115,5 +115,5 @@ def encode_data_version(version: DataVersion) -> bytes:
 
 
 def decode_data_version(content: bytes | str) -> DataVersion:
-    """Decode the body of QUERY_DATA_VERSION 322 or of its answer. Raises CodecError, naming the field, if malformed."""
+    """Decode the body of QUERY_DATA_VERSION 322 or of its answer. Raises CodecError if malformed."""
     return load_object(content, "data version").as_version()

@@ -26,6 +26,6 @@ def encode_topic_list(topics: Iterable[str], *, broker_address: str | None = Non
 
 
 def decode_topic_list(content: bytes | str) -> TopicList:
-    """Decode a list of topics. Raises CodecError, naming the field, if the body is malformed."""
+    """Decode a list of topics. Raises CodecError if the body is malformed."""
     body = load_object(content, "topic list")
     return TopicList(body.texts("topicList"), body.maybe_text("brokerAddr"))

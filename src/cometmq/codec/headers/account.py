@@ -1,4 +1,4 @@
-"""Headers of a broker's requests about ACL 1.0 accounts: 50, 51, 52, 53 (AclConfig requests of RocketMQ 4.9.8)."""
+"""Headers of requests to a broker about ACL 1.0 accounts: 50, 51, 52, 53 (AclConfig requests of RocketMQ 4.9.8)."""
 
 from dataclasses import field
 

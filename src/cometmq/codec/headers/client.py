@@ -1,4 +1,4 @@
-"""Headers of the client registry: requests 35, 38, 40, 203, 204."""
+"""Headers about groups and their clients: requests 35, 38, 40, 203, 204, and two of CometMQ."""
 
 from dataclasses import field
 
@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UnregisterClient:
-    """Header to remove a client from its groups at a broker, UNREGISTER_CLIENT 35."""
+    """Header to remove a client from groups at a broker, UNREGISTER_CLIENT 35."""
 
     client_id: str = field(metadata=wire("clientID"))
     producer_group: str | None = None

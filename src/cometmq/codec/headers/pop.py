@@ -103,7 +103,7 @@ class PeekRequest:
 
 @dataclass(frozen=True, slots=True)
 class PollingInfoRequest:
-    """Header to query the number of pops that wait for a queue, POLLING_INFO; queue_id -1 for any queue."""
+    """Header to query how many requests of a group wait for a queue, POLLING_INFO; queue_id -1 for any queue."""
 
     consumer_group: str
     topic: str

@@ -1,6 +1,6 @@
 """Headers of sends: SEND_MESSAGE 10 (long names), 310 and 320 (one letter each), and the answer.
 
-The broker's fast path reads the letters itself (broker/send/fast_path); clients and the long form use these classes.
+The broker's fast path does not use these classes (broker/send/fast_path).
 """
 
 from dataclasses import field

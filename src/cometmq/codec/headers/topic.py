@@ -1,4 +1,4 @@
-"""Headers of requests about a broker's topics and groups: 17, 207, 215, 343, 351, 352."""
+"""Headers of requests about topics and groups, such as 17, 207, 215, 343, 351, 352."""
 
 from dataclasses import field
 

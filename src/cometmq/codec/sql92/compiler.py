@@ -1,10 +1,9 @@
 r"""Compiler from expression nodes to functions that return true, false or unknown (None) for a message.
 
 Functions of a short expression get a property block between two \x02 and find a property by searching for \x02name\x01;
-the last one of a name counts. An expression with many properties would scan the block for each. Its functions get a
-dictionary instead, made once per message (`split_block`). The operand types of a comparison are known at compile time,
-so the functions contain only the search and the comparison. Follows `evaluate` of ComparisonExpression, LogicExpression
-and UnaryExpression (RocketMQ 5.3.3).
+the last non-empty one of a name counts. An expression with many properties would scan the block for each. Its functions
+get a dictionary instead, made once per message (`split_block`). The operand types of a comparison are known at compile
+time. Follows `evaluate` of ComparisonExpression, LogicExpression and UnaryExpression (RocketMQ 5.3.3).
 """
 
 import math
@@ -129,7 +128,7 @@ def _searched(name: str) -> Fetch:
 
 
 def _before_empty(block: bytes, name: bytes) -> bytes | None:
-    """Return the last non-empty value of a property, as Java's decoder does."""
+    """Return the last non-empty value of a property, as Java's decoder does; None without one."""
     found = find_property(block, name)
     return None if found is None else found.encode()
 

@@ -94,7 +94,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A test whether a property equals one of several texts, or none of them."""
+    """A test whether a property equals one of some texts, or none of them; unknown if it is missing."""
 
     operand: Property
     texts: frozenset[str]
@@ -103,7 +103,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A test for a text in a property: CONTAINS, STARTSWITH, ENDSWITH and their negations; never unknown."""
+    """A test for a text in an operand: CONTAINS, STARTSWITH, ENDSWITH and their negations; never unknown."""
 
     word: str
     operand: "Operand"

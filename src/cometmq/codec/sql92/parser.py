@@ -63,7 +63,7 @@ def parse_counted(expression: str) -> tuple[Truth, int]:
 
 
 class _Parser:
-    """Recursive descent parser with one method per rule of the grammar."""
+    """Recursive descent parser for one expression."""
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
@@ -154,7 +154,7 @@ class _Parser:
         return Not(Equal(left, _NULL)) if is_negated else Equal(left, _NULL)
 
     def _count_depth(self, operand: Operand) -> None:
-        """Count a comparison whose left operand is itself a comparison."""
+        """Count a comparison whose left operand is no property or constant; raises ExpressionError after DEPTH_MAX."""
         if not isinstance(operand, Property | Constant):
             self._compared += 1
             if self._compared > DEPTH_MAX:

@@ -10,7 +10,7 @@ import re
 
 
 class Incomparable(Exception):
-    """Raised for a comparison for which Java throws an exception; the message does not match."""
+    """Raised for a comparison for which Java throws an exception, or of a too long text; the message does not match."""
 
 
 _INTEGER = re.compile(r"[+-]?\d+")
@@ -28,14 +28,14 @@ _INT32_END, _INT64_END = 1 << 31, 1 << 63
 
 
 def read_int32(text: bytes) -> int:
-    """Parse an integer as Integer.valueOf does; raises Incomparable if the text is no 32-bit integer."""
+    """Parse an integer as Integer.valueOf does; raises Incomparable if the text is no 32-bit integer or too long."""
     if len(text) < 10 and text.isdigit():
         return int(text)
     return _read_integer(text, _INT32_END)
 
 
 def read_int64(text: bytes) -> int:
-    """Parse an integer as Long.valueOf does; raises Incomparable if the text is no 64-bit integer."""
+    """Parse an integer as Long.valueOf does; raises Incomparable if the text is no 64-bit integer or too long."""
     if len(text) < 19 and text.isdigit():
         return int(text)
     return _read_integer(text, _INT64_END)
@@ -52,7 +52,7 @@ def _read_integer(text: bytes, end: int) -> int:
 
 
 def read_double(text: bytes) -> float:
-    """Parse a double as Double.valueOf does; raises Incomparable for any other text."""
+    """Parse a double as Double.valueOf does; raises Incomparable for other and very long texts."""
     decoded = text.decode("utf-8", "replace").strip(_BLANKS)
     if len(decoded) > _DOUBLE_LENGTH_MAX:
         raise Incomparable

@@ -1,4 +1,4 @@
-"""The table `PAGES` of all pages of the web dashboard, collected from the modules of this package."""
+"""The table `PAGES` of all pages of the web dashboard behind its login, collected from the modules of this package."""
 
 from cometmq.dashboard.page_request import Page
 from cometmq.dashboard.pages import (

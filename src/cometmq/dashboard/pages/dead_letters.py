@@ -85,7 +85,7 @@ async def show_letters(request: PageRequest) -> Response:
 async def _replayed(
     request: PageRequest, group: str, letters: Sequence[StoredMessage]
 ) -> set[str]:
-    """Return the positions, as texts `broker:queue:offset`, of those dead letters that any program has replayed."""
+    """Return the positions, as texts `broker:queue:offset`, of those dead letters that were replayed, by the ledger."""
     said = await request.inspector.replayed(group, letters)
     return {place_text(each) for each, is_so in zip(letters, said, strict=True) if is_so}
 
@@ -139,9 +139,9 @@ async def _check(
 
 
 async def export(request: PageRequest) -> Response:
-    """Return a download of JSON lines: up to EXPORT_MAX (10,000) dead letters of a group, queue by queue, oldest first.
+    """Return a download of JSON lines: up to EXPORT_MAX (10,000) dead letters of a group, by queue and offset.
 
-    It ends after 256 MiB of bodies, and, if a broker fails meanwhile, with a line that has the error.
+    It ends after about 256 MiB of bodies, and, if a broker fails meanwhile, with a line that has the error.
     """
     group = needed(request.fields, "name", "group")
     puller = request.cluster.puller

@@ -1,7 +1,7 @@
 """Web pages of messages: search by time, key or id; one message, its body, why a group has not consumed it; resending.
 
-The address of a message is its position (broker, queue, offset). An offset message id names a host; the dashboard only connects
-to it if it is a broker of the cluster.
+The address of a message is its position (topic, broker, queue, offset). An offset message id names a host; the
+dashboard only connects to it if it is a broker of the cluster.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ _BEHIND_MAX = 500
 
 
 async def show_tail(request: PageRequest) -> Response:
-    """Return the HTML page of the live tail; if it names a topic, it starts at the end of each queue (at most 256)."""
+    """Return the HTML page of the live tail; if it names a topic, it starts at the ends of its queues (256 at most)."""
     topic = text_of(request.fields, "topic")
     at = await _ends(request, topic) if topic else ""
     return request.page("tail.html", "Live tail", section="tail", topic=topic, at=at)
@@ -38,7 +38,7 @@ async def _ends(request: PageRequest, topic: str) -> str:
 async def show_next(request: PageRequest) -> Response:
     """Return the part of the live tail that refreshes itself, as HTML: the next messages of each queue, newest first.
 
-    A refresh reads one pull of each queue. In a queue that is over 500 messages behind, it skips all but the last 25.
+    A refresh shows at most one pull of each queue. In a queue over 500 messages behind, it skips all but the last 25.
     """
     topic = needed(request.fields, "topic", "topic")
     places = _read(topic, request.fields.get("at", ""))

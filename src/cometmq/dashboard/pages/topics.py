@@ -184,7 +184,7 @@ async def create_topic(request: PageRequest) -> Response:
 async def change_topic(request: PageRequest) -> Response:
     """Change queues or permission of a topic, at each broker that has it, and return a redirect to its page.
 
-    Raises WrongInput, and changes nothing, if the topic was changed since the form was loaded.
+    Raises WrongInput, and changes nothing, if its queues, permission or brokers changed since the form was loaded.
     """
     request.subject = name = needed(request.fields, "name", "topic")
     configs = await request.admin.topic_configs(name)
@@ -275,7 +275,7 @@ def _properties(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _fingerprint(configs: Mapping[str, TopicConfig]) -> str:
-    """Return a text that changes with a topic's queues or permission; a form carries it to detect changes meanwhile."""
+    """Return a text that changes with a topic's brokers, queues or permission; a form carries it to detect changes."""
     return ";".join(
         f"{broker}:{each.read_queues},{each.write_queues},{each.perm}"
         for broker, each in sorted(configs.items())

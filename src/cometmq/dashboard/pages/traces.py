@@ -23,9 +23,9 @@ class TraceSpan(NamedTuple):
         group: Group of the producer or consumer.
         where: Region or broker, as the trace record says.
         begun_ms: Start, ms since 1970.
-        took_ms: Duration, ms; None if no end was recorded.
+        took_ms: Recorded duration, ms, or 0; None for a consumption whose end was not recorded.
         outcome: Outcome in words.
-        is_well: Whether it succeeded; None if no end was recorded.
+        is_well: Whether it succeeded, or "ended"; None for a consumption whose end was not recorded.
         tries: Number of earlier deliveries of the message.
         left: Start of its bar in the graph, in 1/1000 of the width.
         width: Width of its bar, in 1/1000.

@@ -1,7 +1,7 @@
 """Web pages of the cluster's users and policies (Auth 2.0): the list, one user with policies, and changes to them.
 
 Every broker has its own users, so the pages name the brokers of each value, and changes go to all brokers. No page shows
-a password and the dashboard stores none: a password typed into a form is only sent to the brokers.
+a password, and one that is typed into a form here is not stored, only sent to the brokers.
 """
 
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLin
     """Return the report on all users and policies, and its lines about the user that a request names.
 
     Raises:
-        PageMissing: No broker knows the user.
+        PageMissing: No broker that answered knows the user.
         CometError: All brokers refused or failed to report users.
     """
     _check_may_look(request)
@@ -176,7 +176,7 @@ async def put_entry(request: PageRequest) -> Response:
 
 
 async def delete_entry(request: PageRequest) -> Response:
-    """Delete a resource's entry from a user's policy at every broker, and return a redirect to the user's page.
+    """Delete a resource's entry from a user's Custom policy at every broker, and redirect to the user's page.
 
     Raises PageMissing if there is no such entry, and WrongInput unless the box to confirm was ticked.
     """

@@ -1,4 +1,4 @@
-"""Handlers for requests of operators: key-value configuration, permissions, topics, settings.
+"""Handlers for requests about key-value configuration, permissions, topics and settings.
 
 Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. nameserver.requests says who may send them.
 """
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class AdminHandlers:
-    """Handlers of requests that tools send for operators."""
+    """Handlers of requests about key-value configuration, permissions, topics and settings."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class AdminHandlers:
     def handle_change_settings(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Change and store settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list.
 
-        If they cannot be stored, they are changed until the next start, and RequestError is raised.
+        Without a conf file they are changed until the next start. If writing fails, too, but an error is raised.
         """
         try:
             values = decode_java_properties(command.body)

@@ -149,7 +149,7 @@ class RegistrationHandlers:
     ) -> Steps[Answer]:
         """Register a broker under another one's name and id if that one does not answer.
 
-        Raises `refused` if it answers, or if too many registrations wait.
+        Raises `refused` if it answers, or if too many registrations or checks wait; also other RequestErrors.
         """
         owner = refused.owner
         assert owner is not None
@@ -248,7 +248,7 @@ def _check_there(peer: Peer) -> None:
 
 
 def _read(header: RegisterBroker, command: Command) -> _Read:
-    """Check the CRC of a registration, decode it, and return it with its queues by topic; callable in any thread."""
+    """Check a registration's CRC, if any, decode it, and return it with its queues by topic; callable in any thread."""
     if header.body_crc32 and header.body_crc32 != body_crc(command.body):
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,

@@ -113,7 +113,7 @@ class RouteHandlers:
         return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
 
     def handle_missing(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return brokers that left, and claimants of another's name and id (GET_MISSING_BROKERS 30003 of CometMQ)."""
+        """Return broker groups that left, and claimants of others' names and ids (GET_MISSING_BROKERS 30003)."""
         return self._missing.result()
 
     def _find_missing(self) -> Steps[Answer]:

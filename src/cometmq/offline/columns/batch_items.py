@@ -1,4 +1,4 @@
-"""Encodes columns of messages as items of a batch request, many rows per call: the inverse of `window_columns`.
+"""Encodes columns of messages as items of a batch request, many rows per call.
 
 An item is `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties size 2 | properties |` (docs/format/batch.md).
 The fixed parts of all rows are one numpy table, which Arrow joins with bodies and properties in one buffer.

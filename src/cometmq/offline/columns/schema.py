@@ -61,7 +61,7 @@ def stored_schema(
         with_raw: Include the column `rawRecord`, the record's bytes, if `columns` is empty.
 
     Raises:
-        SettingsError: A name is not a column; the text suggests the closest one.
+        SettingsError: A name is not a column; the text suggests a close one or lists all.
     """
     types = {**STORE_COLUMNS, RAW_RECORD: _BYTES}
     if properties_format != "map":

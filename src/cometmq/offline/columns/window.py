@@ -1,8 +1,8 @@
 """Many records of one buffer: their positions and the values of their fixed fields.
 
-A pull answer consists of contiguous records (docs/format/record.md). One walk finds their starts; numpy then gathers a
-field of all records with one call. Only the two hosts (IPv4 or IPv6) and the size of the topic's length (V1 or V2) move
-the following fields. Their positions are therefore arrays computed from the records' own flags.
+A pull answer or a log consists of contiguous records (docs/format/record.md). One walk finds their starts; numpy then
+gathers a field of all records with one call. Only the two hosts (IPv4 or IPv6) and the size of the topic's length (V1
+or V2) move the following fields. Their positions are therefore arrays computed from the records' own flags.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Octets = bytes | npt.NDArray[np.uint8]
 
 
 def record_starts(buffer: bytes) -> Longs:
-    """Return the start of each record in a pull answer's body; raises CodecError unless it has only whole records."""
+    """Return the start of each record in a buffer; raises CodecError unless it has only whole records."""
     end = len(buffer)
     places, position = record_places(buffer, 0, end)
     if position != end:
@@ -38,8 +38,8 @@ def record_starts(buffer: bytes) -> Longs:
 def elements_at(buffer: Octets, places: Longs, kind: str) -> npt.NDArray[Any]:
     """Return the elements of a numpy type at any positions of a buffer.
 
-    An array over the buffer with a stride of one byte makes every position an element, so this is one indexing call (5
-    ns per number, measured; half of what windows of bytes take).
+    An array over the buffer with a stride of one byte makes every position an element, so this is one indexing
+    call.
     """
     if not len(places):
         return np.empty(0, kind)
@@ -142,7 +142,7 @@ class RecordWindow:
         return self._gather(self.born_host.ends, ">i8")
 
     def reconsume_times(self) -> Longs:
-        """Return how many times each message was sent back for redelivery."""
+        """Return reconsumeTimes of each record: how many earlier deliveries failed."""
         return self._gather(self.store_host.ends, ">i4")
 
     def prepared_offset(self) -> Longs:

@@ -25,7 +25,7 @@ class WindowColumns:
     """The Arrow columns of a window of records; their properties are split once, when needed.
 
     Attributes:
-        broker_name: Name of the broker that returned the records, which do not contain it.
+        broker_name: Value of the column `brokerName`, which records do not contain.
         is_decompressed: Whether to decompress bodies.
         bodies: The bodies, if they are decompressed already.
         is_json: Whether properties as text are a JSON object instead of their stored form.

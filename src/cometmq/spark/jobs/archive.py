@@ -74,12 +74,12 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
     """Write a store's log or topics as Parquet files, by topic and day; messages archived earlier are left out.
 
     Archives are independent: what one has is archived in another, too. A broker with `archiveGuard=true` deletes only
-    files that an archive has; an archive of topics does not count. A killed run is resumed. Findings are: bytes of the
+    log files that an archive has; one of topics does not count. A killed run is resumed. Findings are: bytes of the
     log that are not a record, records that contradict themselves, and parts of the log, or messages of a cluster's
     topics, that were deleted before they were archived.
 
     Raises:
-        SettingsError: Neither store nor topics are given, or the archive is of another kind.
+        SettingsError: Neither store nor topics are given, an option is invalid, or the archive is of another kind.
         StoreDamaged: There is no log, or nothing in it is readable.
     """
     try:
@@ -169,7 +169,7 @@ def _splits(
 ) -> list[Split]:
     """Return the parts of the log for this round, recorded in the manifest; a killed round's, if not archived yet.
 
-    Deletes incomplete files of these parts in the archive.
+    Before new parts, deletes incomplete files that earlier runs left in the archive.
     """
     manifest = run.manifest
     splits = kernel.plan_archive(folder, _wanted(options), rules)
@@ -201,7 +201,7 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     files can be changed. Records missing in the archive are findings.
 
     Raises:
-        SettingsError: The archive has no raw records, or the directory is not empty.
+        SettingsError: The archive lacks raw records of all topics or of the range, or the directory is not empty.
     """
     place = same_place(options.archive)
     to = local_place(options.to)

@@ -57,7 +57,7 @@ class _Newest(Protocol):
 
     @property
     def current(self) -> str | None:
-        """Folder of the current table; None before the first version."""
+        """Folder of the current table, for Parquet its name within the place; None before the first version."""
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
         """Merge the changes of a micro-batch, which may be repeated; return what to add to the run's counts."""

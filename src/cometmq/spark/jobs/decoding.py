@@ -64,7 +64,7 @@ def decoded(options: BodyOptions) -> DecodedBody:
 
 
 def typed(value: Column, schema: StructType) -> list[Column]:
-    """Return a schema's columns from a decoded struct, and convert times and variants, which are still text there."""
+    """Return a schema's columns from a decoded struct, and convert times and variants that are still text there."""
     columns = []
     for each in without_rules(schema).fields:
         column = value[each.name]

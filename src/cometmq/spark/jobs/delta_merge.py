@@ -3,8 +3,8 @@
     …                  the table: one row for each key
     _gone/             Delta table of deleted keys, so that an older change that arrives late is ignored
 
-Deletions are recorded before the table changes. If a run is killed in between, both merges are repeated: merging
-twice gives the same result as once, because only a newer change replaces a row.
+Deletions are recorded before the table changes. If a run is killed in between, the repeated
+micro-batch skips the merge that is already committed.
 """
 
 from collections.abc import Sequence

@@ -112,7 +112,7 @@ def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
 
 
 def messages_of(records: DataFrame) -> DataFrame:
-    """Convert Kafka's records to rows for the RocketMQ sink; records with the same key go to one queue, in order."""
+    """Convert Kafka's records to rows for the RocketMQ sink; records with the same key go to one queue."""
     place = f.to_json(f.struct("topic", "partition", "offset"))
     nothing = f.array().cast("array<struct<key:string,value:binary>>")
     given = f.coalesce("headers", nothing)

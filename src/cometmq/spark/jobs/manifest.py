@@ -37,8 +37,8 @@ class Manifest:
     Attributes:
         id: Name of the job and a hash of the options that determine what it does.
         job: Name of the job.
-        name: Part of the names of its files that distinguishes them from those of other runs, even of an earlier run with
-            the same id whose manifest was deleted; empty for the hash in the id.
+        name: Part of the names of its files that distinguishes them from those of other runs, even of an earlier run
+            with the same id whose manifest was deleted; empty for the hash in the id.
         options: Options that determine what the run does.
         status: "running", "done" or "failed".
         ranges: Finished parts with their results, or facts that the job fixes at its start.
@@ -51,7 +51,7 @@ class Manifest:
         result: Result, if it is a table: `{"columns": […], "rows": […]}`.
         versions: Versions of CometMQ, Spark and Python.
         started_ms: Start of the first run, ms since 1970.
-        ended_ms: End of the last run, ms since 1970; None while it runs.
+        ended_ms: End of the last run, ms since 1970; may be None while it runs.
         error: Cause of a failure.
     """
 
@@ -149,7 +149,7 @@ class JobFolder:
 
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
-        """Hold the lock `name` (a run's id, or one for the whole place) against other runs while the block runs.
+        """Hold the lock `name` (a run's id, or one for the whole place) while the block runs, alone among all runs.
 
         The lock ends when the process dies. Only local folders have such locks: elsewhere other runs are not excluded.
 

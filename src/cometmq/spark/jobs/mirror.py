@@ -54,7 +54,7 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
     Message ids and the order of each queue are kept. A killed run is resumed and sends no message twice.
 
     Raises:
-        SettingsError: Source and target are the same cluster, or `prepare` finds unusable queues.
+        SettingsError: Source and target are equal, or `prepare` finds unusable queues.
     """
     check_has_driver(spark, options, "mirror")
     if options.source == options.target:

@@ -194,7 +194,7 @@ def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
 
     Args:
         options: Messages to read.
-        read: Offsets up to which an earlier run has read, as in its checkpoint.
+        read: Offsets up to which an earlier run has read topics, as in its checkpoint.
 
     Raises:
         SettingsError: Not exactly one place is given.

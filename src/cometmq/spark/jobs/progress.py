@@ -23,9 +23,9 @@ class ProgressCounts:
         rows: Rows done.
         size: Bytes done; 0 if unknown.
         rows_total: Total rows; None if unknown or without end.
-        tasks: Finished tasks of the running Spark jobs.
+        tasks: Finished tasks of the watched Spark jobs.
         tasks_total: Total tasks of these jobs.
-        behind: Messages that a stream has not read yet; None for a batch.
+        behind: Messages that a stream has not read yet; None if unknown, and for a batch.
     """
 
     rows: int = 0

@@ -83,7 +83,7 @@ class ProtobufBodies:
         return cls(content, message, _columns(found, ()))
 
     def reader(self) -> Reader:
-        """Return a function that decodes a Protobuf body to a dict of column values; it raises DecodeError."""
+        """Return a function that decodes a Protobuf body to a dict of column values, or raises an error."""
         found = _found(self.descriptors, self.message)
         parse, taken = GetMessageClass(found).FromString, _taken_of(found)
         return lambda body: taken(parse(body))

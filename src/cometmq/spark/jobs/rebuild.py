@@ -33,7 +33,7 @@ def run(spark: SparkSession, options: RebuildOptions) -> Report:
     """Recreate a store's queue files and index from its log; the broker must be stopped.
 
     With `topic` the index is left out, with `out` the store stays unchanged; `check` only compares queue files.
-    Bytes of the log that are not a record are findings.
+    Findings are bytes of the log that are not a record and, with `check`, queue files that differ.
 
     Raises:
         StoreLocked: A broker is using the directory.

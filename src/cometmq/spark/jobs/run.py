@@ -133,7 +133,7 @@ def running(
         job: Name of the job.
         options: Options of the job.
         place: Folder or URI that contains `_jobs`; empty to keep no manifest.
-        is_alone: Whether all other runs at the place are excluded, or only runs with the same options.
+        is_alone: Whether other runs at the place that set it are excluded; if not, only runs with the same options.
         clock: Source of the time.
 
     Raises:

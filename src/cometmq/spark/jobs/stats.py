@@ -134,7 +134,7 @@ def _finished(rows: DataFrame, over_ms: int) -> DataFrame:
 def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:
     """Return a row for each combination of the grouping columns' values, those with the most messages first.
 
-    A row has the number of messages, their bytes, the 50th, 95th and 99th percentile of their stored sizes in bytes,
+    A row has the number of messages, their bytes, about the 50th, 95th and 99th percentile of their stored sizes,
     and the first and last store time. A key or queue with far more messages than the others indicates a skewed topic.
 
     Args:

@@ -45,7 +45,7 @@ def run_tasks(
         run: Run of the job.
         parts: All parts, by names that are the same in every run.
         work: Processes a part on an executor; returns rows that JSON can represent.
-        size_of: Returns the bytes of a part, for the progress.
+        size_of: Returns the size of a part, mostly in bytes, for the progress.
         rows_of: Returns the number of messages in the rows of a part, for the progress.
         rows_total: Messages of all parts, if known.
 
@@ -87,7 +87,7 @@ def _each_in_a_task(
 
 
 def _cores(spark: SparkSession) -> int:
-    """Return the number of tasks that Spark runs in parallel."""
+    """Return Spark's default parallelism, usually its number of cores."""
     if not is_connect(spark):
         return spark.sparkContext.defaultParallelism
     # By default a table has that many partitions.
@@ -114,7 +114,7 @@ def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
 
 
 def task_plan(tasks: Sequence[Task]) -> Report:
-    """Return the report of a dry run: each task's name and file, and the bytes of log that it would read."""
+    """Return the report of a dry run: each task's name and first file, and the bytes of log that it would read."""
     rows: list[tuple[Any, ...]] = [
         (name, task[0].file.path, log_size(task)) for name, task in by_name(tasks).items()
     ]

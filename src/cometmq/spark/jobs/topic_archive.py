@@ -142,7 +142,7 @@ def archive_round(spark: SparkSession, run: Run, archive: TopicArchive) -> list[
 
     Raises:
         SettingsError: The place is an archive of a store.
-        CometError: A broker does not answer.
+        CometError: A broker does not answer while the parts are planned.
     """
     manifest = run.manifest
     if not manifest.ahead:

@@ -1,7 +1,7 @@
 """Tables over time windows of a stream; a window is written when it is closed.
 
     windows/batch=RUN-N/   the windows that were closed after micro-batch N
-    _open/version=RUN-N/   rows of the open windows, with which the next micro-batch starts
+    _open/version=RUN-N/   rows that the next micro-batch needs, mainly of open windows
 
 A window is closed when a row arrives that is `late_ms` newer than its end. Rows that arrive even later are
 not dropped, as with Spark's watermark, but become another row of that window in a later folder.
@@ -60,7 +60,7 @@ def window_of(time_ms: Column, window_ms: int) -> Column:
 
 
 class OpenWindows:
-    """Time windows of a run: a Parquet table of the closed ones, and the rows of the open ones.
+    """Time windows of a run: a Parquet table of the closed ones, and rows for the open ones.
 
     Args:
         run: Run that processes the micro-batches.

@@ -50,8 +50,8 @@ class BatchCommitter:
             born_ms: Start of its first task, ms since 1970; no half message is older.
 
         Raises:
-            CometError: The batch took too long, so nothing is committed; or it is not certain that all are committed.
-                Running the batch again completes it.
+            CometError: The batch took too long, so nothing is committed; its ledger cannot be used; or it is not
+                certain that all are committed, and running the batch again may complete it.
         """
         entry = self.ledgers.read(key)
         if entry is None:

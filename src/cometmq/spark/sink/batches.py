@@ -79,7 +79,7 @@ Request = RowBatch | SingleSends
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split an Arrow batch into slices of about 128 MiB at most, small enough to encode at once."""
+    """Split an Arrow batch into slices of about 128 MiB at most if its rows have similar sizes, to encode at once."""
     rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)

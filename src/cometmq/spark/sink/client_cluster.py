@@ -20,7 +20,7 @@ from cometmq.spark.sink.settings import SinkSettings
 
 
 def sink_cluster(settings: SinkSettings) -> SinkCluster:
-    """Return a connected client of a write's cluster; tasks of this process with the same settings share it."""
+    """Return a connected client of a write's cluster; tasks of this process with equal connection settings share it."""
     key = (
         "sink", settings.name_servers, settings.namespace, settings.group, settings.timeout_ms,
         settings.retries, settings.is_transactional, settings.credentials, settings.tls,
@@ -78,7 +78,7 @@ class ClientSinkCluster:
         self._producer.close()
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Return the queues of a topic that accept messages."""
+        """Return the queues to which messages of a topic may be sent, with the names that brokers use."""
         return self._producer.queues(topic)
 
     def start(self, request: Request) -> Future[Outcomes]:

@@ -31,7 +31,7 @@ class SinkCluster(Protocol):
         """Return a context that keeps the pool from closing this client while a task writes."""
 
     def writable_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Return the queues of a topic that accept messages, on brokers that can be reached."""
+        """Return the queues to which messages of a topic may be sent."""
 
     def start(self, request: Request) -> Future[Outcomes]:
         """Start sending to the request's queue, or to any of its topic; the future has the outcome of each send."""

@@ -91,7 +91,7 @@ class SinkColumns:
 
         Raises:
             SettingsError: A column is unknown, has a wrong type, is given twice or is missing, or conflicts with an
-                option.
+                option; or the topic is invalid.
         """
         id_field = _id_field(schema, settings.id_column)
         names = _meanings(schema, id_field)
@@ -119,7 +119,7 @@ class SinkColumns:
         return None if name is None else batch.column(batch.schema.get_field_index(name))
 
     def targets(self, batch: pa.RecordBatch) -> RowTargets | None:
-        """Return the targets of rows, None if all go to any queue of `topic`; raise MessageError for a null topic."""
+        """Return the targets of rows, None if all name only the topic `topic`; raise MessageError for a null topic."""
         places = self.is_by_keys or self.has("brokerName", "queueId", "shardingKey")
         if self.topic is not None and not places:
             return None

@@ -1,6 +1,7 @@
 """Encoding of many rows of a Spark write as messages: bodies, properties and flags as columns, to divide into sends.
 
-Most rows are sent as items of a batch request (docs/format/batch.md, `offline.columns.batch_items`).
+Rows that need no request of their own are sent as items of a batch request (docs/format/batch.md,
+`offline.columns.batch_items`).
 """
 
 from collections.abc import Mapping

@@ -45,7 +45,7 @@ class Ledgers:
         self._folder = folder
 
     def read(self, key: BatchKey) -> LedgerEntry | None:
-        """Return the entry of a batch, or None before the decision; raise CometError if the file is unreadable."""
+        """Return the entry of a batch, None before its decision or after deletion; raise CometError for a bad file."""
         path = self._path(key)
         try:
             text = path.read_bytes()
@@ -72,7 +72,7 @@ class Ledgers:
 
         Raises:
             CometError: Another process has already decided about the batch.
-            OSError: The file cannot be written; nothing is decided.
+            OSError: The file or its folder cannot be written.
         """
         entry = LedgerEntry(COMMITTING, group, count_of(half_messages), half_messages)
         fresh = self._write(key, entry)
@@ -89,7 +89,7 @@ class Ledgers:
     def finish(self, key: BatchKey) -> None:
         """Record that a batch is committed, and delete its query's finished entries before the last 100.
 
-        Raises OSError if a file cannot be read or written.
+        Raises OSError or CometError if a file cannot be read or written.
         """
         entry = self.read(key)
         if entry is None or entry.state == DONE:

@@ -1,7 +1,7 @@
 """Sending of a Spark task's requests with acknowledgement: everything that a task reports is stored.
 
-Several requests are in flight at once, but never two for a queue that rows name or a key selects:
-such rows keep the order of the task even if a request is retried.
+Several requests are in flight at once, but never two for one selected queue: rows in batch requests for it
+keep the order of the task even if a request is retried.
 """
 
 import logging
@@ -92,7 +92,7 @@ class TaskSender:
         """Return a row's topic and queue: one that it names or its key selects, or `own_queue`, or None for any.
 
         Raises:
-            SettingsError: The topic has no such queue, or several brokers have it.
+            SettingsError: The topic has no such queue, several brokers have it, or only the broker is named.
             TopicNotFound: The topic does not exist or has no writable queue.
         """
         if target.queue_id is not None or target.broker_name is not None:

@@ -59,7 +59,7 @@ def write_rows(
 ) -> TaskStored:
     """Send a task's rows, wait until all are stored and report them; raise CometError for a bad row or failed request.
 
-    After an error half messages are rolled back; other rows that are stored already remain.
+    After an error half messages are rolled back, if brokers answer; other rows that are stored already remain.
     """
     cluster = sink_cluster(settings)
     own_queue = run.partition if settings.queue_selector == BY_PARTITION else None

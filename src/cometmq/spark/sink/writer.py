@@ -94,7 +94,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         _commit(messages, "write", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Roll back half messages after a failure (other rows stay stored), and write the audit file if set."""
+        """Roll back half messages that no ledger lists (other rows stay stored), and write the audit file if set."""
         _abort(messages, "write", self._settings)
 
 
@@ -114,7 +114,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         _commit(messages, f"micro-batch {batchId}", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Roll back half messages after a failure; other rows stay, and are sent again when Spark repeats the batch.
+        """Roll back half messages that no ledger lists; other rows stay, and are sent again if Spark repeats the batch.
 
         Writes the audit file if the option `auditDir` is set.
         """

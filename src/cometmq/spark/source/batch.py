@@ -37,7 +37,7 @@ class RocketMQReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Plan the tasks, with offsets fixed now; raise CometError for a missing topic or broker, or a wrong offset.
 
-        Without `failOnDataLoss` a missing broker is only logged.
+        Without `failOnDataLoss` a missing broker is usually only logged.
         """
         settings, cluster = self._settings, source_cluster(self._settings)
         covered = planning.covered_queues(settings.topics, cluster)

@@ -37,7 +37,7 @@ Size = float | None
 
 
 def source_cluster(settings: SourceSettings) -> SourceCluster:
-    """Return a connected client of a read's cluster; tasks of this process with the same settings share it."""
+    """Return a connected client of a read's cluster; tasks of this process with equal connection settings share it."""
     retries = settings.retries, settings.retry_interval_ms
     key = (
         "source", settings.name_servers, settings.namespace, settings.group, retries, settings.credentials, settings.tls,
@@ -177,7 +177,7 @@ class ClientSourceCluster:
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
         """Return the places of messages indexed under a key; None for none, too many or a broker that cannot answer.
 
-        Raises CodecError if an answer is invalid.
+        Raises CodecError if an answer is invalid, TopicNotFound without a route.
         """
         try:
             return self._reader.indexed(topic, key, is_id=is_id)
@@ -188,7 +188,7 @@ class ClientSourceCluster:
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
     ) -> Sequence[RawPull | None]:
-        """Return the first pull answer for each (queue, start, end), requested at once; None for a pull that failed."""
+        """Return the first pull answer for each (queue, start, end), requested at once; None if there is none."""
         self._reading += 1
         try:
             first = self._reader.read_first(

@@ -79,7 +79,7 @@ class PushedFilters(Conditions):
     def _timed(
         self, parts: Sequence[PlannedRange], cluster: SourceCluster
     ) -> Sequence[PlannedRange]:
-        """Limit ranges to the messages whose store times the query accepts."""
+        """Limit ranges by the store times that the query accepts, with a margin."""
         low, high = self.span("storeTimestamp")
         queues = {each.queue for each in parts}
         starts: dict[MessageQueue, int] = {}
@@ -122,7 +122,7 @@ def _looked_up(
     """Look up keys or message ids in the brokers' indexes, and return the ranges of queue offsets to read.
 
     For each of `parts`, these are one range for each indexed message, and one for the end of the part, which may not be
-    indexed yet. Returns None if the index has no usable answer for one of `words`: nothing found, or too many messages.
+    indexed yet. Returns None if the index has no usable answer for one of `words`, for example nothing or too many.
 
     Args:
         parts: Ranges of queue offsets that the query wants.

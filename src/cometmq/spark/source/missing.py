@@ -32,11 +32,11 @@ _CURE = (
 
 
 class QueuesMissing(CometError):
-    """Raised if queues that should be read are on offline brokers, unless `failOnDataLoss` is false."""
+    """Raised if queues that a bounded read should cover are missing, unless `failOnDataLoss` is false."""
 
 
 class BrokerSilent(NetError):
-    """Raised if a registered broker does not answer a request for the offsets of its queues, which are to be read."""
+    """Raised if a broker does not answer a request for the offsets of its queues, which are to be read."""
 
     def __init__(self, queues: Sequence[MessageQueue], error: CometError) -> None:
         found = missing_by_broker(queues, f"it is registered but does not answer: {error}")
@@ -71,7 +71,7 @@ class MissingBrokerQueues:
 def missing_queues(
     settings: SourceSettings, covered: Sequence[MessageQueue], cluster: SourceCluster
 ) -> list[MissingBrokerQueues]:
-    """Return the queues that a read should cover, by broker, on brokers without a queue in `covered`.
+    """Return the known queues that a read should cover, by broker, on brokers without a queue in `covered`.
 
     With the option `brokers`, only brokers that it names count; if all of them have queues in `covered`, the nameserver
     is not queried.

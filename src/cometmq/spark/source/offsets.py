@@ -1,11 +1,11 @@
 """Offsets that a stream stores in its checkpoint, and that users write as JSON.
 
 A stream's offset is `{"from": {...}, "q": {"orders": {"broker-a": {"0": 23, "1": 7}}}, "v": 1}`. `q` is the next offset
-of each queue. `from` is where the queues begin that the previous offset does not contain: all queues in the first
-batch, new ones later. It makes the start durable: if a query restarts before its first commit, Spark asks for the
-initial offset again, and a second "latest" would skip the messages in between. `late` does the same for queues of
-brokers that were offline at the start (`LateQueues`); it is absent if all queues begin at their first message. `stored`
-is the store time of the message before each end; it tells a queue from a later one of the same name (`same_queue`).
+of each queue. `from` is where queues begin: all queues in the first batch, new and replaced ones later. It makes the
+start durable: if a query restarts before its first commit, Spark asks for the initial offset again, and a second
+"latest" would skip the messages in between. `late` does the same for queues of brokers that were offline at the start
+(`LateQueues`); it is absent if these begin at their first message. `stored` is the store time of the message before
+each end, if known; it tells a queue from a later one of the same name (`same_queue`).
 
 Spark compares offsets as text. The same offsets in another key order would count as new and produce
 empty batches forever, so the order is fixed: topics and brokers by name, queues by number.
@@ -58,7 +58,7 @@ class StreamOffset:
 
     Attributes:
         ends: Next offset of each queue.
-        begins: Start offsets of the queues that the previous stream offset does not contain.
+        begins: Start offsets of the queues that are new since the previous stream offset, or were replaced.
         is_initial: Whether it is the offset before the first batch; then `ends` and `begins` are empty.
         late: Start of queues on brokers that were offline at the first start.
         stored: Store time of the message before a queue's end, ms since 1970, if there was one.
@@ -81,7 +81,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset":
-        """Parse an offset from the checkpoint; raise SettingsError if another source or version wrote it."""
+        """Parse an offset from the checkpoint; raise SettingsError if it has another version than 1."""
         if value.get("v") != VERSION:
             raise SettingsError(
                 f"offset {json.dumps(value)[:200]} was not written by this source (version {VERSION}); "

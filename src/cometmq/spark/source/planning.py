@@ -36,7 +36,7 @@ class PlannedRange:
 
     @property
     def rows(self) -> int:
-        """Number of offsets in the range; with a filter it yields fewer rows."""
+        """Number of offsets in the range; with a filter it may yield fewer rows."""
         return self.end - self.start
 
 
@@ -63,7 +63,7 @@ def covered_queues(
         held: Topics that may lack a route because an earlier batch has read them.
 
     Raises:
-        TopicNotFound: A named topic does not exist.
+        TopicNotFound: A named topic does not exist, and is not in `held`.
         SettingsError: An assigned queue does not exist; not raised if any topic is in `held`.
     """
     offered: list[MessageQueue] = []
@@ -291,7 +291,7 @@ def partitions(
 ) -> list[RangesPartition]:
     """Divide ranges into Spark tasks: one per range, but long ranges are split and short ones joined, by the settings.
 
-    With `minPartitions` none are joined. The order is fixed, so a repeated batch has the same tasks.
+    With `minPartitions` none are joined. The order is fixed: a batch repeated with equal settings has the same tasks.
     """
     parts = list(ranges)
     if settings.partition_rows_max is not None:

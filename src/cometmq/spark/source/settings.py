@@ -233,6 +233,6 @@ def _end_fault(offset: int) -> str | None:
 
 
 def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:
-    """Return the options `columns`, a tuple, and `propertiesFormat`; raise SettingsError if any option is invalid."""
+    """Return the options `columns`, a tuple, and `propertiesFormat`; raise SettingsError if an option is invalid."""
     value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
     return value["columns"], value["propertiesFormat"]

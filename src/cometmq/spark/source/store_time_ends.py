@@ -2,12 +2,11 @@
 
 A share of each queue by its length reads queues unevenly in time. In a backlog, the newest messages of a
 short queue would come with the oldest of a long one; Spark's watermark follows the newest, so later messages
-of the long queue count as late and are dropped. With ends at one store time an
-aggregation gets the same result as a reader that was always up to date.
+of the long queue count as late and are dropped.
 
 The search queries the brokers by time, for all queues at once, and reads only the first message of
-each queue. It starts at the time of the last batch, in growing steps until the batch would be too large,
-then alternates between interpolation and bisection.
+each queue. It starts at the time of the last batch or of these messages, in growing steps until the batch
+would be too large, then alternates between interpolation and bisection.
 """
 
 from collections.abc import Sequence
@@ -73,7 +72,7 @@ class StoreTimeEnds:
         return chosen
 
     def _begin_ms(self, waiting: Sequence[PlannedRange], cluster: SourceCluster) -> int:
-        """Return a time (ms since 1970) before which no waiting message was stored; 0 if it is unknown."""
+        """Return the time (ms since 1970) at which the search begins; 0 if it is unknown."""
         if self._at_ms and all(
             self._ends.get(each.queue, -1) == each.start for each in waiting
         ):
@@ -92,7 +91,7 @@ class StoreTimeEnds:
         rows_max: int,
         cluster: SourceCluster,
     ) -> tuple[TimeCut, TimeCut]:
-        """Return two cuts: one with at most `rows_max` messages, and a later one with more or all waiting messages."""
+        """Return two cuts: one with at most `rows_max` messages, and another with more or all waiting messages."""
         high: TimeCut | None = None
         step, narrowed = self._step_ms, 0
         for _ in range(QUESTIONS_MAX):

@@ -3,7 +3,7 @@
 Spark keeps one instance in a driver process for the whole query, for planning; `read` runs in the executors on a
 pickled copy. Guarantee: every message between the first start and the last committed end is in exactly one
 micro-batch, and a repeated batch has the same messages in the same tasks. Exceptions are messages that brokers have
-deleted: they fail the query, or are left out if `failOnDataLoss` is false.
+deleted or lost: they fail the query, or are left out if `failOnDataLoss` is false.
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -73,7 +73,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of a micro-batch in rows or bytes. Spark accepts only one; the source applies both."""
+        """Return the limit of a micro-batch in rows or bytes, or none. Spark accepts one; the source applies both."""
         rows_max, bytes_max = (
             self._settings.trigger_rows_max,
             self._settings.trigger_bytes_max,
@@ -100,8 +100,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
         """Return the end of the next micro-batch, or `start` if none begins now; with `commitOffsets`, commit `start`.
 
-        None begins without new messages, with too few (`minOffsetsPerTrigger`), or while a server does not answer. In
-        the first batch and in an AvailableNow query, the latter raises NetError.
+        None usually begins without new messages, with too few (`minOffsetsPerTrigger`), or if a server stops answering.
+        In the first batch and in an AvailableNow query, the latter raises NetError.
         """
         known = StreamOffset.from_json(start)
         self._tell_group(known)

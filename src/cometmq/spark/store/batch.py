@@ -1,4 +1,4 @@
-"""Batch source of the Spark format "rocketmq-store": reads the files present when the read is planned."""
+"""Batch source of the Spark format "rocketmq-store"."""
 
 # ruff: noqa: N802  Spark gives these names.
 
@@ -59,7 +59,7 @@ class FilteredStoreReader(StoreReader):
 def rows_of(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Iterate over a task's rows as Arrow batches; raise StoreDamaged for damage that `mode` forbids, or OSError."""
+    """Iterate over a task's rows as Arrow batches; raise StoreDamaged (for messages as `mode` says) or OSError."""
     if settings.view == MESSAGES:
         rules = replace(settings.rules, known=partition.known)
         return message_batches(settings.folder, partition.log, schema, rules)

@@ -25,7 +25,7 @@ _QUEUE_FILES_A_TASK = 16
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """Files and splits of the commit log for one task of a read of a store.
+    """Input of one task of a read of a store.
 
     Attributes:
         log: Splits of the log, for the views (option `view`) messages and packed-cq.
@@ -95,7 +95,7 @@ def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
 
 
 def _known_queues(folder: StoreFolder, levels_ms: tuple[int, ...]) -> "KnownQueues | None":
-    """Return the store's queues from their files, or from the log if these are missing or damaged."""
+    """Return the store's queues from their files, or from the log if these are missing or damaged; or None."""
     from cometmq.offline.folder_queues import known_queues_in
     from cometmq.offline.rebuild import logged_queues
 

@@ -59,7 +59,7 @@ _ONLY_BATCH = ("endingPhysicalOffset", "endingTimestamp")
 
 @dataclass(frozen=True)
 class StoreReadSettings:
-    """Settings of a read of a store; the fields are the options of `READ_OPTIONS`."""
+    """Settings of a read of a store; made from the options of `READ_OPTIONS`."""
 
     folder: StoreFolder
     view: str
@@ -111,7 +111,7 @@ class StoreReadSettings:
 def read_shape(options: Mapping[str, str]) -> StoreReadSettings:
     """Parse the options from which the columns of a read follow, before Spark says whether it is a batch or a stream.
 
-    Options that only streams have are ignored. Raises SettingsError if another option is unknown or invalid.
+    Options that only streams have are ignored. Raises SettingsError if another option is unknown, invalid or missing.
     """
     known = {name.lower() for name in _ONLY_STREAM}
     kept = {

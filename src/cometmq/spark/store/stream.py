@@ -1,8 +1,8 @@
 """Stream of the Spark format "rocketmq-store" over a growing commit log; only durable records are read.
 
 A micro-batch has the records that start between two physical offsets, which the checkpoint holds. Any offset can be
-its end, and a repeated batch has the same records. If a broker deletes its oldest files before the stream
-has read them, the query fails with an error.
+its end, and a repeated batch has the same records, unless topics were deleted. If a broker deletes its oldest files
+before the stream has read them, the query fails with an error.
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -76,7 +76,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(end, at if begin == _BEGIN else None) if end > at else start
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the last known end of the commit log, from which Spark computes the lag; None before the first."""
+        """Return the last known durable end of the log, from which Spark computes the lag; None before the first."""
         return None if self._latest is None else _offset(self._latest)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:

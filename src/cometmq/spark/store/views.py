@@ -89,7 +89,7 @@ def _is_dead(run: EntryRun, known: KnownQueues) -> bool:
 
 
 def _verify(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
-    """Yield the result of checking the whole store in one task: a row for the store, then one for each finding."""
+    """Yield the result of checking the whole store in one task: a row for the store, then up to 1,000 findings."""
     folder = settings.folder
     disk = disk_of(folder)
     store = find_store(folder.root, None, disk, log_paths=folder.log_paths)

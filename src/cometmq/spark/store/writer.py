@@ -44,12 +44,12 @@ class QueueWriter(DataSourceArrowWriter):
         return WrittenRuns(runs)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Fill gaps and flush the files to disk, after all tasks are done."""
+        """Remove entries of deleted topics, fill gaps and flush the files to disk, after all tasks are done."""
         done = [each.runs for each in messages if isinstance(each, WrittenRuns)]
         finish(self._target, [run for runs in done for run in runs])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Keep the written files: their entries are correct, and the next attempt completes them."""
+        """Do nothing: the written files remain, and a next attempt can complete them."""
 
 
 def check_packed(schema: StructType) -> None:

@@ -1,7 +1,7 @@
 """The timer's wheel, log and checkpoint (timercheck) together: adds messages, reads slots, saves everything.
 
-The log is synced before the wheel that points into it, and both before the checkpoint. After an unclean stop the log
-is read again from the file before the checkpointed position, and the wheel is updated from it, as in
+The log is synced before the wheel that points into it, and both before the checkpoint. At each start the log is
+read again from the file before the checkpointed position, and the wheel is updated from it, as in
 TimerMessageStore.recover of RocketMQ 5.3.3. Units after that position are remembered until the topic has delivered
 their messages again, so that none is added twice.
 """
@@ -70,7 +70,7 @@ class TimerFiles:
         check: The last saved checkpoint.
         read_ms: Time before which all slots are delivered.
         queue_offset: Offset in the timer's topic before which all messages were added.
-        waiting_count: Number of messages in the wheel, minus those that cancel one.
+        waiting_count: Number of messages in the wheel, minus those that cancel one; after a recovery approximate.
         known: Physical offsets of messages that have units already when the topic delivers them again, because the
             files were opened or truncated; not of those added since.
         delivered_ms: When messages are added again, time before which slots were delivered already.

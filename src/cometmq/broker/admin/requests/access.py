@@ -1,4 +1,4 @@
-"""Requests about accounts (ACL 1.0) and users (Auth 2.0); refused if access control is off.
+"""Requests about accounts (ACL 1.0) and users (Auth 2.0); refused if that kind of access control is off.
 
 The handlers are imported only if they are needed, because imports slow down the start (docs/design/0001).
 """

@@ -36,7 +36,7 @@ class ConfigurationHandler(Feature):
         return Answer(fields=fields, body=body)
 
     def change(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Change and save all of the settings in the request, or change none (UPDATE_BROKER_CONFIG 25)."""
+        """Change all of the settings in the request or none, and save them (UPDATE_BROKER_CONFIG 25)."""
         try:
             values = decode_java_properties(command.body)
         except CodecError as error:

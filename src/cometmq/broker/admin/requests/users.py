@@ -109,7 +109,7 @@ class UserHandler:
         )
 
     def delete_policies(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Delete a user's policy entry for a resource, or without a resource all policies (AUTH_DELETE_ACL 3008)."""
+        """Delete a user's policy entry for a resource, or without a resource all entries (AUTH_DELETE_ACL 3008)."""
         users, name = self._users, _subject(command, {})
         policy = command.fields.get("policyType") or CUSTOM
         resource = command.fields.get("resource")
@@ -121,7 +121,7 @@ class UserHandler:
         )
 
     def get_policies(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with a user's policies as JSON; the body is empty if there are none (AUTH_GET_ACL 3009)."""
+        """Answer with a user's policies as JSON; the body is empty if the user has none (AUTH_GET_ACL 3009)."""
         user = self._users.current.find(_subject(command, {}))
         if user is None:
             raise no_subject()

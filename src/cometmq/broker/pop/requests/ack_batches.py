@@ -1,9 +1,9 @@
 """Handles request ACK_MESSAGE 200051, which acknowledges one popped message: all such requests of a read batch at once.
 
 Acknowledgements of one pop usually arrive together, and their handles differ in the last word only. The kernel splits a
-batch into such runs, so a check point is looked up once per run, and the answers differ in one number. Acknowledgements at
-the start of a connection's bytes are handled without decoding them as commands. Any that does not match an open check point
-is left to `Acks.ack`, which reports its error.
+batch into such runs, so a check point is looked up once per run, and the answers differ in one number. Acknowledgements
+at the start of a connection's bytes are handled without decoding them as commands. Any that does not match an open
+check point is left to `Acks.ack`.
 """
 
 from cometmq.broker.pop.acks import Acks
@@ -76,11 +76,11 @@ class AckBatch:
         return Answer()
 
     def written(self) -> None:
-        """Do nothing: a timer records the acknowledgements."""
+        """Do nothing: a background job records the acknowledgements."""
 
 
 class _Named:
-    """The check points named by one connection's acknowledgements of a read batch, in order."""
+    """The check points named by acknowledgements of one connection that are handled together, in order."""
 
     def __init__(self, check_points: CheckPointTable) -> None:
         self.points: list[CheckPoint] = []

@@ -12,7 +12,7 @@ from cometmq.net.requests import Answers, Outcome
 
 
 class PullHandler:
-    """Handles pulls of all kinds."""
+    """Handles pulls and lite pulls."""
 
     def __init__(self, service: Pulls) -> None:
         self._service = service

@@ -1,4 +1,4 @@
-"""The requests that a slave refuses, with codes that make clients ask another broker.
+"""The requests that a slave refuses, and the codes and remarks of the refusals.
 
 Sends get SERVICE_NOT_AVAILABLE, which every client version retries at another broker; a Java slave answers SYSTEM_BUSY,
 which clients of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
@@ -80,7 +80,7 @@ UNREAD: Mapping[int, tuple[int, str]] = {
 
 
 def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]:
-    """Replace a master's handlers by refusals where a slave refuses; `is_read` is slaveReadEnable."""
+    """Return a master's handlers with refusals in place of those that a slave refuses; `is_read` is slaveReadEnable."""
     refused = REFUSED if is_read else {**REFUSED, **UNREAD}
     batches = {refusal: _RefusedBatch(*refusal) for refusal in set(refused.values())}
     single = {refusal: refusing(*refusal) for refusal in set(refused.values())}

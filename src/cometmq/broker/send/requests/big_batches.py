@@ -1,9 +1,9 @@
 """Stores batches of very many messages in pieces, so that other requests are served in between.
 
 A batch of 4 MB may hold 170,000 messages at some microseconds each: stored at once, it would block everybody for a second.
-The whole batch is parsed before any message is stored, so an unreadable batch leaves nothing behind. Other messages may be
-stored between its pieces. If a piece cannot be stored, the batch is refused although the earlier pieces are stored; for the
-producer this is as if the answer had been lost.
+The whole batch is cut into messages before any is stored, so one that cannot be cut leaves nothing behind. Other
+messages may be stored between its pieces. If a piece cannot be stored, the batch is refused although the earlier pieces
+are stored; for the producer this is as if the answer had been lost.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def is_big(command: RawCommand) -> bool:
 
 
 class BigBatches:
-    """The large batches that are being stored, one piece per loop iteration."""
+    """The large batches that are being stored, at most one piece of each per loop iteration."""
 
     def __init__(self, turns: Turns, sends: Sends, admit: Admit) -> None:
         self._turns = turns

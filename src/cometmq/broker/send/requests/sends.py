@@ -1,6 +1,6 @@
 """The requests that send messages: decodes them, and puts all of a read batch into `send.sends`, which stores them together.
 
-Simple sends seldom get here, because the fast path (send.fast_path) handles them with the same meaning.
+With the compiled kernel, simple sends seldom get here: the fast path (send.fast_path) handles them equally.
 """
 
 from cometmq.broker.parts import Parts
@@ -45,7 +45,7 @@ class SendHandler(BatchHandler):
         self._sends.store()
 
     def written(self) -> None:
-        """Dispatch the stored messages to consumers, now that the answers have been written."""
+        """Dispatch the stored messages to consumers, and notify the flusher."""
         self._sends.written()
 
     def _put(self, command: RawCommand, peer: Peer, answers: PeerAnswers) -> None:

@@ -1,7 +1,7 @@
 """The runtime numbers of a broker (28), which consoles and mqadmin display.
 
-The keys are those of AdminBrokerProcessor.prepareRuntimeInfo and StoreStatsService of RocketMQ 5.3.3. Numbers of parts
-that this design does not have (thread pools and their queues) are 0, for tools that expect them.
+Most keys are those of AdminBrokerProcessor.prepareRuntimeInfo and StoreStatsService of RocketMQ 5.3.3. Numbers of parts
+that this design does not have (such as thread pools and their queues) are usually 0, for tools that expect them.
 """
 
 from collections.abc import Callable, Mapping, Sequence

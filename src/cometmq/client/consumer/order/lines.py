@@ -1,7 +1,8 @@
 """Orderly listener calls: one line of calls for each queue, or for each key of a queue, with one call at a time.
 
-A refused message is delivered again after a pause, while its line waits, and after `retries_max` retries (-1: no limit)
-it is sent to the retry topic. A line without its queue's lock pauses. Follows ConsumeMessageOrderlyService of RocketMQ 5.3.3.
+Unless broadcasting, a refused message is delivered again after a pause, while its line waits, and after `retries_max`
+retries (-1: no limit) it is sent to the retry topic. A line without its queue's lock pauses. Follows
+ConsumeMessageOrderlyService of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -187,7 +188,7 @@ class Lines:
         line.at_rest.set()
 
     async def _work(self, line: _Line, job: ListenerJob) -> None:
-        """Call the listener with a job until it is consumed or sent back, or its line stops."""
+        """Call the listener with a job until it is done, sent back or rolled back, or its line stops."""
         while await self._may_call(line, job):
             async with self._slots:
                 # Waiting for the slot may have taken long.
@@ -264,7 +265,7 @@ class Lines:
         return await loop.run_in_executor(self._threads, self._listener.run, job.messages)
 
     async def _after_refusal(self, job: ListenerJob, verdict: ListenerVerdict) -> ListenerJob:
-        """Send refused messages back if they have no retries left; return the job with those that are retried here."""
+        """Send refused messages back if dead or without retries left; return the job with those retried here."""
         left = []
         for message in job.messages:
             has_tries = (

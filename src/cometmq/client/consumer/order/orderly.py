@@ -18,7 +18,7 @@ _SETTLE_SECONDS = 1.0
 
 
 class Orderly:
-    """Orderly consumption by one push consumer: locks its queues and calls the listener in the order of each queue.
+    """Orderly consumption by one push consumer: locks its queues, unless broadcasting, and calls the listener in order.
 
     Args:
         give_back: Called with a message after its last retry, or that the listener rejected with `DeadLetter`.
@@ -65,7 +65,7 @@ class Orderly:
         return [queue for queue, is_at_rest in zip(queues, at_rest, strict=True) if is_at_rest]
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues whose listener calls have ended and whose offsets are committed."""
+        """Unlock queues that are given up; after `close`, all."""
         for queue in queues:
             self._lines.forget(queue)
         if self._held is not None:

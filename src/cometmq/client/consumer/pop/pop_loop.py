@@ -1,7 +1,7 @@
 """Pops one queue, or any queue of a broker, while the broker assigns it to this member.
 
-Consumed messages are acknowledged many at a time. Refused ones are hidden for longer each time and finally become dead
-letters. Follows DefaultMQPushConsumerImpl.popMessage and ConsumeMessagePopConcurrentlyService of RocketMQ 5.3.3.
+Consumed messages are acknowledged many at a time. Refused ones are usually hidden for longer each time and at last
+become dead letters. Follows popMessage of DefaultMQPushConsumerImpl and ConsumeMessagePopConcurrentlyService of 5.3.3.
 """
 
 import asyncio
@@ -63,14 +63,14 @@ class PopContext:
 
 
 class PopLoop:
-    """Pops one queue repeatedly and delivers the messages to a worker, until the queue is assigned to another member.
+    """Pops one queue repeatedly and delivers the messages to a worker, until it is dropped.
 
     Attributes:
         queue: The queue; id -1 means any queue of its broker.
         process_queue: Required by jobs as in a pull loop; not used, because pop has no offset to commit.
         is_dropped: Whether popping has ended; popped messages still belong to this member until their invisible time
             ends.
-        popped_ms: Time of the last pop request, ms since 1970.
+        popped_ms: Time of the last pop request, at first of the creation, ms since 1970.
     """
 
     def __init__(self, queue: MessageQueue, popping: PopContext) -> None:
@@ -93,22 +93,22 @@ class PopLoop:
 
     @property
     def waiting_count(self) -> int:
-        """The number of messages that were popped and not acknowledged."""
+        """The number of popped messages that are not settled."""
         return len(self._open)
 
     @property
     def cached(self) -> tuple[int, int]:
-        """Return the number of unacknowledged messages and the bytes of their bodies; from any thread."""
+        """Return the number of unsettled messages and the bytes of their bodies; from any thread."""
         waiting = list(self._open.values())
         return len(waiting), sum(len(message.body) for _, message in waiting)
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether popping has ended and no message is unacknowledged."""
+        """Whether popping has ended and every message is settled."""
         return not (self._is_running or self._open)
 
     async def run(self) -> None:
-        """Pop the queue until it is assigned to another member, or the task is cancelled."""
+        """Pop the queue until it is dropped, or the task is cancelled."""
         try:
             await self._pop_on()
         finally:

@@ -270,7 +270,7 @@ def _is_handle_of(broker_name: str, text: str) -> bool:
 
 
 def receipt_of(message: StoredMessage) -> Receipt:
-    """Return the receipt handle of a message; raise ClientError if it has none, because it was not popped."""
+    """Return the receipt handle of a message; raise ClientError if it has no valid one, as if not popped."""
     text = message.properties.get(POP_CK)
     if text is None:
         raise ClientError(

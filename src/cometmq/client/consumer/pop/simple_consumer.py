@@ -124,7 +124,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     ) -> list[StoredMessage]:
         """Return the next messages of any subscribed topic, or an empty list if none arrive in time.
 
-        A message that was redelivered more than `retries_max` times becomes a dead letter instead.
+        A message that was redelivered more than `retries_max` times becomes a dead letter instead, if possible.
 
         Args:
             max_count: Maximum number of messages, up to 32; they come from one broker and topic.
@@ -158,7 +158,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         """Acknowledge a message or several, so that they are not redelivered; several take one request per broker.
 
         Raises:
-            ClientError: A broker refused or has no master now, or a message was not received with this consumer.
+            ClientError: A broker refused or has no master now, or a message was not popped.
             NetError: A broker did not answer; messages may be redelivered.
         """
         self._check_running()
@@ -173,7 +173,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         """Hide a message for `invisible_ms` from now; acknowledge the returned message instead of the given one.
 
         Raises:
-            ClientError: The broker refused or has no master now, or the message was not received with this consumer.
+            ClientError: The broker refused or has no master now, or the message was not popped.
             NetError, CodecError: The broker did not answer, or its answer is malformed.
         """
         self._check_running()

@@ -1,1 +1,1 @@
-"""The pull consumer, and the pull requests that all consumers use."""
+"""The pull consumer, the queue reader, and the pull requests that push consumers use, too."""

@@ -29,7 +29,7 @@ class Inbox:
         self._arrived.set()
 
     def drop(self, loop: PullLoop) -> None:
-        """Drop a queue's messages after the queue was revoked or reset; none of them will be committed."""
+        """Drop a queue's messages, because it was revoked or the user seeks; none of them will be committed."""
         self._waiting = deque(item for item in self._waiting if item.loop is not loop)
         self._handed_out = [item for item in self._handed_out if item.loop is not loop]
 
@@ -48,7 +48,7 @@ class Inbox:
         return [item.message for item in taken]
 
     def finish(self) -> None:
-        """Mark the received messages as consumed, because the user asks for more and has finished with them."""
+        """Mark the received messages as consumed, because the user asks for more or closes the consumer."""
         done, self._handed_out = self._handed_out, []
         for item in done:
             item.loop.finish(item.process_queue, [item.message.queue_offset])

@@ -64,7 +64,7 @@ class BrokerGroupMembers:
 
         Raises:
             NetError: There is no master, or it cannot be reached.
-            CometError: The error of the master.
+            CometError: The error of the master, or a slave's answer is malformed.
         """
         offset, member = start, self._chosen(queue)
         while member != MASTER_ID and offset < end:

@@ -1,6 +1,6 @@
 """Pulls one queue while it is assigned to this member, with long polling, flow control and retries.
 
-A broker holds a pull that finds no message for up to 15 s and answers when a message arrives. If an answer shows that
+A broker holds a pull that finds no message (`suspend_ms`) and answers when a message arrives. If an answer shows that
 more messages exist, the next pull is sent before the messages of that answer are processed, so that broker and client
 work in parallel. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
 """
@@ -58,7 +58,7 @@ class PullContext:
     """Dependencies that all pull loops of a member share.
 
     Attributes:
-        progress: Consumed offsets of the group.
+        progress: Consumed offsets of the member.
         gate: Set while the member may pull.
         start: Finds the first offset of a queue, from the committed one or by the group's rule.
         deliver: Called with matching messages and their loop.
@@ -97,7 +97,7 @@ class PullLoop:
             position.
         is_dropped: Whether the queue was revoked; late results are then ignored.
         pulled_ms: Time of the last pull, ms since 1970; 0: none.
-        consumed_ms: Time at which a message was last consumed, ms since 1970; 0: none.
+        consumed_ms: Time at which a message was last finished, ms since 1970; 0: none.
     """
 
     def __init__(

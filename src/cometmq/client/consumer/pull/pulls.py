@@ -135,8 +135,8 @@ class Puller:
     def read(self, queue: MessageQueue, answer: Command) -> RawPull:
         """Decode a broker's answer to a pull.
 
-        Raises BrokerRefused if the answer is an error, and CodecError if it lacks offsets or its next offset is
-        impossible.
+        Raises BrokerRefused if the answer is an error or a replica holds messages back, and CodecError if it lacks
+        offsets or its next offset is impossible.
         """
         status = PULL_STATUSES.get(answer.code)
         fields = answer.fields

@@ -51,7 +51,7 @@ Value = TypeVar("Value")
 class AsyncQueueReader(AsyncGroupClient):
     """Reads ranges of queues and queries many queues at once, for a group that it never joins.
 
-    It connects at the first call. A range that is being read when it is closed ends with an error.
+    It connects at the first call. A range that is being read when it is closed usually ends with an error.
 
     Queries about many queues return a mapping with a result or an error for each queue, so that an unreachable broker
     does not affect queues of others. Topic names are without the namespace; records contain it.
@@ -177,7 +177,7 @@ class AsyncQueueReader(AsyncGroupClient):
     async def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """Return a dict of queues to the offset that the group has committed, None if there is none, or an error."""
+        """Return a dict of queues to the committed offset of the group or an error; without one None, or 0 if young."""
         full = self._by_full(queues)
         return _renamed(await self._offsets.committed_offsets(self._group, full), full)
 
@@ -244,9 +244,10 @@ class AsyncQueueReader(AsyncGroupClient):
     ) -> AsyncIterator[RawPull]:
         """Yield the answers of pulls, with undecoded records, for a range in order, with several pulls in flight.
 
-        Reading ends at `end` or at the end of the queue. If messages are deleted, an answer without a body contains the
-        offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues there. Messages
-        that a replica lacks are requested from its master first. The blocking reader reads some MiB ahead.
+        Reading ends at `end` or at the end of the queue. If messages are deleted, usually an answer without a body
+        contains the offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues
+        there. Messages that a replica lacks are requested from its master first. The blocking reader reads some MiB
+        ahead.
 
         Args:
             queue: Queue to read.

@@ -2,7 +2,7 @@
 
 Offsets of a queue have no gaps, so the next pull can be sent before the previous one is answered. If an answer has
 fewer messages than requested (a broker returns at most 32, or 8 from disk), the missing ones are requested again, and
-later pulls request only as many as the broker returns.
+later pulls request fewer.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class RangeReader:
     async def read(self) -> AsyncGenerator[RawPull, None]:
         """Yield the answers in order, until `end` or the queue's end; raise as `Puller.pull` does.
 
-        If messages of the range are deleted, one answer is OFFSET_ILLEGAL, and reading goes on at its `next_offset`.
+        If messages are deleted, usually one answer is OFFSET_ILLEGAL, and reading goes on at its `next_offset`.
         """
         try:
             while await self._fill():

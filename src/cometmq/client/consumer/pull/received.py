@@ -144,9 +144,9 @@ def unpack(
     body_size_max: int,
     namespace: Namespace = NO_NAMESPACE,
 ) -> StoredMessage:
-    """Convert a pulled record to a message; raise CodecError if the body or the properties are malformed.
+    """Convert a record to a message; raise CodecError if the body or the properties are malformed.
 
-    A message in the group's retry topic gets its original topic, as in RocketMQ's clients. `body_size_max` limits the
+    A message in a retry topic gets its original topic, as in RocketMQ's clients. `body_size_max` limits the
     body after decompression, in bytes; `namespace` is removed from the topic.
     """
     properties = decode_properties(record.property_block)

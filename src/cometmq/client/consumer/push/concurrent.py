@@ -159,7 +159,7 @@ _LOOK_SECONDS = 1e-3
 class ThreadWorkers:
     """Workers that are threads, for a `def` listener.
 
-    Jobs wait in a deque. One thread is woken at the end of the loop iteration that added them, and each thread that
+    Jobs wait in a deque. One thread is woken after the loop iteration that added them, and each thread that
     takes a job wakes another one while more are waiting, so that blocking listeners run in parallel. If calls are
     short, more threads would only compete; so one thread, the last that fell asleep (warm caches), runs them all, and
     the loop soon checks its progress. Results are returned to the loop in batches.

@@ -1,6 +1,6 @@
 """Timeout of listener calls: messages of a call that takes too long are sent back for redelivery.
 
-A listener that hangs keeps its message and blocks the committed offset of the queue. After consumeTimeout (15 min) the
+A listener that hangs keeps its message and blocks the committed offset of the queue. After consumeTimeout the
 message is sent to the retry topic with level 3, and the listener's result is ignored. Follows
 ProcessQueue.cleanExpiredMsg of RocketMQ 5.3.3, but checks 15 times per timeout (Java: once).
 """
@@ -35,7 +35,7 @@ class ConsumeTimeout:
         self._running[id(job)] = self._now(), job
 
     def end(self, job: ListenerJob) -> bool:
-        """Record the end of a listener call; return False if its messages were already sent back."""
+        """Record the end of a listener call; return False if it was not recorded any more, as after the timeout."""
         return self._running.pop(id(job), None) is not None
 
     def is_any(self) -> bool:

@@ -117,7 +117,7 @@ class InProcesses:
             return said
 
     def _renew(self, broken: ProcessPoolExecutor) -> None:
-        """Replace a broken pool, retrying until it works: messages consumed meanwhile could only fail."""
+        """Replace a broken pool, retrying until it works or `close`: messages consumed meanwhile could only fail."""
         with self._lock:
             pause = _PAUSE_SECONDS
             while self._pool is broken:

@@ -7,8 +7,8 @@
     ) as consumer:
         await consumer.wait()
 
-The members of a group share the queues of its topics. A message is redelivered if the listener raises or returns False,
-and may be delivered twice after a crash: be idempotent. `cometmq.client.PushConsumer` is the same for threads.
+The members of a group share the queues of its topics. If the listener raises or returns False, a message is usually
+redelivered. After a crash it may be delivered twice: be idempotent. `cometmq.client.PushConsumer` is for threads.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
             False or an exception: retry later, except that `DeadLetter` makes it a dead letter immediately, and that
             with broadcasting nothing is retried.
-        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a queue; one result
+        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a topic; one result
             for all.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times, sizes, start of a new group, broadcasting.
@@ -137,7 +137,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         return f"<{self.class_name} {self._group} of {self._subscribed} at {self._instance!r}>"
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer starts immediately.
+        """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer starts soon.
 
         Raises SubscriptionError if the filter (`expression`) is neither a `Tag` nor an `Sql`.
         """
