@@ -213,3 +213,27 @@ async def test_orderly_consumers_never_pop(names):
         await send(names, *numbers(10))
         await until(lambda: listener.bodies == numbers(10), "all messages")
     assert listener.popped == 0
+
+
+async def test_a_consumer_that_is_paused_pops_nothing_more_when_there_is_room_again(names):
+    began, goes_on, calls = asyncio.Event(), asyncio.Event(), []
+
+    async def listener(message: StoredMessage) -> None:
+        calls.append(message.body)
+        began.set()
+        await goes_on.wait()
+
+    one_at_a_time = replace(SETTINGS, pop_count=1, pop_queue_count_max=1)
+    async with AsyncAdmin(names) as admin, AsyncProducer(names) as producer:
+        await admin.create_topic(TOPIC, queues=1)
+        for number in range(3):
+            await producer.send(Message(TOPIC, b"%d" % number))
+    async with consumer(names, listener, one_at_a_time) as popping:
+        await asyncio.wait_for(began.wait(), 30)
+        await asyncio.sleep(0.2)
+        popping.pause()
+        goes_on.set()
+        await asyncio.sleep(1)
+        assert len(calls) == 1
+        popping.resume()
+        await until(lambda: len(calls) == 3, "all three")

@@ -118,8 +118,8 @@ class PopLoop:
     async def _pop_on(self) -> None:
         while not self.is_dropped:
             try:
-                await self._popping.gate.wait()
                 await self._wait_room()
+                await self._popping.gate.wait()
                 await self._pop_once()
             except Exception as error:  # noqa: BLE001  Even a bug must not end the loop.
                 is_own = not isinstance(error, NetError | BrokerNotFound)
