@@ -26,6 +26,7 @@ from cometmq.offline.index_shape import find_shape, read_slots
 from cometmq.store.disk import Disk, opened
 from cometmq.store.index_file import blank_slots
 
+_WRONG_SIZE = "its size is not that of an index file"
 _PIECE_ENTRIES = 4096  # About as many as a piece of the log requires.
 _TWO_KEYS = 2 * KEY.size
 _EVERYWHERE = 1 << 63
@@ -134,7 +135,9 @@ class IndexCheck:
         """Yield the entries of all files that may point into the part, piece by piece."""
         for path in paths:
             header = _header_of(self._disk, path)
-            if self._low <= header.begin_offset < self._high:
+            if header is None:
+                self._findings.add("index", path, _WRONG_SIZE)
+            elif self._low <= header.begin_offset < self._high:
                 yield from file_keys(
                     self._disk, path, self._findings, is_clean=self._store.is_clean
                 )
@@ -167,9 +170,11 @@ def judge_index(
     return sum(count.matched for count in counts)
 
 
-def _header_of(disk: Disk, path: str) -> IndexHeader:
+def _header_of(disk: Disk, path: str) -> IndexHeader | None:
+    """Return the header of an index file, or None if the file ends within it."""
     with opened(disk, path, write=False) as fd:
-        return decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
+        content = disk.pread(fd, INDEX_HEADER_SIZE, 0)
+    return decode_header(content) if len(content) == INDEX_HEADER_SIZE else None
 
 
 def _first_offset(store: FoundStore) -> int:
@@ -181,9 +186,11 @@ def _first_offset(store: FoundStore) -> int:
 
 def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
     """Yield pieces of an index file's keys for records from physical offset `floor` on, without checking its chains."""
+    header = _header_of(disk, path)
+    if header is None or header.index_count <= 1:
+        return
     with opened(disk, path, write=False) as fd:
-        header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
-        shape = find_shape(disk, fd, header) if header.index_count > 1 else None
+        shape = find_shape(disk, fd, header)
         if shape is None:
             return
 
@@ -211,7 +218,7 @@ def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> I
         header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))
         shape = find_shape(disk, fd, header)
         if shape is None:
-            findings.add("index", path, "its size is not that of an index file")
+            findings.add("index", path, _WRONG_SIZE)
         elif header.index_count > 1:
             slots = blank_slots(shape.slots)
             used = yield from _chained_keys(disk, path, fd, header, slots, findings)

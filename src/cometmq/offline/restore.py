@@ -163,7 +163,7 @@ def restore_task(part: LogPart) -> RestoredFile:
     """Write one log file from the archive's records; return its description. Repeatable, also concurrently with others.
 
     Raises:
-        StoreDamaged: Two records of the archive overlap.
+        StoreDamaged: Two records of the archive overlap, or a file of it is damaged.
         OSError: A file could not be read or written.
     """
     source = StoreFolder(part.place)
@@ -173,9 +173,12 @@ def restore_task(part: LogPart) -> RestoredFile:
     try:
         os.posix_fallocate(fd, 0, part.size)
         for name in part.parquet:
-            with source.files.open_input_file(name) as file:
-                for batch in pq.ParquetFile(file).iter_batches(columns=_COLUMNS):
-                    extents += _write_records(fd, part, batch)
+            try:
+                with source.files.open_input_file(name) as file:
+                    for batch in pq.ParquetFile(file).iter_batches(columns=_COLUMNS):
+                        extents += _write_records(fd, part, batch)
+            except pa.ArrowInvalid as error:
+                raise StoreDamaged(f"{name} is not a readable archive file: {error}") from error
         extents.sort()
         missing = tuple(joined([*_missing(part, extents), *part.holes]))
         end = extents[-1][1] if extents else part.start

@@ -152,7 +152,7 @@ class CheckpointJob:
 
     def run(self) -> None:
         """Make the checkpoint, or retry a postponed one; an OSError is kept in `error`, not raised. Any thread."""
-        self.error = None
+        self.error, self.is_synced = None, False
         try:
             for sync in self._syncs:
                 sync.run()

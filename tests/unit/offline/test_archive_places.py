@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.model.errors import SettingsError
+from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.offline import archive, restore
 from cometmq.offline.archive import ArchiveRules
 from cometmq.offline.copy_compare import compare_folders
@@ -429,6 +429,15 @@ def test_a_restored_store_is_the_store_or_its_archive_said_what_it_lacks(tmp_pat
                 assert messages[len(messages) - count :] == wanted[queue], (place, queue)
             else:
                 assert messages == wanted[queue], (place, queue)
+
+
+def test_a_damaged_file_of_an_archive_is_named_by_its_restore(tmp_path):
+    root, place = filled(tmp_path / "store"), tmp_path / "archive"
+    run(root, place)
+    file = next(place.rglob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(StoreDamaged, match=f"{file.name} is not a readable archive file"):
+        restored(place, tmp_path / "back")
 
 
 def test_an_archive_of_a_topic_says_what_it_holds_and_a_run_writes_what_is_not_there(

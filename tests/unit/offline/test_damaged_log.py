@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cometmq.codec.properties import encode_properties
 from cometmq.model.errors import StoreDamaged
 from cometmq.net.clock import SystemClock
 from cometmq.offline.archive import ArchiveRules, archive_task, finish_archive, plan_archive
@@ -24,7 +25,7 @@ from cometmq.store.lock import ABORT_FILE
 from cometmq.store.message_store import MessageStore
 from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, open_store, put, run_jobs
+from tests.support.store_puts import SMALL, make_put, open_store, put, run_jobs
 
 CLOCK = HandClock(1_800_000_000_000)
 MESSAGES = 60  # Of 400 bytes and more: the log has two files.
@@ -178,6 +179,20 @@ def test_damage_is_found_by_all_and_what_stands_behind_it_is_there(root, tmp_pat
     assert [each.startswith(where) for each in findings] == [True]
     found = find_store(str(root), None, RealDisk())
     assert verify(found).errors
+    found.close()
+
+
+def test_an_index_file_that_ends_in_its_header_is_a_finding(tmp_path):
+    store = open_store(tmp_path)
+    store.put_many([make_put(store, property_block=encode_properties({"KEYS": "a"}))])
+    store.dispatch_pending()
+    run_jobs(store)
+    store.close()
+    (file,) = (tmp_path / "index").iterdir()
+    file.write_bytes(file.read_bytes()[:10])
+    found = find_store(str(tmp_path), None, RealDisk())
+    said = [each for each in verify(found).findings if each.where == str(file)]
+    assert [each.what for each in said] == ["its size is not that of an index file"]
     found.close()
 
 

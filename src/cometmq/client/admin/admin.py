@@ -219,7 +219,7 @@ class AsyncAdmin(AsyncClient):
 
     async def topics(self) -> list[str]:
         """Return the names of all topics of the namespace, including system topics."""
-        return self._own(await self._live.nameserver_api.topics())
+        return sorted(self._own(await self._live.nameserver_api.topics()))
 
     async def create_topic(
         self,
