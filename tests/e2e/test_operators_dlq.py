@@ -5,7 +5,8 @@ from __future__ import annotations
 import collections
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ import pytest
 from cometmq.client import (
     Admin,
     ConsumeFrom,
+    Inspector,
     Message,
     Producer,
     ProducerSettings,
@@ -22,7 +24,9 @@ from cometmq.client import (
     PushSettings,
     StoredMessage,
 )
+from cometmq.client.admin import replay
 from cometmq.embedded import Embedded
+from cometmq.errors import TopicNotFound
 from tests.support import json_tables
 from tests.support.command_line import COMETMQ, environment, output, run
 from tests.support.processes import wait_until
@@ -166,6 +170,39 @@ def test_a_run_that_is_killed_repeats_nothing_and_loses_nothing(cluster: Embedde
         repeated = printed("dlq", "replay", "killed", "--to", "again", cluster=cluster)
         assert (repeated["sent"], repeated["before"]) == ({}, count)
     assert len({each.properties["amount"] for each in all_of(cluster, "again")}) == count
+
+
+def test_a_letter_that_a_run_had_no_time_for_is_not_reported_as_sent(
+    cluster: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = PushSettings(retries_max=0, consume_from=ConsumeFrom.FIRST)
+    with Producer(cluster.nameserver) as producer:
+        producer.send(Message("late", b"x"))
+    with PushConsumer(
+        cluster.nameserver,
+        group="slow",
+        listener=lambda _: False,
+        subscriptions=["late"],
+        settings=settings,
+    ):
+        letters = wait_until(
+            lambda: suppressed(lambda: all_of(cluster, "%DLQ%slow")),
+            seconds=30,
+            what="a letter",
+        )
+    with Inspector(cluster.nameserver) as inspector:
+        for is_again in (False, True):
+            with monkeypatch.context() as patch:
+                patch.setattr(replay, "_SEND_SECONDS_MAX", -1.0)
+                [said] = inspector.replay("slow", letters, again=is_again)
+                assert said == "this run had no time left to send it; try again"
+            assert inspector.replay("slow", letters, again=is_again) == [""]
+
+
+def suppressed(look: Callable[[], list[StoredMessage]]) -> list[StoredMessage]:
+    with suppress(TopicNotFound):
+        return look()
+    return []
 
 
 def test_two_runs_at_once_share_the_work(cluster: Embedded) -> None:

@@ -38,6 +38,7 @@ _SEND_TIMEOUT_MS = 8_000
 # With a rate limit: maximum time lost by claiming and reading that is made up for.
 _CATCH_UP_SECONDS = 0.25
 _HELD = "another run has reserved it and may be sending it; try again in 20 s"
+_LATE = "this run had no time left to send it; try again"
 _HOMELESS = "it has no property with its original topic"
 
 
@@ -100,6 +101,7 @@ class Replay:
         self._claims = 0
         self._is_waiting = False
         self._refused: dict[LetterId, str] = {}  # With the reasons.
+        self._late: set[LetterId] = set()  # Not sent, as _SEND_SECONDS_MAX had passed, or refused.
         self._due = 0.0
 
     async def run(self) -> ReplayResult:
@@ -137,11 +139,14 @@ class Replay:
             before = {each for each in ids if each in self._ledger.state.done}
             if again:
                 until = self._instance.clock.monotonic() + _SEND_SECONDS_MAX
-                await self._send([each for each in homed if id_of(each) in before], until)
+                wanted = [each for each in homed if id_of(each) in before]
+                unsent, _ = await self._send(wanted, until)
+                self._late.update(map(id_of, unsent))
                 before.clear()
             held = await self._replay(homed)
         said = dict.fromkeys(before, "it was replayed before")
         said |= {id_of(each): _HELD for each in held}
+        said |= dict.fromkeys(self._late, _LATE)
         said |= {id_of(each): _HOMELESS for each in letters if self._target(each) is None}
         said |= self._refused
         return [said.get(each, "") for each in ids]
@@ -192,6 +197,7 @@ class Replay:
         self.result.before += len(sent_before)
         to_send = [open_[each] for each in won if each not in sent_before]
         unsent, unsure = await self._send(to_send, until)
+        self._late.update(map(id_of, unsent))
         await self._ledger.write(
             ClaimEnd(
                 claim.run,
