@@ -37,7 +37,8 @@ def expired(
 ) -> None:
     """List the files that a broker would delete at its next hour of deletion.
 
-    A dry run: nothing is changed. Settings in the broker's conf file (-c) determine which files expire.
+    A dry run: nothing is changed. Files are judged by their present ages, as if the hour were now. Settings in the
+    broker's conf file (-c) determine which files expire.
     """
     from cometmq.net.clock import SystemClock
     from cometmq.store.message_store import MessageStore

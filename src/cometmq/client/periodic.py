@@ -18,7 +18,8 @@ async def repeat(
 ) -> NoReturn:
     """Run `work` until cancelled, with a pause of `every_ms` ms before each run; its errors are only logged.
 
-    Under virtual time the timer does not count as activity (see `beat_later`) unless `is_awaited` returns True.
+    If `is_awaited` returns True, the pause is an ordinary timer; otherwise one of `beat_later`, which a simulated clock
+    (`VirtualLoop`) may skip when nothing else happens.
     """
     while True:
         await (asyncio.sleep if is_awaited() else beat_sleep)(every_ms / 1000)

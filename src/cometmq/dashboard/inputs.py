@@ -34,7 +34,10 @@ def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> st
 
 
 def needed(fields: Mapping[str, str], name: str, what: str, *, most: int = TEXT_MAX) -> str:
-    """Return a field. Raises WrongInput if it is missing or empty (which calls it `what`) or too long."""
+    """Return a field without white space at its ends.
+
+    Raises WrongInput if it is missing or empty (the message names `what`), or longer than `most` (it names `name`).
+    """
     text = text_of(fields, name, most=most)
     if not text:
         raise WrongInput(f"The {what} is missing; enter one.")
@@ -46,7 +49,8 @@ def number_of(
 ) -> int:
     """Return a whole number in a field, or `default` if it is empty.
 
-    Raises WrongInput if it is not a whole number from `least` to `most`; `what` names it there.
+    Raises WrongInput if it is not a whole number from `least` to `most` (the message names `what`), or longer than
+    TEXT_MAX (it names `name`).
     """
     text = text_of(fields, name)
     if not text:
@@ -68,7 +72,7 @@ def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
     """Return a time in a field as ms since 1970; None if the field is empty.
 
     Accepts ms since 1970 or ISO 8601 (in this machine's zone if it names none), from 1970 (the day before: 0) to 9999;
-    raises WrongInput for any other text.
+    raises WrongInput for any other text: the message names `what`, or `name` if the text is longer than TEXT_MAX.
     """
     text = text_of(fields, name)
     if not text:

@@ -1,8 +1,9 @@
-"""Collects the bytes that connections receive during a read batch, and writes to their sockets, without a Python call each.
+"""The frequent part of reading and writing connections: `PeerEnd` queues received bytes, `TurnReads` collects them.
 
-A client that waits for each answer sends one request per read. With very many such connections, the calls between the loop,
-the read batch and the sockets took longer than the sends. Other reads, and answers that take more than one write, are
-handled by the subclass (`net.peer`, `net.turn`). Compiled: `_turn_reads`.
+A read batch is what all connections received in one iteration of the loop, to be handled together. Subclasses handle
+it (`net.turn`), and the less frequent reads and writes (`net.peer`). This is the Python version. If built, its compiled
+twin `_turn_reads` replaces it: with very many clients that send one request per read, the Python calls between loop,
+batch and sockets took longer than the sends themselves.
 """
 
 import os

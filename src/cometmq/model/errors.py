@@ -49,7 +49,7 @@ class FrameTooLarge(CodecError):
 
 
 class BombError(CodecError):
-    """Compressed bytes that would decompress beyond the caller's limit."""
+    """Compressed bytes that would decompress beyond a limit, or need a larger Zstandard window than allowed."""
 
 
 class LinkError(CometError):

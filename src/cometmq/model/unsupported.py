@@ -46,9 +46,9 @@ def asked_by_environment(table: Iterable[Unsupported], environment: Mapping[str,
 
 
 def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
-    """Return warnings for the unsupported features that the layers ask for; the last layer of a key counts.
+    """Return warnings for settings that ask for unsupported features; a later layer overrides the earlier ones.
 
-    Raises SettingsError if a requested feature must be refused.
+    A layer is one source of settings, such as a file. Raises SettingsError if a requested feature must be refused.
     """
     values = {
         key: (text.strip(), layer.origin)

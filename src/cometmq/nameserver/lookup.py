@@ -57,7 +57,7 @@ def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
 
 
 def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
-    """Return a route without broker groups of other zones (as ZoneRouteRPCHook); groups without a master stay."""
+    """Return a route with only the broker groups of a zone (as ZoneRouteRPCHook); groups without a master stay."""
     near = [
         broker
         for broker in route.brokers

@@ -172,7 +172,7 @@ class NameServer:
         return guard
 
     async def _scan(self) -> None:
-        """Remove silent brokers, as soon as one may have timed out and at most once per scan interval."""
+        """Remove silent brokers: scan one interval after the start, a new broker, or the time when one may time out."""
         while True:
             await beat_sleep(self._settings.current.scan_interval_ms / 1000)
             self._has_come.clear()

@@ -1,4 +1,4 @@
-"""Settings of the nameserver: keys of NamesrvConfig and NettyServerConfig in RocketMQ 5.3.3.
+"""Settings of the nameserver: keys of RocketMQ 5.3.3 (nameserver, network, access control, TLS) and of CometMQ only.
 
 A `namesrv.conf` written for Java can usually be used unchanged. A default that differs: without `bindAddress` the
 nameserver listens on loopback only (docs/compatibility.md).

@@ -78,7 +78,7 @@ class CopyComparison(NamedTuple):
 
     Attributes:
         rows: Number of compared messages of A and of B.
-        queues: Number of queues with messages in either.
+        queues: Number of queues with compared messages in either.
         blocks: Number of differing blocks of 1,024 offsets.
         differences: Messages of the first 64 differing blocks that one copy lacks, or that differ.
         notes: Names of the copies, and numbers of messages that were not compared.
@@ -263,7 +263,7 @@ def compare_folders(
         on_progress: Called with the number of bytes read and the total.
 
     Raises:
-        SettingsError: One of them is neither a store nor an archive.
+        SettingsError: One of them is neither a store nor an archive, or only one names brokers, and several.
         StoreDamaged: A store has no log or no readable record, or a file of an archive is damaged.
         OSError: A file cannot be read.
     """

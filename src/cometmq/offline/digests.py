@@ -196,7 +196,7 @@ def _mix(state: Hashes, more: Hashes) -> Hashes:
 
 
 def differing_blocks(one: Iterable[BlockDigest], other: Iterable[BlockDigest]) -> list[Block]:
-    """Return the blocks (1,024 offsets of a queue each) in which two copies do not have the same messages."""
+    """Return the blocks (1,024 offsets of a queue each) whose numbers of messages or digests differ in two copies."""
     left, right = _added(one), _added(other)
     return sorted(
         block for block in left.keys() | right.keys() if left.get(block) != right.get(block)

@@ -39,7 +39,7 @@ class FoundStore:
 
     Attributes:
         root: The directory (storePathRootDir).
-        settings: Settings with the actual file sizes and delay levels.
+        settings: Settings with the actual file sizes; delay levels are the given ones, or else derived ones.
         log: The log; its end was not searched.
         queues: Queues that have a directory, in the order of their names.
         index_paths: Index files, oldest first.

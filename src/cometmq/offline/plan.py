@@ -37,7 +37,7 @@ ALL = LogRange()
 def plan_tasks(
     folder: StoreFolder, wanted: LogRange = ALL, *, split_bytes: int = SPLIT_BYTES
 ) -> list[Task]:
-    """Return the tasks of a read, in log order. If a broker is writing, this fixes the end.
+    """Return the tasks of a read, in log order. If a broker is writing or was killed, this fixes the end.
 
     For wanted times, only whole log files are left out; the reader must check the records' times.
 

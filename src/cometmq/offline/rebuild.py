@@ -260,11 +260,13 @@ def _remove_dead(
 def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> int:
     """Replace the old queues by the rebuilt ones; return their number. The broker must be stopped.
 
-    Deletes the target's directory. A queue without messages in the log keeps its files, which record its last offset.
+    At the end, deletes `target.root`, where the queues were rebuilt. A queue without messages in the log keeps its
+    files, which record its last offset.
 
     Raises:
-        StoreLocked: A broker has the directory open.
-        OSError: A file could not be moved; each queue is the old one, maybe renamed to `.old`, or the new one.
+        StoreLocked: A program has the directory open.
+        OSError: A file could not be moved or deleted; each queue is the new one or the old one, maybe renamed to
+            `.old`.
     """
     lock = DirectoryLock(disk or RealDisk(), root)
     lock.take()

@@ -129,7 +129,7 @@ def install_keys(root: str, out: str) -> None:
     """Replace the old index by the new one; the broker must be stopped.
 
     Raises:
-        StoreLocked: A broker has the directory open.
+        StoreLocked: A program has the directory open.
         OSError: A file could not be moved.
     """
     lock = DirectoryLock(RealDisk(), root)

@@ -121,7 +121,7 @@ class StoreRebuild:
         """Complete the rebuild from the rows of all tasks: fill gaps, build the index, install or compare the files.
 
         Raises:
-            StoreLocked: A broker has the directory open; only when installing.
+            StoreLocked: A program has the directory open; only when installing.
             StoreDamaged: Two records have the same queue offset, and their topic was not deleted between them.
             OSError: A file could not be read or written.
         """

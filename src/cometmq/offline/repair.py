@@ -105,7 +105,7 @@ def repair(
         on_progress: Called with the number of bytes of the log walked.
 
     Raises:
-        StoreLocked: A broker has the store open.
+        StoreLocked: A program has the store open.
         StoreDamaged: A log file is missing or has a wrong size, damage is too short to be wrapped, or the log cannot be
             cut there.
         OSError: The disk failed; completed steps remain.

@@ -41,7 +41,7 @@ class Split:
 
     @property
     def is_whole_begin(self) -> bool:
-        """Whether a record must start at lo, because the file begins or a record ends there."""
+        """Whether a walk begins at lo without a search, because the file begins or a record ends there."""
         return self.lo == self.file.start or self.is_behind_record
 
 

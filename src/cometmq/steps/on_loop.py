@@ -51,7 +51,13 @@ class LoopWorld:
         *,
         timers: Timers | None = None,
     ) -> None:
-        """Use the running loop, and its pool and timers if they are None; without a `store`, steps cannot wait for the log."""
+        """Run steps (generators, `steps.steps`) on the running event loop.
+
+        Args:
+            pool: Threads for `elsewhere`; None: the loop's default pool.
+            store: Log that `on_device` and `confirmed` wait for; None: do not call these.
+            timers: Clock and timers; None: the loop's.
+        """
         self._loop = asyncio.get_running_loop()
         self._pool = pool
         self._store = store

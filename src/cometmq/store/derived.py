@@ -76,10 +76,11 @@ class Derived:
         return iter(())
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Delete whole files whose entries are all before the log's new start, a physical offset.
+        """Yield steps that delete whole files whose entries are all before the log's new start, a physical offset.
 
-        The code between two steps runs on the thread that owns the store. If a step raises OSError, the remaining steps
-        are run nevertheless, and the whole deletion is requested again later.
+        The caller runs each yielded step, maybe on another thread, before it asks for the next one on the thread that
+        owns the store. If a step raises OSError, the remaining steps are run nevertheless, and the whole deletion is
+        requested again later.
         """
         return iter(())
 

@@ -222,7 +222,7 @@ class Index:
         return self._copying is not None
 
     def continue_round(self) -> bool:
-        """Copy the next changed slots; return True when all are copied and their entries are written to files."""
+        """Copy the next changed hash slots for a checkpoint; return True if none is left and entries are written."""
         if self._copying is not None and next(self._copying, None) is None:
             self.write()
             if not self.is_failing:

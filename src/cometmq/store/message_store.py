@@ -425,6 +425,8 @@ class MessageStore:
     ) -> MessageSearch:
         """Return a search for messages by key, whose `run` does the work, in any thread if it may wait.
 
+        Messages of other keys and topics with the same hash may be found, too.
+
         Args:
             topic: Topic of the messages.
             key: A word of their KEYS property, or their unique key.

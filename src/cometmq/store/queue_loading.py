@@ -37,8 +37,8 @@ class LoadedQueue:
         queue: The queue with its offsets set.
         stored_end: Queue offset after the last entry on disk; above `queue.max_offset` if entries were rejected.
         physical_end: Physical offset of the end of its last message; 0 if it has none.
-        has_gap: Whether a file has a wrong size or is missing between two others, or, after a clean stop, entries
-            follow zeros.
+        has_gap: Whether a file has a wrong size or is missing between two others, or, if all entries were loaded
+            (`dispatched` is None), entries follow zeros.
     """
 
     queue: ConsumeQueue

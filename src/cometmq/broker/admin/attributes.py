@@ -13,7 +13,7 @@ def altered(
     """Return the attributes after changes, which are pairs of a signed key and, for `+`, the new value.
 
     Raises:
-        RequestError: INVALID_PARAMETER: A key has no sign, or is to be set without a value.
+        RequestError: INVALID_PARAMETER: A key has no sign or is empty, or is to be set without a value.
     """
     found = dict(known)
     for signed, value in changes:

@@ -148,8 +148,8 @@ class GroupComparison:
     def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
         """Return by queue id the smallest committed offset of groups in a topic, except the request's `filter_groups`.
 
-        Queues without an offset are missing. If the compared group is behind that, the value is `AHEAD_OF_ALL`. Offsets
-        before the queue's first message do not count.
+        Queues without an offset are missing. If the compared group is behind that, the value is `AHEAD_OF_ALL`. For
+        the smallest, offsets before the queue's first message do not count.
         """
         left_out = set((request.filter_groups or "").split(","))
         smallest: dict[int, int] = {}
@@ -171,8 +171,8 @@ class GroupComparison:
     def copy(self, request: CloneOffsetsRequest) -> None:
         """Copy a group's offsets to another one, in one topic or in all of its topics.
 
-        Deleted topics are skipped; so are those to which the source group's members, if any are connected, do not
-        subscribe any more, unless the request says that they are offline.
+        Deleted topics are skipped; so are those to which the source group's members, if any with subscriptions are
+        connected, do not subscribe, unless the request says that they are offline.
         """
         check_group_of_clients(request.dest_group)
         topic = (request.topic or "").strip()

@@ -39,8 +39,9 @@ class MessageLookup:
         """Return the newest messages of a topic with a key; raise RequestError (QUERY_NOT_FOUND) if there is none.
 
         There are at most as many as the request or, for a unique key, this broker's setting allows. They were stored in
-        the request's period; for a unique key it is longer by CLOCKS_APART_MS at both ends. `may` returns whether
-        messages of a topic may be shown, because another topic's key may have the same hash.
+        the request's period; for a unique key it is longer by CLOCKS_APART_MS at both ends. Messages of
+        other keys and topics with the same hash may be among them, so `may` returns whether messages of a topic may be
+        shown.
         """
         is_unique = request.unique_key_query == "true"
         slack_ms = CLOCKS_APART_MS if is_unique else 0

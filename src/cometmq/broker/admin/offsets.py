@@ -36,10 +36,13 @@ class CommittedOffsets:
         self._offsets = offsets
 
     def find(self, request: QueryConsumerOffset) -> Steps[int]:
-        """Return the offset that a group committed in a queue, or without one the beginning of a queue that is new.
+        """Return the offset that a group committed in a queue; without one, the beginning if the queue is new.
+
+        It is new if its first message is still there and is recent or was stored after the group began with the topic.
 
         Raises:
-            RequestError: QUERY_NOT_FOUND: Otherwise, or if only a committed one is wanted; the group has its own rule.
+            RequestError: QUERY_NOT_FOUND: The queue is not new or has no message, or only a committed offset is wanted;
+                the consumer then starts by its own rule (consumeFromWhere).
         """
         offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         if offset is not None:

@@ -64,7 +64,8 @@ class GroupResets:
         `asker` is for the log.
 
         Raises:
-            RequestError: The topic, group or offset does not exist, or members must move themselves and there are none.
+            RequestError: The topic, group or offset does not exist, the group is the broker's own, or members must move
+                themselves and there are none.
         """
         check_group_of_clients(request.group)
         topic = self._topics.get(request.topic)

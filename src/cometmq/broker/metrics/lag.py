@@ -27,8 +27,9 @@ class Lag(NamedTuple):
     Attributes:
         labels: Group, topic, whether it is a retry topic, whether it is a system topic.
         messages: Number of messages not consumed.
-        in_flight: Number of messages popped but not acknowledged.
-        oldest: Queues with unconsumed messages, each with the offset of the first one.
+        in_flight: Number of messages popped, not in order, and neither acknowledged nor delivered again.
+        oldest: Queues with unconsumed messages, each with the offset of about the first one: that of the next message
+            less the number in flight.
     """
 
     labels: tuple[str, str, str, str]
@@ -98,7 +99,7 @@ class Lags:
         return Lag(labels, messages, held, oldest)
 
     def _ages(self, lags: list[Lag]) -> dict[tuple[str, str, str, str], int]:
-        """Return the age of the oldest unconsumed message of each lag, ms; 0 if unknown. May wait for the disk.
+        """Return the age of about the oldest unconsumed message of each lag, ms; 0 if unknown. May wait for the disk.
 
         Callable in any thread.
         """
@@ -117,15 +118,15 @@ class Lags:
         return ((lag.labels, lag.messages) for lag in self._lags)
 
     def in_flight(self) -> Iterator[Sample]:
-        """Yield the number of messages popped by each group but not acknowledged, per topic."""
+        """Yield the number of messages in flight (see `Lag`) of each group, per topic."""
         return ((lag.labels, lag.in_flight) for lag in self._lags)
 
     def ready(self) -> Iterator[Sample]:
-        """Yield the number of messages that each group has not consumed, without those popped, per topic."""
+        """Yield the number of messages that each group has not consumed, without those in flight, per topic."""
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:
-        """Yield the age of the oldest message that each group has not consumed, per topic, ms, if it was read."""
+        """Yield the age of about the oldest message that each group has not consumed, per topic, ms; 0 without one."""
         yield from self._ages_ms.items()
 
     def dead_letters(self) -> Iterator[Sample]:

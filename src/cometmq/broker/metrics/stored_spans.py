@@ -122,7 +122,7 @@ class StoredSpans:
         return SpanScan(start + position if position else end, spans, skipped)
 
     def _span(self, content: bytes, position: int) -> int:
-        """Create the span of a record; return 0 if it has no valid trace."""
+        """Create the span of a record and return 1, or return 0 if the record is malformed or has no valid trace."""
         try:
             record = decode_record(content, position)
             properties = record.properties()

@@ -47,7 +47,9 @@ class PopResult(NamedTuple):
         left: Number of further messages.
         starts: Topic kind, queue id and start offset of each queue.
         offsets: Topic kind, queue id and the messages' queue offsets of each queue.
-        order_counts: For messages popped in order: topic kind, place and number of earlier deliveries; otherwise None.
+        order_counts: For pops in order, (topic kind, place, number of earlier deliveries) of each message that was
+            delivered before, with the place "qo<queue id>%<queue offset>", and of each queue, with the place
+            "<queue id>" and the lowest number of its messages; otherwise None.
         records: The messages as they are encoded in the log; retried ones usually with the requested topic.
     """
 

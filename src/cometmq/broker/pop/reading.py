@@ -58,7 +58,7 @@ class PoppedMessages:
         size: Their size in bytes.
         starts: Topic kind, queue id and start offset of each queue.
         offsets: Topic kind, queue id and queue offsets of each queue.
-        order_counts: For pops in order: topic kind, place and number of earlier deliveries.
+        order_counts: For pops in order, as in `PopResult`; otherwise empty.
         left: Number of further messages.
         budget: The time that is left for examining messages.
         is_unfinished: Whether some messages were not examined.

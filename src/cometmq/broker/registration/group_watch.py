@@ -115,7 +115,7 @@ class GroupWatch:
         return None
 
     def registered(self, nameserver: str) -> None:
-        """Wake the job of a nameserver, because a registration there has succeeded or failed."""
+        """Wake the job that asks a nameserver for the group's members: a registration there has succeeded or failed."""
         if nameserver in self._machines:
             self._machines[nameserver].wake()
 

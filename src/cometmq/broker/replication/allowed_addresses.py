@@ -62,7 +62,8 @@ class AllowedAddresses:
     async def admits(self, ip: str) -> bool:
         """Return whether an address may copy the log; if unknown, first wait for a new answer of the nameservers.
 
-        A slave may register and connect within the second after the last question.
+        A slave may register and connect within the second after the last question. Without `find_members`, nameservers
+        are not asked.
         """
         if self._find_members is None:
             return self.has(ip)

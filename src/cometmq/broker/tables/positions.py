@@ -28,7 +28,7 @@ class Position(NamedTuple):
         queue: None if there is none, for example because it never had a message.
         next: The offset of the next message that the group is given.
         end: The offset after the queue's last readable message.
-        in_flight: Number of messages that were popped, not in order, and not acknowledged.
+        in_flight: Number of messages that were popped, not in order, and neither acknowledged nor delivered again.
         is_committed: Whether the group has committed an offset of the queue.
     """
 
@@ -52,7 +52,7 @@ class Pops(Protocol):
         ...
 
     def in_flight(self) -> Steps[Mapping[Place, int]]:
-        """Count the messages of each queue and group that are neither acknowledged nor delivered again."""
+        """Count the messages of each queue and group, popped not in order, neither acknowledged nor delivered again."""
         ...
 
 
@@ -140,7 +140,7 @@ class GroupPositions:
                 yield topic
 
     def in_flight(self) -> Steps[Mapping[Place, int]]:
-        """Count the messages that were popped and not acknowledged, by group, topic and queue."""
+        """Count the popped messages as `Pops.in_flight`, by group, topic and queue; none without a pop feature."""
         if self.pops is None:
             return {}
         return (yield from self.pops.in_flight())

@@ -171,7 +171,7 @@ class Transactions(Feature):
     # --- sends
 
     def _reroute(self, sent: RoutedSend) -> RoutedSend:
-        """Reroute a half message to the half topic; return others unchanged.
+        """Return the send of a half message with the half topic as its destination, and any other send unchanged.
 
         Raises:
             RequestError: Half messages are refused, too many transactions are open, `as_half` refuses this one, or the

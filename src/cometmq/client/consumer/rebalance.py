@@ -23,12 +23,13 @@ _SHARING = "getting queues"
 
 
 class Rebalance:
-    """Computes the assigned queues of one member, by its allocation strategy or from the brokers' answers.
+    """Computes the queues that one member pulls: all if broadcasting, else those that brokers or its strategy assign.
 
     Attributes:
         is_complete: Whether the last `work_out` succeeded for every topic and the brokers knew this member; the member
             clears it if it could not take or give up a queue. If False, the next rebalance follows soon.
-        assigned: Queries brokers for the assignment; None: members compute it.
+        assigned: Queries brokers for the assignment, and pops queues itself; if it is None, or brokers are older than
+            5.0, members compute the assignment.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Rebalance:
         self._allocate = settings.allocation
 
     async def work_out(self, topics: Iterable[str]) -> dict[str, list[MessageQueue]]:
-        """Return this member's queues by topic, without the topics for which they cannot be found out."""
+        """Return the queues that this member pulls by topic, without the topics for which they cannot be found out."""
         self.is_complete = True
         shares = {}
         for topic in topics:

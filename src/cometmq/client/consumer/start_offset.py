@@ -94,7 +94,8 @@ class StartOffset:
         """Return whether a queue was added on another broker while the group was offline.
 
         A broker knows this only of its own queues. The queue is younger if its first message was stored after
-        everything that the group consumed at the other brokers. If this cannot be found out, the group's rule applies.
+        everything that the group consumed at the other brokers. If answers do not show that, the result is False; the
+        errors of `find` are raised if the broker or a nameserver cannot be queried.
         """
         if self._group is None:
             return False

@@ -57,7 +57,7 @@ class EncodedSender:
         timeout_ms: int | None,
         result: asyncio.Future[SendResult] | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Start a send, or let it wait above the limits, and return its future.
+        """Start a send, or let it wait if too many sends or bytes are in flight, and return its future.
 
         The future fails with a CometError, for example SendFailed or BrokerRefused, or an error of `pick`.
         """
@@ -101,7 +101,7 @@ class EncodedSender:
             self.loop.call_soon(sending.attempt)
 
     def close(self) -> None:
-        """Prevent further attempts and fail the sends that wait above the limits."""
+        """Prevent further attempts, including retries, and fail the sends that wait because too many are in flight."""
         self.is_closed = True
         self.returns.close()
         waiting, self._waiting = self._waiting, deque()

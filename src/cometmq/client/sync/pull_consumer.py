@@ -127,9 +127,10 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; its queues are reassigned to the other members of the group.
+        """End the subscription to a topic and give up its queues.
 
-        Raises SubscriptionError if the topic is not subscribed.
+        This consumer remains in the group, so other members usually do not take over its queues until it closes. Raises
+        SubscriptionError if the topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 

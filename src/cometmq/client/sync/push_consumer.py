@@ -63,10 +63,11 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; its queues are reassigned to the other members of the group.
+        """End the subscription to a topic and give up its queues.
 
-        Of the pulled messages, only those whose listener call has started are still processed. Raises SubscriptionError
-        if the topic is not subscribed.
+        This consumer remains in the group, so other members usually do not take over its queues until it closes. Of the
+        pulled messages, only those whose listener call has started are still processed. Raises SubscriptionError if the
+        topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 

@@ -130,7 +130,7 @@ class AdminHandlers:
     def handle_change_settings(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Change and store settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list.
 
-        Without a conf file they are changed until the next start. If writing fails, too, but an error is raised.
+        Without a conf file, or if writing it fails, which raises an error, they are changed until the next start.
         """
         try:
             values = decode_java_properties(command.body)

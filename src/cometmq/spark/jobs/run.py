@@ -63,7 +63,7 @@ class Run:
         return f"{self._folder.place}/{name}"
 
     def save(self) -> None:
-        """Write the run's manifest, if the run has a place for it."""
+        """Write the manifest, which has the run's state, to `_jobs` in its folder; do nothing if the run has none."""
         if self._kept_in is not None:
             self._kept_in.save(self.manifest)
 

@@ -113,14 +113,14 @@ def _names_of_ours(options: TableOptions, kept: list[str]) -> dict[str, str]:
 
 
 def fitting(messages: DataFrame, body: DecodedBody, kept: list[str]) -> DataFrame:
-    """Return the table's rows: for each message whose body fits, kept columns (prefix "_") and those of the body."""
+    """Return the table's rows: for each message with a decodable body, kept columns (prefix "_") and the body's."""
     read = messages.withColumn(_READ, body.read).where(f"{_READ}.reason IS NULL")
     own = [f.col(name).alias(f"_{name}") for name in kept]
     return read.select(*own, *typed(f.col(_READ)["value"], body.schema))
 
 
 def rejected(messages: DataFrame, body: DecodedBody) -> DataFrame:
-    """Return the messages whose bodies do not fit, with `BAD_COLUMNS`, which include the reason."""
+    """Return the messages whose bodies cannot be decoded, with `BAD_COLUMNS`, which include the reason."""
     read = messages.withColumn(_READ, body.read)
     reason = f.col(_READ)["reason"].alias("reason")
     return read.select(*BAD_COLUMNS[:-1], reason).where("reason IS NOT NULL")
@@ -136,9 +136,10 @@ class TableWriter:
         self._files = files
 
     def write(self, batch: DataFrame, number: int) -> dict[str, int]:
-        """Write a micro-batch and return its counts; if some bodies do not fit, the batch is read again for them.
+        """Add a micro-batch to the table and return its counts: "rows", "bytes", and "bad" for rejected bodies.
 
-        The counts are "rows", "bytes" and "bad", the number of bodies that do not fit.
+        Bodies that cannot be decoded with the schema are rejected: the batch is read a second time to write them to the
+        folder of rejected bodies.
         """
         whole, seen = counted(batch)
         rows, fit = counted(fitting(whole, self._body, self._kept))

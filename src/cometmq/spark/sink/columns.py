@@ -159,7 +159,7 @@ class SinkColumns:
 def _distinct(
     columns: Iterable[pa.Array | None], rows: int
 ) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Return the index of the first row of each combination of values, and for each row that of its combination."""
+    """Return the index of the first row with each combination of values, and each row's position in that array."""
     codes = np.zeros(rows, np.int64)
     firsts = codes[:1]
     for column in columns:

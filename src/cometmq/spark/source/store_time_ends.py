@@ -47,9 +47,10 @@ class StoreTimeEnds:
     def choose(
         self, waiting: Sequence[PlannedRange], rows_max: int | None, cluster: SourceCluster
     ) -> Offsets:
-        """Return by queue where the next micro-batch ends, to have about `rows_max` messages; None for all waiting.
+        """Return each queue's end offset in a micro-batch of about `rows_max` messages (None: of all waiting ones).
 
-        If the messages of a single ms exceed the limit, it is shared out by the number that wait in each queue.
+        If the messages of the last ms do not all fit, the rest of the limit is shared out by each queue's number of
+        them.
 
         Raises:
             NetError, BrokerNotFound: A broker cannot be reached.

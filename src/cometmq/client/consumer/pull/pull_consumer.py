@@ -202,9 +202,10 @@ class AsyncPullConsumer(AsyncGroupClient):
             self._tasks.spawn(self._member.start(), "join")
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; its queues are reassigned to the other members of the group.
+        """End the subscription to a topic and give up its queues.
 
-        Raises SubscriptionError if the topic is not subscribed.
+        This consumer remains in the group, so other members usually do not take over its queues until it closes. Raises
+        SubscriptionError if the topic is not subscribed.
         """
         full = self._namespace.wrap(topic)
         if full not in self._member.topics():

@@ -145,10 +145,11 @@ class AsyncPushConsumer(AsyncGroupClient):
         self._subscribed[topic] = expression
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; its queues are reassigned to the other members of the group.
+        """End the subscription to a topic and give up its queues.
 
-        Of the pulled messages, only those whose listener call has started are still processed. Raises SubscriptionError
-        if the topic is not subscribed.
+        This consumer remains in the group, so other members usually do not take over its queues until it closes. Of the
+        pulled messages, only those whose listener call has started are still processed. Raises SubscriptionError if the
+        topic is not subscribed.
         """
         if topic not in self._subscribed:
             raise SubscriptionError(f"{self._named} is not subscribed to {as_given(topic, 80)}")
