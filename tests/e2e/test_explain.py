@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 
@@ -22,8 +23,10 @@ from cometmq.client import (
     StoredMessage,
     Tag,
 )
+from cometmq.codec.host import encode_host
+from cometmq.codec.message_id import encode_message_id
 from cometmq.embedded import Embedded
-from cometmq.model.errors import MessageError
+from cometmq.model.errors import BrokerNotFound, MessageError
 from cometmq.model.group import GroupConfig
 from tests.support.command_line import json_lines, output, run
 from tests.support.processes import wait_until
@@ -103,6 +106,20 @@ def answer_to(inspector: Inspector, message_id: str, group: str, topic: str, wor
         wait_until(look, seconds=15, what=word)
     except TimeoutError:
         raise AssertionError(inspector.explain(message_id, group, topic=topic)) from None
+
+
+def test_no_host_is_connected_to_because_a_producer_named_it_in_an_id(
+    cluster, producer, inspector, topic, group
+):
+    with socket.create_server(("127.0.0.1", 0)) as listener, Admin(cluster.nameserver) as admin:
+        listener.setblocking(False)
+        host = encode_host(f"127.0.0.1:{listener.getsockname()[1]}")
+        message_id = encode_message_id(host, 7)
+        inspector.explain(message_id, group, topic=topic)
+        with pytest.raises(BrokerNotFound, match="is no registered broker"):
+            admin.view_message(message_id)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 def test_a_message_that_was_consumed_is_said_to_be(cluster, producer, inspector, topic, group):

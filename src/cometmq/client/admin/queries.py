@@ -12,7 +12,7 @@ from cometmq.client.consumer.pull.received import UnpackedRoom, unpack
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
 from cometmq.codec.record import decode_record, decode_records
-from cometmq.model.errors import BombError, CodecError
+from cometmq.model.errors import BombError, BrokerNotFound, CodecError
 from cometmq.model.message import StoredMessage
 from cometmq.model.namespace import NO_NAMESPACE
 from cometmq.model.queue import MessageQueue
@@ -74,11 +74,15 @@ class MessageQueries:
         ]
 
     async def view(self, offset_message_id: str) -> StoredMessage:
-        """Return the message at the place that an offset message id contains: a broker's address and a physical offset."""
+        """Return the message at the place that an offset message id contains: a broker's address and a physical offset.
+
+        No other address than a registered broker's is connected to: producers choose the unique ids of messages, and
+        these may have the same form. Raises BrokerNotFound for another one.
+        """
         host, offset = decode_message_id(offset_message_id)
         address = decode_host(host)
-        record = await self._api.view(address, offset)
         name = await self._name_of(address)
+        record = await self._api.view(address, offset)
         return await asyncio.to_thread(_unpack, record, name)
 
     async def _ask_all(
@@ -114,7 +118,7 @@ class MessageQueries:
         for broker in (await self._instance.nameserver_api.cluster()).brokers.values():
             if address in broker.addresses.values():
                 return broker.broker_name
-        return address
+        raise BrokerNotFound(f"{address}, which the message id names, is no registered broker")
 
 
 def is_offset_message_id(message_id: str) -> bool:

@@ -1,11 +1,10 @@
 """Web pages of messages: search by time, key or id; one message, its body, why a group has not consumed it; resending.
 
-The address of a message is its position (topic, broker, queue, offset). An offset message id names a host; the
-dashboard only connects to it if it is a broker of the cluster.
+The address of a message is its position (topic, broker, queue, offset). An offset message id names a host;
+only a broker of the cluster is connected to (`MessageQueries.view`).
 """
 
 import asyncio
-import ipaddress
 import re
 
 from starlette.responses import Response
@@ -23,7 +22,7 @@ from cometmq.dashboard.inputs import (
     time_of,
 )
 from cometmq.dashboard.page_request import Page, PageRequest
-from cometmq.model.errors import CometError
+from cometmq.model.errors import BrokerNotFound, CometError
 from cometmq.model.names import TRACE_TOPIC, is_derived_topic, is_system_topic
 from cometmq.model.text import in_quotes
 
@@ -99,9 +98,11 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
         found = await request.admin.message_by_id(topic, message_id)
         if found is not None:
             return found
-    if _OFFSET_ID.fullmatch(message_id) and _is_of_cluster(request, message_id):
+    if _OFFSET_ID.fullmatch(message_id):
         try:
             return await request.admin.view_message(message_id)
+        except BrokerNotFound:
+            pass
         except CometError as error:
             raise PageMissing(f"No message has the id {message_id}: {error}") from None
     where = (
@@ -113,14 +114,6 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
         f"No message has the id {in_quotes(message_id, 100)} {where}. It may have been deleted with its file, or "
         "have another topic."
     )
-
-
-def _is_of_cluster(request: PageRequest, message_id: str) -> bool:
-    """Return whether the host and port in an offset message id are the address of a broker known to the watcher."""
-    content = bytes.fromhex(message_id)
-    host, port = ipaddress.ip_address(content[:-12]), int.from_bytes(content[-12:-8])
-    address = f"{f'[{host}]' if host.version == 6 else host}:{port}"
-    return any(each.state.address == address for each in request.watcher.brokers())
 
 
 async def show_message(request: PageRequest) -> Response:
