@@ -82,8 +82,8 @@ class AccountEdits:
         """Change an account in its file, or create it in `plain_acl.yml`.
 
         Raises:
-            SettingsError: The account or the file is invalid, or no admin would be left; nothing is changed.
-            OSError: Writing failed.
+            SettingsError: The account or the file is invalid, or the last admin would be lost.
+            OSError: Reading or writing failed.
         """
 
         def edit(content: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ class AccountEdits:
 
         Raises:
             SettingsError: The account does not exist, is the last one or the last admin, or the file is invalid.
-            OSError: Writing failed.
+            OSError: Reading or writing failed.
         """
         path = self._path_of(access_key)
         if path is None:
@@ -119,7 +119,7 @@ class AccountEdits:
 
         Raises:
             SettingsError: The path is no file of accounts, or the addresses or the file are invalid.
-            OSError: Writing failed.
+            OSError: Reading or writing failed.
         """
         path = path or self._files.default_path
         if path != self._files.default_path and path not in self._files.texts:

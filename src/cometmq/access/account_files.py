@@ -1,4 +1,4 @@
-"""The files of ACL 1.0: `plain_acl.yml` and `acl/**/*.yml` in a folder, with reloading.
+"""The files of ACL 1.0: `plain_acl.yml` and `acl/**/*.yml` (or .yaml) in a folder, with reloading.
 
 They are checked every 500 ms, as in RocketMQ. Changes are read in a thread and applied completely or not at all: if a
 file is invalid, the previous accounts stay, and a log line says why. A file that other users may access, or its group
@@ -114,7 +114,7 @@ class AccountFiles:
         return True
 
     def take(self, texts: Mapping[str, AccountText]) -> None:
-        """Put the given contents of all files, by path, which have just been written, in force."""
+        """Put the contents of all files (by path) in force, after one of the files was written."""
         with self._changing:
             self.current, self.texts = self.joined(texts), texts
             self._looks = self._look()

@@ -63,7 +63,8 @@ class Account:
     def may(self, access: Access, right: Right, _ip: str) -> bool:
         """Return whether the account may make an access. Reading messages needs SUB, reading metadata PUB or SUB.
 
-        An admin may make any access; others none to all topics or groups, and to the cluster only reads by anybody.
+        An admin may make any access; others none to all topics or groups, and to the cluster only reads open to all.
+        Anybody may send to the trace topic, and read metadata of it and of the template of new topics.
         """
         if self.is_super:
             return True

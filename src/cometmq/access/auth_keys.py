@@ -27,7 +27,7 @@ AUTH_KEYS_WITHOUT_EFFECT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AuthKeys(TlsKeys):
-    """Settings of users and policies.
+    """Settings of users and policies, in addition to those of TLS (`TlsKeys`).
 
     Attributes:
         is_authentication_enabled: Auth 2.0 of RocketMQ 5.3: users sign their requests.

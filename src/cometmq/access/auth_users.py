@@ -123,7 +123,7 @@ class AuthUsers:
         return False
 
     def is_open(self, code: int) -> bool:
-        """Return whether requests with this code need no user."""
+        """Return whether this code is among those that need no user (the gate of access control limits some)."""
         return code in self._unasked
 
     def is_right_spared(self, code: int) -> bool:
@@ -148,7 +148,7 @@ class AuthFile:
         unasked: frozenset[int] = frozenset(),
         unauthorized: frozenset[int] = frozenset(),
     ) -> None:
-        """Read the file; without it there are no users. Raises SettingsError without secrets if it is unusable."""
+        """Read the file; without it there are no users. Raises SettingsError, naming no secret, if unusable."""
         self.path = path
         self._cluster = cluster
         self._is_authorized = is_authorized

@@ -1,7 +1,8 @@
 """The gate of access control: identifies the sender of a request and checks the required rights.
 
 Unknown users, disabled users and wrong signatures get the same answer after the same work, so that an attacker learns
-nothing. Refused requests are logged to `cometmq.audit` without secrets, limited as all logs (process.program_log).
+nothing. Requests refused with NO_PERMISSION are logged to `cometmq.audit` without secrets, limited as all logs
+(process.program_log).
 """
 
 import hmac
@@ -145,7 +146,7 @@ class AccessGate:
         return True
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: Peer) -> Asker:
-        """Check that the sender of a request may send it, and return the sender as an `Asker`.
+        """Check that the sender of a request may send it, and return an `Asker`, whose rights apply to the request.
 
         Raises:
             RequestError: NO_PERMISSION: The sender may not send it, or is unknown and the request code is not open.
@@ -173,7 +174,7 @@ class AccessGate:
         user: User,
         peer: Peer,
     ) -> Asker:
-        """Check that a user may do everything that a request does."""
+        """Return the user as an `Asker` if the user may send the request; raise RequestError or CodecError if not."""
         asker = self._asker(user, peer)
         is_admins = rule.right is Right.ADMINISTRATOR
         is_free = user.is_super or table.is_right_spared(rule.code)
@@ -277,7 +278,7 @@ class AccessGate:
     def _signer(
         self, table: UserTable, request: Command | RawCommand, peer: Peer
     ) -> User | str:
-        """Return the user who signed a request or need not, or why there is none; usually count a wrong one."""
+        """Return the user who signed a request or need not, or why there is none; mostly count a wrong signature."""
         fields, body = request[6], request[7]
         name: object = fields.get(ACCESS_KEY)
         if not name:

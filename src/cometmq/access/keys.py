@@ -1,4 +1,4 @@
-"""Settings of access control for brokers and nameservers."""
+"""Settings of access control, TLS and connections per address for brokers and nameservers."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ MIGRATE = "migrateAuthFromV1Enabled"
 
 @dataclass(frozen=True, slots=True)
 class AccessKeys(AuthKeys):
-    """Settings of access control for brokers and nameservers.
+    """Settings of access control, TLS and connections per address for brokers and nameservers.
 
     Attributes:
         is_own_machine_trusted: peers on this machine may administrate without access control, and need neither TLS nor
@@ -62,7 +62,7 @@ class AccessKeys(AuthKeys):
         return self.acl_folder
 
     def check_access(self) -> None:
-        """Check the settings of access control. Raises SettingsError if they cannot be used."""
+        """Check the settings of access control and TLS. Raises SettingsError if they cannot be used."""
         self.credentials()
         self.server_tls()
         self.client_tls()

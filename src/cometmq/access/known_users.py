@@ -20,11 +20,11 @@ def known_accounts(settings: AccessKeys) -> AccountFiles:
 
 
 def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthFile:
-    """Load the users of Auth 2.0; create those that the settings name, as Super, and those of ACL 1.0 if asked to.
+    """Load the users of Auth 2.0; make those that the settings name Super users, and add those of ACL 1.0 if asked to.
 
     Raises:
         SettingsError: No folder is named, a setting or a file cannot be used, or there is no enabled Super user.
-        OSError: Writing the users failed.
+        OSError: The folder or the file cannot be written.
     """
     if folder is None:
         raise SettingsError(

@@ -49,7 +49,7 @@ class UserTable(Protocol):
         ...
 
     def is_open(self, code: int) -> bool:
-        """Return whether requests with this code need no user."""
+        """Return whether this code is among those that need no user (the gate of access control limits some)."""
         ...
 
     def is_right_spared(self, code: int) -> bool:

@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str], str | None]:
-    """Return the path of the conf file (or None), all other words, as flags for settings, and -p or -m (or None)."""
+    """Return the path of the conf file or None, the flags of settings (-n becomes one), and -p or -m or None."""
     conf, shown = None, None
     flags: list[str] = []
     waiting = iter(words)

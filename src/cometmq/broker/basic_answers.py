@@ -37,7 +37,7 @@ def basic_answers(
     Args:
         parts: The services of the broker.
         sends: Stores the sends.
-        announce: Registers a changed topic at the nameservers; waits some seconds at most until they know it.
+        announce: Registers changed topics at the nameservers; waits up to 3 s until the reachable ones answer or fail.
         facts: Functions that return what each feature (delay, pop, ...) adds to the runtime numbers.
     """
     pulls = _pulls(parts)

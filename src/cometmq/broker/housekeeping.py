@@ -1,7 +1,6 @@
-"""Periodic work of a broker: answers long polls that are over, samples counters, expires silent clients, saves tables.
+"""Periodic work of a broker: ends long polls, samples counters, expires clients and locks, saves tables.
 
-The job sleeps until some of it is due. If nothing was counted, there are no clients, locks or long polls and nothing is
-to be saved, it sleeps until it is woken.
+The job sleeps until some of this work is due, or until it is woken.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ MEMBERS_SECONDS = 10.0  # As often as ClientHousekeepingService.
 
 
 class Housekeeping:
-    """The background job for a broker's periodic work; it never waits."""
+    """The background job for a broker's periodic work."""
 
     def __init__(
         self,
@@ -33,7 +32,7 @@ class Housekeeping:
         savers: Sequence[Saver],
         save_seconds: float,
     ) -> None:
-        """`savers` are those of the tables that are saved every `save_seconds` if they have unsaved changes."""
+        """`savers` are those of the tables whose unsaved changes are saved, at most every `save_seconds`."""
         self._clock = clock
         self._polls = polls
         self._counters = counters
@@ -52,7 +51,7 @@ class Housekeeping:
             saver.on_dirty.append(machine.wake)
 
     def step(self) -> float:
-        """Expire pulls, clients, locks, sample counters, save tables, if due; return the seconds to the next step."""
+        """Do the periodic work that is due; return the seconds to the next step (`NEVER`: until woken)."""
         now = self._clock.monotonic()
         self._polls.expire(now)
         return min(self._sample(now), self._expire(now), self._save(now)) - now

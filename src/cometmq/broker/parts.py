@@ -1,7 +1,7 @@
 """The services that a broker gives its features, and the base class of features.
 
 A feature is a part of the broker with a package or module of its own, such as retries, transactions or pop. It is
-created from `Parts`, lists the requests that it answers, and is started and closed by `broker.role`.
+created from `Parts`, lists the requests that it answers, if any, and is started and closed by `broker.role`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ class LastingParts:
         store: The messages.
         pool: Threads for work that waits for the disk.
         chance: Random numbers for choosing queues; not for security.
-        world: The environment of background jobs (docs/design/0040).
+        world: Clock, timers and threads for background jobs (docs/design/0040).
         channels: Connections to other servers.
         turns: Schedules work that may take long.
         lanes: Cache of queues that have passed the checks of sends.
@@ -87,12 +87,12 @@ class LastingParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(LastingParts):
-    """The services of a broker that features may use, made for its current role.
+    """The services of a broker that features may use: those of `LastingParts`, and some of its current role.
 
     Attributes:
         positions: The lag of groups.
         replication: Returns the state of replication.
-        registered: Returns whether a nameserver knows this broker.
+        registered: Returns whether a nameserver accepted the last registration.
         table_copies: The tables that slaves have copied from this broker.
         reroutes: A feature that stores sends elsewhere, or refuses some, appends its function.
     """
@@ -119,7 +119,7 @@ class Feature:
 
     Attributes:
         answers: The requests that it answers, by code; broker.requests says who may send them.
-        master_tables: The tables that a slave copies from its master.
+        master_tables: The tables of this feature that a slave copies from its master.
     """
 
     answers: Mapping[int, AnyHandler] = {}
@@ -136,7 +136,7 @@ class Feature:
         """Forget everything about a deleted group, see `NamesKept`; by default do nothing."""
 
     async def start(self) -> None:
-        """Start the feature on a master, before its requests are served; by default do nothing."""
+        """Start the feature on a master, before its requests are served (slave: `follow`); by default do nothing."""
 
     async def follow(self) -> None:
         """Start the feature on a slave, where it must not write to the log; by default as on a master."""

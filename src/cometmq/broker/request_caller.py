@@ -39,7 +39,7 @@ class RequestCaller(Generic[Result]):
         peer.dispatcher.run(lambda *_: self.answer_of(work()), self._command, peer)
 
     def answer_of(self, outcome: Result | Steps[Result | None] | None) -> Outcome:
-        """Return the answer for a service's result, None if the request waits, or steps that return either."""
+        """Return a service result's answer, None if the request waits, or a generator that returns either later."""
         if outcome is None:
             return None
         if isinstance(outcome, tuple):  # Results are tuples; steps are not.

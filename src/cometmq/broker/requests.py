@@ -2,8 +2,8 @@
 
 Without access control there is only one rule: administrative requests are accepted from this machine only, because
 RocketMQ's worst vulnerabilities were of this kind (docs/compatibility.md); but slaves of the group may copy tables and
-ask for its state. Resources and actions follow RocketMQ's DefaultAuthorizationContextBuilder and @RocketMQAction, with
-a rule for each code that has none there.
+ask for its state. Resources and actions mostly follow RocketMQ's DefaultAuthorizationContextBuilder and
+@RocketMQAction, with a rule for each code that has none there.
 """
 
 from collections.abc import Callable, Iterable
@@ -244,7 +244,7 @@ OF_SLAVES = frozenset(
 
 
 def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
-    """Return the gate without access control: administration from this machine only, and requests of known slaves.
+    """Return the gate without access control: administration from this machine only, but `OF_SLAVES` also from slaves.
 
     `is_slave` returns whether an IP is that of a slave of the group.
     """

@@ -69,7 +69,7 @@ class Ground:
         parts: The services that stay.
         ip: The IP that the broker registers.
         server: The listening ports; the role sets their table of requests.
-        beats: The environment of background jobs that may be a little late.
+        beats: Clock, timers and threads for background jobs that may be a little late.
         mark: The file that marks this broker as a slave.
         change_role: Changes the role, at a request.
     """
@@ -118,7 +118,7 @@ class RunningRole:
 
     Attributes:
         replicas: The port for slaves, or the copier of a master's log.
-        features: The features, in the order in which they started.
+        features: The features, in the order in which they start.
         sends: Stores the sends of clients, and messages of code in this process.
         ha_port: The port from which slaves copy the log; 0 if none.
     """
@@ -147,7 +147,7 @@ class RunningRole:
     # --- begin and end
 
     async def begin(self) -> None:
-        """Create the parts of this role, start them, and answer requests; after an error call `end`.
+        """Create the parts of this role, start them, and answer requests; after an error call `leave` and `end`.
 
         Raises:
             CometError, OSError: A part cannot start; the message says why.
@@ -183,8 +183,8 @@ class RunningRole:
     async def leave(self, *, is_final: bool) -> None:
         """Stop the background jobs and the registration; unregister at the nameservers only if `is_final`.
 
-        Before a change of the role it is False: the next role registers in this one's place, so that routes keep this
-        broker.
+        Before a change of the role `is_final` is False: the next role registers in this one's place, so that routes
+        keep this broker.
         """
         self._is_final = is_final
         await self._jobs.aclose()
@@ -203,12 +203,12 @@ class RunningRole:
             self._store.flags.clear(RunningFlag.FENCED)
 
     def look(self) -> None:
-        """Do nothing; `SlaveRole.look` copies the master's tables now, because one has changed."""
+        """Do nothing; `SlaveRole.look` wakes the job that copies the master's tables."""
 
     # --- what differs between the roles
 
     async def _adapt_tables(self) -> None:
-        """Adapt the tables to the log and to this role (in subclasses); raises OSError if the disk fails."""
+        """Adapt the tables to this role (in subclasses)."""
         raise NotImplementedError
 
     def _open_replicas(self) -> None:
@@ -350,12 +350,12 @@ class RunningRole:
 
 
 class MasterRole(RunningRole):
-    """The role of a master: it accepts messages, and slaves copy its log."""
+    """The role of a master: it may accept messages, and slaves may copy its log."""
 
     replicas: MasterPort  # type: ignore[mutable-override]  # Set once, by `begin`.
 
     async def _adapt_tables(self) -> None:
-        """Adapt the tables to the log, which may have more or fewer topics and messages; promote the tables of a slave."""
+        """Make the tables those of a master; adapt them to the log where needed, unless the store needs a restart."""
         base, store, mark = self.ground.parts, self._store, self.ground.mark
         topics, run = base.topics, self._machines.run
         store.replica_side.end_copying()
@@ -378,7 +378,7 @@ class MasterRole(RunningRole):
         topics.is_whole = True
 
     def _end_of(self, topic: str, queue_id: int) -> int | None:
-        """Return the end of a queue, 0 if there is none; None for a light queue that is not served here."""
+        """Return the end of a queue; if the store does not have it, None for a light queue, and 0 for others."""
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return None if topic.startswith(LMQ_PREFIX) else 0
@@ -391,14 +391,14 @@ class MasterRole(RunningRole):
         self.ha_port = opening.bind(master, ground.listen_host, beside=ground.port)
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
-        """Wrap the handlers, so that `Parts.table_copies` notes the slaves that request tables."""
+        """Return the handlers, wrapped so that `Parts.table_copies` notes the slaves that request tables."""
         return [noting_slaves(part, self._parts.table_copies) for part in answers]
 
     async def _start(self, feature: Feature) -> None:
         await feature.start()
 
     async def _settle(self) -> None:
-        """Remove the file that marks a slave once its consequences are on disk; otherwise the next start finds it again."""
+        """Save the tables and remove the mark of a slave, if any, unless the store needs a restart; log errors."""
         base, mark = self.ground.parts, self.ground.mark
         if mark.known is None or self._store.needs_restart:
             return
@@ -443,8 +443,8 @@ class MasterRole(RunningRole):
     async def hand_over(self, successor: int | None) -> int:
         """Stop accepting messages, wait until the successor, if any, has log and tables, and return the log's end.
 
-        Requests are answered as by a slave from now on. Every send is answered before this returns. After an error the
-        role can only be ended.
+        Requests are answered as by a slave from now on. Stored messages are confirmed before this returns. After
+        an error the role can only be ended.
 
         Raises:
             RequestError: The successor does not get everything in time.
@@ -465,7 +465,7 @@ class MasterRole(RunningRole):
         return end
 
     async def _wait_for_copy(self, successor: int, end: int) -> None:
-        """Wait until a slave has the log up to an offset and all tables; raise RequestError if it takes too long."""
+        """Wait until a slave has the log up to an offset, and the tables; raise RequestError if it takes too long."""
 
         def lacking() -> int:
             copies = self.replicas.state().copies
@@ -492,7 +492,7 @@ class SlaveRole(RunningRole):
     _copying: KeptMachine | None = None  # Copies the master's tables.
 
     async def _adapt_tables(self) -> None:
-        """Write the file that marks a slave, unless it exists."""
+        """Write the file that marks a slave, unless it exists already."""
         base, mark = self.ground.parts, self.ground.mark
         known = begin_to_follow(mark, base.topics, base.store)
         await asyncio.get_running_loop().run_in_executor(base.pool, mark.save, known)
@@ -508,7 +508,7 @@ class SlaveRole(RunningRole):
         return registrar
 
     def _master_told(self, master: RegisterBrokerResponse) -> None:
-        """Give the copier the master's address that a nameserver returned, unless the settings have one."""
+        """Give the copier the master's HA address that a nameserver returned, unless the settings have one."""
         if self._settings.ha_master is None:
             self.replicas.master_told(master.ha_server_addr or "")
 
@@ -606,7 +606,7 @@ class SlaveRole(RunningRole):
         return self._store.max_offset
 
     def look(self) -> None:
-        """Copy the master's tables now, because one has changed; do nothing before `begin` has ended."""
+        """Wake the job that copies the master's tables, because one has changed; do nothing before `begin` ends."""
         if self._copying is not None:
             self._copying.wake()
 
@@ -628,5 +628,5 @@ async def _until(look: Callable[[], bool], seconds: float) -> bool:
 
 
 def role_of(ground: Ground) -> RunningRole:
-    """Return the role that the settings name; the caller starts it with `begin`."""
+    """Create the role that the settings name; the caller starts it with `begin`."""
     return SlaveRole(ground) if ground.parts.settings.is_slave else MasterRole(ground)

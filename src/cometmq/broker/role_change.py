@@ -1,15 +1,15 @@
 """Changes the role of a running broker: promotes a slave to master, or demotes a master to slave.
 
-The order of the steps ensures that a change that is not forced, with a successor, loses no acknowledged message, and
-that a broker that is killed at any moment restarts in one definite role: the one in its conf file (`brokerRole` and
-`brokerId` in FILE.overlay, which is replaced atomically). If a step fails, the broker returns to its old role, if it
-can.
+The order of the steps is chosen so that a change that is not forced, with a successor, loses no acknowledged message,
+and that a broker that is killed at any moment restarts in one definite role: the one in its conf file (`brokerRole`
+and `brokerId` in FILE.overlay, which is replaced atomically). If a step fails, the broker returns to its old role, if
+it can.
 
 | a master becomes a slave | a slave becomes the master |
 | --- | --- |
-| check that the successor is in sync | unless forced, check that no master is there and log and tables are complete |
+| check that the successor is in sync | check that no master is alive and, unless forced, log and tables are complete |
 | answer requests as a slave does, end the features, append no more records | stop copying |
-| answer every send; wait until the successor has the whole log and all tables | dispatch all of the log |
+| confirm stored messages; wait until the successor has the whole log and the tables | dispatch all of the log |
 | **write the role slave into the file** | **write the role master into the file** |
 | begin as a slave | begin as a master, as at a start after the role was changed in the file |
 """
@@ -38,7 +38,7 @@ class RoleChanges:
     """The current role of a running broker (`role`), which can be changed."""
 
     def __init__(self, ground: Ground, conf: ConfFile | None) -> None:
-        """`conf` stores the role for the next start; without a file it cannot be changed."""
+        """`conf` is the file that stores the role for the next start; without it the role cannot be changed."""
         self.role: RunningRole = role_of(ground)
         self._ground = ground
         self._conf = conf
@@ -47,7 +47,7 @@ class RoleChanges:
         self._change: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Wait for the change that is in progress, then stop the jobs of the role."""
+        """Wait for the change in progress, if any, then stop the jobs of the role and unregister at the nameservers."""
         if self._change is not None:
             await asyncio.wait([self._change])
         await self._tasks.close()
@@ -57,8 +57,8 @@ class RoleChanges:
         """Change the role as requested; `asker` is for the log. The change completes even if its caller disconnects.
 
         Raises:
-            RequestError: The change is not possible, or has failed; the broker has its old role, unless it could not
-                return to that either. Then this may be another error.
+            RequestError: Another change is in progress, or this one is not possible or has failed. After a failure the
+                broker returns to its old role, if it can. Some failures are raised as other errors.
         """
         if self._change is not None:
             raise RequestError(
@@ -114,7 +114,7 @@ class RoleChanges:
         return values
 
     def _check_file(self) -> None:
-        """Check that a restart will find the new role in the conf file; raise RequestError if not. Runs in a thread."""
+        """Check that the conf file alone decides the role at a start; raise RequestError if not. Runs in a thread."""
         if self._conf is None or not self._conf.is_there:
             raise _refused(
                 "it was started without a conf file, so the next start would forget the new role; "
@@ -203,7 +203,7 @@ class RoleChanges:
         await self.role.announce()
 
     async def _keep(self, values: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Write the role into the file; if that fails, keep the role `before` there and raise RequestError."""
+        """Write the role into the file; if that fails, try to keep the role `before` there, and raise an error."""
 
         def keep() -> None:
             try:

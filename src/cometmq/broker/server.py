@@ -127,7 +127,7 @@ class Broker:
             raise
 
     async def _open(self) -> None:
-        """Open everything that does not depend on the role; each part registers how it is closed."""
+        """Open everything that does not depend on the role, and register how it is closed."""
         settings, closing = self.settings, self._closing
         self._ip, self.listen_host = check_start(settings)
         self._open_store()
@@ -216,7 +216,7 @@ class Broker:
         )
 
     def _look_now(self) -> None:
-        """Copy the master's tables, because one has changed, if this broker is a slave."""
+        """If this broker is a slave, wake the job that copies the master's tables, because one has changed."""
         if self._changes is not None:
             self._changes.role.look()
 
@@ -265,7 +265,7 @@ class Broker:
     def _bind(self) -> Server:
         """Bind the broker's port and, if it is free, the second one for old clients; return the server.
 
-        This precedes the handlers, because message ids contain the first port.
+        The ports are bound before handlers are made, because message ids contain the first port.
         """
         settings, host = self.settings, self.listen_host
         server = Server(

@@ -7,7 +7,7 @@ from cometmq.broker.settings.metrics_keys import MetricsExporter
 
 
 def check_start(settings: BrokerSettings) -> Addresses:
-    """Check the settings as far as possible without writing; return the IP to register and the address to listen on.
+    """Check settings that depend on each other or on files; return the IP to register and the address to listen on.
 
     Raises:
         SettingsError: A setting, or a file that it names, is invalid.

@@ -220,7 +220,7 @@ def _each(
 def _tell(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[None]]", done: str
 ) -> None:
-    """Make a change at each master and slave, print where; exit with status 3 if one fails, or there is none."""
+    """Make a change at each master and slave, print where; raise typer.Exit (3) if one fails, or there is none."""
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 
@@ -246,7 +246,7 @@ def _put(nameserver: str, user: str, entry: dict[str, Any]) -> None:
 
 
 def _password(user: str) -> str:
-    """Return a password from a hidden prompt or stdin, as others can see a flag. Raises SettingsError if it is empty."""
+    """Return a password from a hidden prompt or stdin, as others can see a flag. Raises SettingsError if empty."""
     if sys.stdin.isatty():
         said = str(
             typer.prompt(
@@ -283,7 +283,8 @@ class _AnyField(dict[str, str]):
 def asked_access(code: str, resource: str) -> "Access":
     """Return the first access that a request (name or number of its code) needs on a resource, such as "Topic:NAME".
 
-    Raises SettingsError if brokers have no such request, the resource is malformed, or no right for its kind is needed.
+    Raises SettingsError if brokers have no such request, the resource is malformed, or no right for its kind is needed;
+    CodecError if the request names its resources in its body.
     """
     from cometmq.broker.requests import RULES
     from cometmq.model.codes import RequestCode
@@ -318,7 +319,7 @@ def decided(
     known: "Sequence[UserReport]",
     policies: Mapping[str, Sequence[Any]],
 ) -> dict[str, Any]:
-    """Return as a dict whether a user may access a resource at a broker, any deciding policy and resource, and why.
+    """Return a dict: whether a user may access a resource at a broker, the deciding policy entry (or None), and why.
 
     Raises SettingsError if the source address is invalid, or a policy of the user that is needed to decide.
     """

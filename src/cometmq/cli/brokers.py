@@ -217,7 +217,7 @@ def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
 
 
 def _number(numbers: Mapping[str, str], key: str) -> float | None:
-    """Return the first number of a runtime statistic, or None; rates are reported for 10 s, 60 s and 600 s."""
+    """Return the first number of a runtime statistic, of rates that over 10 s; None if it is missing or no number."""
     with contextlib.suppress(ValueError, IndexError):
         return float(numbers.get(key, "").split()[0])
     return None

@@ -32,8 +32,8 @@ class ReplicaLine(NamedTuple):
             (another broker has its id), "refused" (it refuses the query) or "away".
         offset: End of its commit log, a physical offset.
         gap: Bytes of the master's log that it has not copied; 0 for the master.
-        behind_s: Age of its newest record relative to the master's, seconds.
-        error: Its fault, or why it does not answer.
+        behind_s: How much older its newest record is than the master's, seconds.
+        error: Its fault, or why it does not answer or refuses.
     """
 
     broker: str
@@ -78,7 +78,7 @@ def replicas(
 
 
 def lines_of(members: Sequence["Replica"]) -> list[ReplicaLine]:
-    """Return a line for each of these members or rivals, judged by its own answer and its master's."""
+    """Return a line for each of these members or rivals (brokers with a member's id), judged by these answers."""
     from cometmq.client.admin.copies import judge_copies
 
     return [

@@ -1,6 +1,6 @@
 """Shell completion of topic, group and broker names (TAB), queried from the cluster.
 
-It queries the nameserver of the command line, NAMESRV_ADDR, or this machine; no answer in 2 s: no completion.
+The nameserver is that of the command line, of NAMESRV_ADDR, or of this machine; no answer in 2 s: no completion.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ _SECONDS_MAX = 2.0  # A shell that waits longer looks dead.
 
 
 def topics(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the cluster's topic names that begin with the incomplete word; none if it does not answer in 2 s."""
+    """Return the printable topic names that begin with the incomplete word; none if the query fails or lasts 2 s."""
     return _offered(context, incomplete, lambda admin: admin.topics())
 
 
 def groups(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the cluster's consumer groups that begin with the incomplete word; none if it does not answer in 2 s."""
+    """Return the printable group names that begin with the incomplete word; none if the query fails or lasts 2 s."""
     return _offered(context, incomplete, lambda admin: admin.groups())
 
 
 def brokers(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the cluster's broker names that begin with the incomplete word; none if it does not answer in 2 s."""
+    """Return the printable broker names that begin with the incomplete word; none if the query fails or lasts 2 s."""
 
     async def names(admin: "AsyncAdmin") -> Iterable[str]:
         return (await admin.cluster()).brokers

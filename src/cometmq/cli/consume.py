@@ -1,6 +1,6 @@
 """`cometmq consume`: a member of a consumer group that prints its messages.
 
-A printed message counts as consumed by the group; received ones that were not printed stay for its members.
+A message counts as consumed once it is printed; received ones that were not printed stay for the group's members.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class _Printer:
             self._ended.set()
 
     async def wait_ended(self) -> None:
-        """Wait until `count_max` messages are printed, without it forever. Raises OSError if one cannot be printed."""
+        """Wait until `count_max` messages are printed (None: forever). Raises OSError if one cannot be printed."""
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure

@@ -16,7 +16,7 @@ def sign_with(path: Path) -> None:
     """Make later clients of this process and its child processes sign with the keys in a YAML file like `tools.yml`.
 
     Raises:
-        SettingsError: It cannot be read or parsed, other users have access to it, or accessKey or secretKey is missing.
+        SettingsError: The file cannot be read or parsed, all users may access it, or accessKey or secretKey is missing.
     """
     from cometmq.access.yaml_text import read_yaml
 

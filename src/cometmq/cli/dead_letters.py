@@ -319,7 +319,7 @@ def _read(
 
 
 async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStatsLine]:
-    """Count dead letters by original topic and tries, largest count first."""
+    """Count dead letters for each original topic and number of redeliveries; return the lines, largest count first."""
     from cometmq.client.admin.dead_letters import dead_letter_origin
 
     found: dict[tuple[str | None, int], DeadLetterStatsLine] = {}

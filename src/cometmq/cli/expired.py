@@ -69,7 +69,7 @@ def expired(
 
 
 def _settings(root: str, config: str | None) -> "StoreSettings":
-    """Return the store settings of a conf file, or the defaults, with the file sizes found in the store."""
+    """Return the store settings of a broker with this conf file (None: without), with the file sizes in the store."""
     from cometmq.broker.settings.broker_settings import load_settings
     from cometmq.offline.found import with_found_sizes
     from cometmq.store.real_disk import RealDisk

@@ -1,4 +1,4 @@
-"""`cometmq explain`, `conflicts` and `transactions`: why a message, group or transaction is stuck, and what helps."""
+"""`cometmq explain`, `conflicts` and `transactions`: messages that wait, groups in conflict, discarded ones."""
 
 from typing import TYPE_CHECKING, Annotated
 

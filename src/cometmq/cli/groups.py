@@ -51,7 +51,7 @@ class GroupLine(NamedTuple):
         topics: Topics in which it has offsets or that its members subscribe to, without its retry topic.
         members: Number of its members.
         model: CLUSTERING or BROADCASTING; None without a member.
-        lag: Known number of messages not consumed yet, in all its topics.
+        lag: Known number of messages not consumed yet, in all its topics; 0 if it is broadcasting.
         lag_unknown: Reasons why the lag may be larger.
         rate_per_s: Messages consumed per second.
         enabled: Whether no broker forbids it to consume.
@@ -392,7 +392,7 @@ def _settings(config: GroupConfig) -> dict[str, Any]:
 async def _running(
     clients: Clients, group: str, client_id: str, *, stacks: bool
 ) -> dict[str, Any]:
-    """Return the state that a member of a group reports, as `running_json`; if it does not answer, `error` says why."""
+    """Return the state that a member of a group reports, as `running_json`; if the query fails, `error` says why."""
     try:
         state = await clients.inspector.running(group, client_id, stacks=stacks)
     except CometError as error:

@@ -1,4 +1,4 @@
-"""`cometmq message trace` and `message resend`: the trace of a message, and sending a copy of it."""
+"""`cometmq message trace` and `message resend`: the trace of a message, and sending or consuming it again."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any

@@ -85,9 +85,9 @@ def find(
 
 
 def _show(found: Found, nameserver: str | None, *, as_json: bool) -> None:
-    """Print the found messages; exit with status 1 if there are none, so that a script notices.
+    """Print the found messages; raise typer.Exit with status 1 if there are none, so that a script notices.
 
-    The cluster of `nameserver` is queried for messages of deleted topics; None if the messages were read from queues.
+    Those of deleted topics are marked, which the cluster of `nameserver` is asked for; with None, none are.
     """
     dead = set[str]() if nameserver is None else _dead_of(nameserver, found)
     for message in found:
@@ -145,7 +145,7 @@ class _Places:
         return [message for message in found if message.queue_offset == offset]
 
     async def since(self, consumer: "AsyncPullConsumer", time_ms: int) -> Found:
-        """Return up to `count_max` messages stored at a time (ms since 1970) or later, from one pull of each queue."""
+        """Return up to `count_max` messages stored at a time (ms since 1970) or later, sorted by store time."""
         found = await self._from_each(
             consumer,
             lambda queue: consumer.offset_by_time(queue, time_ms),

@@ -1,6 +1,6 @@
 """`cometmq offset`: shows and moves the offsets of consumer groups.
 
-A command that moves offsets first shows the moves. With `--dry-run` it ends there; else it asks, unless --yes is given.
+A command that moves offsets first shows the moves. With --dry-run it then ends; without, it asks unless --yes is given.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -141,9 +141,9 @@ class MoveLine(NamedTuple):
         topic: Topic of the queue.
         broker: Broker of the queue.
         queue: Queue id.
-        offset: Committed offset; None if none was committed.
+        offset: Committed offset; without one None, or 0 for a young queue.
         new: New offset.
-        moves: Number of messages skipped, or negative if consumed again; None without a committed offset.
+        moves: Number of messages skipped, or negative if consumed again; None if `offset` is None.
     """
 
     topic: str
@@ -321,7 +321,7 @@ def import_offsets(
 
 
 def read_place(text: str) -> int | None:
-    """Parse a position to ms since 1970, 0 for the first message, or None for the end. Raises typer.BadParameter."""
+    """Parse a position to ms since 1970 ("earliest": 0, "latest": None); raise typer.BadParameter if it is invalid."""
     if text == START_LATEST:
         return None
     if text == START_EARLIEST:
@@ -330,7 +330,7 @@ def read_place(text: str) -> int | None:
 
 
 async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
-    """Return the committed offsets of a group in a topic; None: in all but retry topics.
+    """Return the committed offsets of a group by queue, in a topic (None: in all topics but retry topics).
 
     Raises typer.BadParameter if there are none.
     """
@@ -350,7 +350,7 @@ async def _standing(clients: Clients, group: str, topic: str | None) -> Wanted:
 def _move(
     nameserver: str, move: _OffsetMove, *, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Print the moves and, unless `dry_run`, ask for confirmation (unless `yes`) and set the offsets.
+    """Print the moves of a group and, unless `dry_run`, ask for confirmation (unless `yes`) and move the group.
 
     Raises typer.BadParameter if there is no queue to move in, and typer.Abort if the user refuses.
     """
@@ -378,7 +378,7 @@ def _move(
 def move_lines(
     wanted: Mapping["MessageQueue", int], now: Mapping["MessageQueue", int | None]
 ) -> list[MoveLine]:
-    """Return a line for each queue, with the group's current and new offset."""
+    """Return a line for each queue of `wanted`, the new offsets of a group; `now` has its current ones."""
     lines = []
     for queue, new in sorted(wanted.items()):
         offset = now.get(queue)

@@ -264,7 +264,7 @@ def _show(report: Report, *, as_json: bool) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of Spark for `print_json`: bytes (invalid UTF-8 replaced) and types unknown to it become text."""
+    """Convert a value of Spark for `print_json`: bytes (invalid UTF-8 replaced) and unsupported types become text."""
     match value:
         case bytes() | bytearray():
             return value.decode(errors="replace")

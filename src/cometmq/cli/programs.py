@@ -1,4 +1,4 @@
-"""`cometmq up`, `nameserver` and `broker`: run the servers until they are stopped."""
+"""`cometmq up`, `nameserver` and `broker`, which run the servers."""
 
 import asyncio
 import logging
@@ -125,9 +125,9 @@ async def _stay_up(cluster: "AsyncEmbedded", dashboard_port: int | None) -> None
 
 
 def _dashboard(cluster: "AsyncEmbedded", port: int) -> "Dashboard":
-    """Return a dashboard for this cluster, not started yet, with its files in the cluster's data folder.
+    """Return a dashboard for this cluster, not started yet, with its files under the cluster's data folder.
 
-    Raises SettingsError if its packages are not installed.
+    Raises SettingsError if packages of the dashboard are not installed.
     """
     needs_extra()
     from cometmq.dashboard import Dashboard, DashboardSettings

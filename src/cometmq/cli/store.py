@@ -136,7 +136,7 @@ def dump_records(
 
 
 def _scan(found: "FoundStore", offset: int | None) -> "LogScan":
-    """Return a scan of the log's records from `offset` (None: the start) on. Raises StoreDamaged if none is there."""
+    """Return a scan of the log from `offset` (None: the start) on; raise StoreDamaged if no record starts there."""
     from cometmq.offline.log_scan import LogScan
     from cometmq.store.log_end import record_at
 

@@ -1,6 +1,6 @@
-"""`cometmq store rebuild`, `compare`, `archive` and `restore`: work on a store's log and files, on one core.
+"""`cometmq store rebuild`, `compare`, `archive` and `restore`: work on a store's log and files, without Spark.
 
-The jobs of `cometmq pipeline` use the same functions on all cores (docs/design/0052).
+The corresponding jobs of `cometmq pipeline` use the same functions in parallel (docs/design/0052).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -244,7 +244,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _end(counts: Mapping[str, int], findings: "Iterable[Finding]", *, as_json: bool) -> None:
-    """Print counts and findings (as text at most 20); exit with status 1 if there are findings."""
+    """Print counts and findings (as text at most 20); raise typer.Exit with status 1 if there are findings."""
     found: Sequence[Finding] = list(findings)
     if as_json:
         print_json({"counts": dict(counts), "findings": [each._asdict() for each in found]})

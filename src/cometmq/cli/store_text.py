@@ -1,4 +1,4 @@
-"""Output of `cometmq store`: verification results, summaries, records, comparisons and repair plans, as text and JSON."""
+"""Output of `cometmq store`: verification results, summaries, records, comparisons and repair plans; text and JSON."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -109,7 +109,7 @@ def print_record(record: "Record") -> None:
 
 
 def print_fields(found: "FoundStore", record: "Record") -> None:
-    """Print a record field by field: physical offset, name, bytes in hexadecimal."""
+    """Print a heading and the fields of a record, a line each: physical offset, name, bytes in hexadecimal."""
     from cometmq.offline.record_text import record_fields
 
     file = found.log.chain.find(record.physical_offset)
@@ -127,7 +127,7 @@ def print_fields(found: "FoundStore", record: "Record") -> None:
 
 
 def comparison_json(found: "CopyComparison") -> dict[str, object]:
-    """Return the result of a comparison as a dict to print as JSON; at most DIFFERENCES_MAX differences and damages."""
+    """Return the result of a comparison as a dict to print as JSON; at most 1,000 differences and 1,000 damages."""
     return {
         "same": found.is_same,
         "queues": found.queues,

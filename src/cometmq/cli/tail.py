@@ -1,6 +1,6 @@
 """`cometmq tail`: shows messages of a topic as they arrive, without joining a consumer group.
 
-Each queue is read by its own long polls and keeps its order; different queues are shown in the order of arrival.
+Each queue is polled separately and keeps its order; different queues are shown in the order of arrival.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: st
 
 
 class _Follower:
-    """Puts the messages of queues from given offsets on into `arrivals`.
+    """Puts the messages of queues that match a tag expression, from given offsets on, into `arrivals`.
 
     If a broker cannot be read for now, it or its slave is tried again; start and end of the outage are printed once.
     """
@@ -116,7 +116,7 @@ class _Follower:
         self._lost: set[str] = set()
 
     async def follow(self, queue: "MessageQueue", offset: int) -> None:
-        """Put the messages of a queue from an offset on into `arrivals`, without end; raise a lasting refusal."""
+        """Put matching messages of a queue from an offset on into `arrivals`, without end; raise a lasting refusal."""
         while True:
             # A broker that was lost is asked without waiting, so that its return is noticed at once.
             wait_ms = 0 if queue.broker_name in self._lost else WAIT_MS

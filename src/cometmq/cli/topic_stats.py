@@ -60,7 +60,7 @@ class ReaderLine(NamedTuple):
 
     Attributes:
         group: Name of the group.
-        lag: Known number of the topic's messages not consumed yet.
+        lag: Known number of the topic's messages not consumed yet; 0 if it is broadcasting.
         lag_unknown: Reasons why the lag may be larger.
         rate_per_s: Messages consumed per second, of all its topics.
         members: Number of its members.
@@ -165,7 +165,10 @@ def perm(
 async def _perms(
     clients: Clients, topic: str, change: Callable[[int], int] | None, broker: str | None
 ) -> dict[str, int]:
-    """Return a topic's permission by broker; with `change`, change and return that at `broker` (None: all masters)."""
+    """Return a topic's permission bits by broker; with `change`, first change them at `broker` (None: all masters).
+
+    With `change`, the result only has the changed brokers.
+    """
     from cometmq.client.admin.topic_perms import change_perm
 
     if change is not None:
@@ -175,7 +178,7 @@ async def _perms(
 
 
 def queue_lines(route: "TopicRoute", held: "TopicState") -> list[QueueStateLine]:
-    """Return the queues of a topic, joining the topic's route and the brokers' answers."""
+    """Return a line for each queue of a topic in the brokers' answers, joined with the topic's route."""
     data = {each.broker_name: each for each in route.queues}
     lines = []
     for queue, each in sorted(held.queues.items()):

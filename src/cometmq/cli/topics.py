@@ -38,7 +38,7 @@ class TopicLine(NamedTuple):
     Attributes:
         topic: Name of the topic.
         queues: Number of its queues at all brokers, with known ones of absent brokers.
-        access: Permission in words.
+        access: Permissions in words, several if brokers differ.
         messages: Known number of messages in it.
         messages_unknown: Reasons why there may be more.
         brokers: Brokers that have, or may have, queues of it.
@@ -161,7 +161,7 @@ def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]
 async def _list(
     clients: Clients, *, with_system: bool
 ) -> "tuple[list[TopicLine], list[AbsentBroker]]":
-    """Return a line for each topic (users' or all), by name, and the brokers whose data is missing."""
+    """Return a line for each topic (of users, or all `with_system`), by name, and the brokers whose data is missing."""
     missing = await clients.inspector.missing()
     away = {topic for broker in missing for topic in broker.queues or ()}
     names = sorted({*await clients.admin.topics(), *away})

@@ -1,4 +1,4 @@
-"""`cometmq acl copy`: copies users with passwords and policies from one broker to another.
+"""`cometmq acl copy`: copies users with passwords and policies from one broker to the master of another.
 
 A CometMQ broker reports no passwords, so `mqadmin copyUser` has none to copy. This command therefore runs on the first
 broker's machine, as a user who may read its file of users, takes passwords from there, and sends them to the other.

@@ -1,6 +1,6 @@
-"""Size-limited decoding of answers, so that a faulty broker does not block the event loop.
+"""Decoding of the bodies of answers, with an optional limit on their size; large ones are decoded in a thread.
 
-Routes and periodic requests of the client have a smaller limit than most requests of the user (docs/operate/limits.md).
+The limits are in docs/operate/limits.md.
 """
 
 import asyncio

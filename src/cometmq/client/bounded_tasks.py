@@ -1,7 +1,7 @@
 """Limits on tasks that requests of brokers start in a client (docs/operate/limits.md).
 
-A broker may ask a client to check transactions, to run a listener on a message or to reset offsets. Each such request
-is a task that keeps its message in memory. Thousands may arrive at once or wait for a listener that never returns.
+A broker may ask a client to check transactions, to run a listener on a message or to reset offsets. A task for such a
+request keeps the data of the request in memory. Thousands may arrive at once or wait for a listener that never returns.
 """
 
 from collections.abc import Coroutine

@@ -1,6 +1,6 @@
-"""The life cycle that all client classes share: made, starting, running, closing, closed.
+"""The life cycle of the asyncio client classes: made, starting, running, closing, closed.
 
-A start that fails or is cancelled releases everything and can be repeated. A cancelled close is completed by the next
+A start that fails or is cancelled closes its parts and can be repeated. A cancelled close is completed by the next
 call. A closed client cannot be started again (as in RocketMQ and Kafka); make a new one.
 """
 
@@ -125,7 +125,7 @@ class AsyncClient:
     def _at_close(self, step: Callable[[], Awaitable[None] | None]) -> None:
         """Register a step that stops a part, to run at close or when the start fails; the last registered step runs first.
 
-        A step that was cancelled runs again.
+        A step that was cancelled runs again at the next close or start.
         """
         self._steps.append(step)
 

@@ -1,4 +1,4 @@
-"""Log lines about lasting failures, such as those of an unreachable broker."""
+"""Log lines about repeated failures, such as those of an unreachable broker."""
 
 import logging
 from collections.abc import Hashable
@@ -20,14 +20,14 @@ _Key = tuple[str, str, type[BaseException], object]
 
 @dataclass(slots=True)
 class _Outage:
-    """A failure and everything that is affected by it.
+    """Failures of one kind at one place, and what is affected by them.
 
     Attributes:
         members: The affected queues, topics or the like.
-        count: Number of failures since the last log line.
-        reported_at: Time of the last log line, monotonic seconds; None if there was none.
-        is_reported: Whether a line was logged in the current outage.
-        ended_at: Time when the last outage ended, monotonic seconds; None if a line was logged since.
+        count: Number of failures since the last log line about a failure.
+        reported_at: Time of the last log line about a failure, monotonic seconds; None if there was none.
+        is_reported: Whether a failure was logged, and no success since.
+        ended_at: Time when last nothing was affected any more, monotonic seconds; None if not since `reported_at`.
     """
 
     members: set[Hashable] = field(default_factory=set)
@@ -123,7 +123,7 @@ class Outages:
             outage.ended_at = self._clock.monotonic()
 
     def _bound(self) -> None:
-        """If more than 1,000 outages are known, forget up to 500 that have ended, or else the oldest one."""
+        """If more than 1,000 outages are known, forget up to 500 that affect nothing, or without any the oldest one."""
         if len(self._known) > _REMEMBERED_MAX:
             over = [key for key, each in self._known.items() if not each.members]
             for key in over[: _REMEMBERED_MAX // 2] or [next(iter(self._known))]:

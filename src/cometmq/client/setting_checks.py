@@ -1,4 +1,4 @@
-"""Validation of client settings: an invalid value is refused by name when the settings are made.
+"""Validation of client settings: `check_settings` raises an error that names an invalid setting and its allowed values.
 
 @dataclass(frozen=True)
 class PushSettings:

@@ -1,6 +1,6 @@
-"""Settings of the client: frozen dataclasses, most fields with the name that RocketMQ uses for it.
+"""Settings of the client: frozen dataclasses; most fields are documented with RocketMQ's name for them.
 
-Making settings with an invalid value raises SettingsError, which names the value and the reason. Most defaults are
+Making settings with an invalid value raises SettingsError. Most defaults are
 those of the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer).
 """
 

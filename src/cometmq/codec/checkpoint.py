@@ -40,7 +40,7 @@ class Checkpoint:
     def recovery_timestamp(self, *, with_index: bool) -> int:
         """Return the store time in ms before which log, queues and, if `with_index`, the index are on disk.
 
-        It includes RocketMQ's margin of 3 s for log and queues, but none for the index (`messageIndexSafe`).
+        The time includes RocketMQ's margin of 3 s for log and queues, but none for the index (`messageIndexSafe`).
         """
         oldest = max(min(self.log_timestamp, self.queue_timestamp) - SAFETY_MS, 0)
         return min(oldest, self.index_timestamp) if with_index else oldest

@@ -2,8 +2,8 @@ r"""The CRC of a whole record, which a broker may append as the last property.
 
     __CRC32# 8 | \1 | ten decimal digits, least significant first | \2
 
-It covers all bytes of the record before it, whereas the body CRC covers the body only. Source: MessageExtEncoder and
-MessageDecoder.createCrc32 of RocketMQ 5.3.3 (`enabledAppendPropCRC`).
+The CRC covers all bytes of the record before the property, whereas the body CRC covers the body only. Source:
+MessageExtEncoder and MessageDecoder.createCrc32 of RocketMQ 5.3.3 (`enabledAppendPropCRC`).
 """
 
 from cometmq.kernel.crc import crc32

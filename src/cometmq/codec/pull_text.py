@@ -36,10 +36,10 @@ class PullText(NamedTuple):
 def pull_text(header: PullRequest) -> PullText:
     """Encode the header of a queue's pulls once, in text pieces around the two offsets that change.
 
-    It must name the broker (`broker_name`).
+    The header must name the broker (`broker_name`).
 
     Raises:
-        TypeError: A text in it is no valid Unicode.
+        TypeError: A text in the header is no valid Unicode.
     """
     fields = encode_fields(header)
     last, broker_name = fields.popitem()

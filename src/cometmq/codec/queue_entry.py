@@ -55,10 +55,10 @@ def encode_entry(physical_offset: int, size: int, tags_code: int) -> bytes:
 def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> bytes:
     """Encode consume-queue entries for `count` consecutive messages that the log lacks although it has later ones.
 
-    RocketMQ has no such entries. They point to the next record of the queue (`next_offset`, the physical offset, and
-    `next_size`, both in bytes), so that RocketMQ delivers that one again and skips nothing; our own code recognizes
-    them by the tags code. Long gaps, and those in topics of delayed messages, get blank entries instead
-    (docs/format/queue-entry.md explains why).
+    RocketMQ has no such entries. The entries point to the next record of the queue (`next_offset`, the physical offset,
+    and `next_size`, both in bytes), so that RocketMQ delivers that one again and skips nothing; our own code recognizes
+    them by the tags code. Gaps of more than 32 messages, and those in topics of delayed messages, get blank entries
+    instead (docs/format/queue-entry.md explains why).
     """
     if count > DOUBLED_MAX or topic in _READ_BY_ENTRY:
         # The tags code preserves the log order (see `place_of_entry`).
@@ -69,7 +69,7 @@ def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> byt
 def place_of_entry(physical_offset: int, size: int, tags_code: int) -> int:
     """Return the physical offset that orders a consume-queue entry by the log.
 
-    It is the offset of the record to which the entry points. For a blank entry it is the tags code: in a gap (see
+    Usually, that is the offset of the record to which the entry points; for a blank entry, the tags code: in a gap (see
     `gap_entries`) the offset of the next record, before the first real entry 0.
     """
     return tags_code if size == BLANK_SIZE and not physical_offset else physical_offset

@@ -28,7 +28,7 @@ class Receipt(NamedTuple):
     Attributes:
         start_offset: Queue offset at which the pop of this queue, or its check point, starts.
         pop_time_ms: Time from which the message is hidden, ms since 1970.
-        invisible_ms: How long, ms.
+        invisible_ms: How long the message is hidden, ms.
         revive_queue: Queue of the revive topic that holds the check point, or ORDER_QUEUE.
         kind: NORMAL, RETRY_V1 or RETRY_V2.
         broker_name: Broker that delivered the message.

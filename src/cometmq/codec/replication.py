@@ -48,7 +48,7 @@ class Verdict(IntEnum):
 def proof_of(secret: bytes | None, who: bytes, *parts: bytes) -> bytes:
     """Return the HMAC-SHA256 by which a side of the replication handshake proves that it knows the secret.
 
-    It is zeros without a secret.
+    The proof is zeros without a secret.
 
     Args:
         secret: Content of haSecretFile.

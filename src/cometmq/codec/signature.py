@@ -1,8 +1,8 @@
 """The signature of a request: HMAC-SHA1 over the values of its header fields and its body.
 
 RocketMQ's AclClientRPCHook (4.9 and 5.3.3) adds `AccessKey`, and `SecurityToken` if there is one, to the header fields.
-It sorts all fields except `Signature` by name, joins their values without separators as UTF-8, appends the body, and
-signs the result. The signature is put into the field `Signature` as Base64. Request code and opaque are not signed,
+The hook sorts all fields except `Signature` by name, joins their values without separators as UTF-8, appends the body,
+and signs the result. The signature is put into the field `Signature` as Base64. Request code and opaque are not signed,
 so an eavesdropper can replay a request unless TLS is used.
 """
 

@@ -93,7 +93,7 @@ class TimerCheck(NamedTuple):
         read_ms: Slots before this time have been delivered, ms since 1970.
         log_flushed: timerlog is flushed to the disk up to this position, bytes.
         queue_offset: Messages of the timer topic before this queue offset are in the wheel.
-        master_queue_offset: On a slave, the master's `queue_offset`.
+        master_queue_offset: The master's `queue_offset`; on a master, its own.
         state_version: State version of the data version.
         timestamp: Time of the data version, ms.
         counter: Counter of the data version.

@@ -1,4 +1,4 @@
-"""The ASGI application of the dashboard: login, logout, and all pages behind the common checks of session, form and role."""
+"""The ASGI application of the dashboard: login, logout, and all pages behind the checks of session, form and role."""
 
 import contextlib
 import logging
@@ -170,7 +170,7 @@ class Application:
         return None
 
     async def _is_gone(self, session: Session, request: Request) -> bool:
-        """Return whether the cluster refuses a cluster user now, and end the session then; checks at most every 2 s."""
+        """Return whether the cluster refuses a cluster user, and end the session then; False within 2 s of a check."""
         now_ms = self._context.clock.now_ms()
         if session.credentials is None or now_ms - session.checked_ms < _CHECKED_MS:
             return False
@@ -336,7 +336,7 @@ def _path_of(url: str) -> str:
 
 
 def _own_path(path: str) -> str:
-    """Return the path if a redirect to it is safe; empty if it may lead to another site or the login, or is long."""
+    """Return a path of this site that is safe for a redirect; empty if it may not be, is the login, or is too long."""
     is_own = (
         path.startswith("/")
         and not path.startswith(("//", "/\\", "/login"))

@@ -1,4 +1,4 @@
-"""Formats message bodies for display: as text, JSON, a hex dump, or one line of a list. Only a bounded part of a body is processed."""
+"""Formats message bodies, at most their first 64 KiB, for display: as text, JSON, a hex dump, or one line of a list."""
 
 import json
 from typing import NamedTuple
@@ -67,7 +67,7 @@ def body_line(body: bytes) -> str:
 
 
 def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
-    """Return the text (invalid bytes as U+FFFD), and the position of the first byte that is not valid UTF-8 or None."""
+    """Return the text (invalid bytes as U+FFFD, a cut end left out) and the place of any first invalid byte."""
     try:
         return start.decode(), None
     except UnicodeDecodeError as error:

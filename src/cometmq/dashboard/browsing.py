@@ -1,6 +1,6 @@
 """Reads a topic's messages page by page for the dashboard; offsets of the queues determine the messages of a page.
 
-The newest message of each queue has rank 0, the one before it rank 1. A page is the next `ROWS` messages in order of (rank, queue).
+The newest message of each queue has rank 0, the one before it rank 1. A page has 20 messages in order of (rank, queue).
 While queues do not change, each message is on exactly one page; if they are evenly filled, pages go back in time.
 """
 
@@ -45,7 +45,7 @@ class MessagePage(NamedTuple):
 
     Attributes:
         rows: Its messages, newest first.
-        total: Number of messages on all pages.
+        total: Number of messages on all pages, with those that cannot be read.
         page: Number of this page, from 1.
         last: Number of the last page.
         missing: Number of this page's messages that could not be read: for example deleted, or too large together.
@@ -78,7 +78,7 @@ async def rows_of(
 async def browse(
     puller: AsyncPullConsumer, topic: str, from_ms: int | None, until_ms: int | None, page: int
 ) -> MessagePage:
-    """Read one page of a topic's messages stored from `from_ms` to `until_ms` (ms since 1970, both included; None for no bound).
+    """Read one page of a topic's messages stored from `from_ms` to `until_ms` (ms since 1970, included; None: any).
 
     Raises:
         WrongInput: There is no such page.
@@ -124,7 +124,7 @@ async def time_slice(
 
 
 def slices_of_page(slices: Sequence[QueueSlice], start: int, count: int) -> list[QueueSlice]:
-    """Return the queue slices with up to `count` messages from number `start` (from 0) on, in order of (rank, queue).
+    """Return slices with up to `count` messages from number `start` on, in order of (rank, queue); rank 0: the newest.
 
     >>> a, b = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
     >>> [s[1:] for s in slices_of_page([QueueSlice(a, 0, 3), QueueSlice(b, 5, 6)], 0, 2)]
@@ -152,7 +152,7 @@ def slices_of_page(slices: Sequence[QueueSlice], start: int, count: int) -> list
 
 
 def _rank_at(sizes: Sequence[int], start: int) -> int:
-    """Return the rank of message number `start`: the largest rank with at most `start` messages of smaller rank."""
+    """Return the largest rank (0: the newest message of each queue) with at most `start` messages of smaller rank."""
     low, high = 0, max(sizes, default=0)
     while low < high:
         middle = (low + high + 1) // 2

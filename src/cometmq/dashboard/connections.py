@@ -48,7 +48,7 @@ class ConnectionPlaces:
         self._guests: set[Guest] = set()
 
     def enter(self, guest: Guest) -> None:
-        """Add a connection; beyond a limit close the longest silent one that counts for it; the new one if none is."""
+        """Add a connection; beyond a limit close the longest silent one that counts for it, else the new one."""
         self._guests.add(guest)
         there = self._guests
         near = {each for each in there if each.address == guest.address}
@@ -115,7 +115,7 @@ class PageProtocol(H11Protocol):
         self._places.enter(self)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes of a request, and stop or start the timeout of its head."""
+        """Parse received bytes; stop the timeout of a request's head if a request is being answered, else start it."""
         super().data_received(data)
         if self.is_asked:
             if self._head_timer is not None:

@@ -81,7 +81,7 @@ def as_value(value: object) -> Markup:
 
 
 def plainly(value: object, most: int = NAME_SHOWN_MAX) -> str:
-    """Return a text for places without HTML elements, with invisible characters as "U+XXXX", cut to `most` characters."""
+    """Return the first `most` characters of a text, invisible ones as "U+XXXX", for places without HTML elements."""
     return "".join(
         f"U+{ord(sign):04X}" if unicodedata.category(sign) in _HIDDEN else sign
         for sign in str(value)[:most]
@@ -105,7 +105,7 @@ def size(value: float | None) -> str:
 
 
 def moment(ms: int | None) -> str:
-    """Format a time (ms since 1970) in this machine's zone; None, 0 and negative as a dash, after 9999 the number."""
+    """Format a time (ms since 1970) in this machine's zone; None, 0 and negative as a dash, too late as the number."""
     if ms is None or ms <= 0:
         return _NONE
     if ms > _MS_MAX:

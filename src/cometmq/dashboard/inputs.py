@@ -64,7 +64,7 @@ def number_of(
 
 
 def page_of(fields: Mapping[str, str]) -> int:
-    """Return the requested page number, from 1; 1 if there is none. Raises WrongInput if it is not a page number."""
+    """Return the field `page`, a number from 1; 1 if it is empty. Raises WrongInput if it is not a page number."""
     return number_of(fields, "page", "Page", least=1, most=PAGE_MAX, default=1)
 
 

@@ -1,6 +1,6 @@
 """Runs of Spark jobs, read from the manifests beside their output (`_jobs/ID.json`, docs/pipeline.md).
 
-A manifest is written under another name and renamed, so a read gets one consistent state. Anybody who runs jobs may have
+A manifest is written under another name and renamed, so a read gets a consistent state. Anybody who runs jobs may have
 written it: its content is validated and bounded.
 """
 
@@ -33,8 +33,8 @@ class JobRun(NamedTuple):
         counts: Up to 50 counters so far by name, such as rows and bytes.
         batch: Last counted micro-batch; -1 if none.
         files: Number of files written, if the job lists its files.
-        started_ms: Start of its first run, ms since 1970.
-        ended_ms: End of its last run, ms since 1970; None while it runs.
+        started_ms: Start of its first run, ms since 1970; 0 if unknown.
+        ended_ms: End of its last run, ms since 1970; None while it runs, or if unknown.
         written_ms: Last write of the manifest, ms since 1970.
         error: Why it failed, or why the manifest cannot be read.
     """
@@ -60,9 +60,9 @@ class JobRun(NamedTuple):
 
 
 def job_runs(places: Sequence[Path]) -> list[JobRun]:
-    """Return the RUNS_MAX last written runs with manifests in these folders or one level below, newest first.
+    """Return the 500 last written runs with manifests in `_jobs` of these folders or one level below, newest first.
 
-    At most FOLDERS_MAX folders are read. An invalid manifest becomes a run with an `error`. Blocks: use a thread.
+    At most 1,000 folders are read. An invalid manifest becomes a run with an `error`. Blocks: use a thread.
     """
     found: list[tuple[float, str, Path]] = []
     for folder in islice(_folders(places), FOLDERS_MAX):

@@ -54,7 +54,7 @@ class Authenticator:
         return credentials, Role.READER
 
     async def is_gone(self, cluster: ClusterClient) -> bool:
-        """Return whether the cluster refuses a user that it accepted before; False if that cannot be checked."""
+        """Return whether the cluster refuses statistics to the user of `cluster`; False if that cannot be checked."""
         try:
             return await _refuses(cluster.inspector)
         except CometError:
@@ -71,7 +71,7 @@ class Authenticator:
 
 
 async def _refuses(inspector: AsyncInspector) -> bool:
-    """Return whether a nameserver or the first broker that answers permits the client no statistics."""
+    """Return whether nameserver or first answering broker give NO_PERMISSION. Raises CometError if none answers."""
     try:
         for broker in await inspector.brokers():
             try:

@@ -1,4 +1,4 @@
-"""Security middleware for all requests: checks host, method, origin and body size, and sets security headers on answers."""
+"""Security middleware for all requests: checks host, method, origin and body size, and sets headers of answers."""
 
 import asyncio
 import logging
@@ -120,7 +120,7 @@ async def _read(receive: Receive) -> bytes:
 
 
 def _given(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI `receive` that yields the body, which was read already, and then the connection's events."""
+    """Return an ASGI `receive` that first returns the body, which was read already, and then what `receive` does."""
     is_given = False
 
     async def give() -> Message:

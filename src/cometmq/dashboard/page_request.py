@@ -63,7 +63,7 @@ class PageRequest:
         http: The HTTP request.
         context: The objects that all pages share.
         session: The user's session.
-        cluster: Clients of the cluster that sign with the user's credentials, or with the dashboard's for its own users.
+        cluster: Clients of the cluster that sign with the user's credentials; for own users, with the dashboard's.
         fields: Fields of the address or of the submitted form.
         problem: Error to show, such as that of the form that was just submitted; empty if there is none.
         subject: What an action concerns, such as a topic's name, for the audit.
@@ -91,7 +91,7 @@ class PageRequest:
 
     @property
     def watcher(self) -> Watcher:
-        """The watcher with the cluster's latest state."""
+        """The watcher, which has the results of the latest polls of the cluster."""
         return self.context.watcher
 
     def now_ms(self) -> int:
@@ -126,7 +126,7 @@ class PageRequest:
         )
 
     def go(self, path: str, note: str = "", /, **fields: object) -> Response:
-        """Return a redirect to another page of the dashboard, which shows `note` if it is not empty."""
+        """Return a redirect to a page of the dashboard; the session's next page shows `note` unless it is empty."""
         if note:
             self.session.note(note)
         return RedirectResponse(address_of(path, **fields), 303)
@@ -143,7 +143,7 @@ class Page(NamedTuple):
         show: Handles a request and returns the response.
         does: The change that its form makes, in words for the audit; None for a page that only shows something.
         form_on: The page with its form, shown again if the form fails; None for an error page instead.
-        is_part: Whether it is a part of a page that refreshes itself.
+        is_part: Whether it is only a part of a page, requested by the part's automatic refreshes.
     """
 
     path: str

@@ -74,7 +74,7 @@ def hash_password(password: str) -> str:
 
 
 def is_password(password: str, hashed: str) -> bool:
-    """Return whether a password matches a hash of `hash_password`; always takes about 50 ms."""
+    """Return whether a password (its first 256 characters) matches a hash of `hash_password`; takes about 50 ms."""
     _, _, _, _, salt, digest = hashed.split("$")
     found = _scrypt(password[:PASSWORD_MAX], base64.b64decode(salt))
     return hmac.compare_digest(found, base64.b64decode(digest))
@@ -107,7 +107,7 @@ class UserFile:
         return self._path
 
     def users(self) -> dict[str, DashboardUser]:
-        """Return all users by name, reloading a changed file; empty without a file. Raises SettingsError if invalid."""
+        """Return all users by name, reloading a changed file; empty without a file; SettingsError if unreadable."""
         try:
             state = self._path.stat()
         except FileNotFoundError:
@@ -167,7 +167,7 @@ class UserFile:
             self._write(users)
 
     def check(self, name: str, password: str) -> DashboardUser | None:
-        """Return the user if the password is right, otherwise None; takes equally long if there is no such user.
+        """Return the own user with this name and password, or None; takes equally long if the name is unknown.
 
         Raises SettingsError if the file cannot be read.
         """

@@ -129,7 +129,7 @@ class Dashboard:
         self._stack.callback(tidied.cancel)
 
     async def _tidy(self) -> None:
-        """Periodically forget expired sessions, and close the clients of users who are logged out."""
+        """Every 30 s, forget expired sessions, and close the clients of cluster users without a session."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             self._context.sessions.drop_ended(self._context.clock.now_ms())
@@ -140,7 +140,7 @@ class Dashboard:
         await self._stack.aclose()
 
     def write_first_password(self) -> Path:
-        """Write the first user's password to a file that only its owner can read; return the file's path.
+        """Write the password of the user that this start created to a file for its owner only; return the path.
 
         Raises OSError if the file exists already or cannot be written.
         """
@@ -152,7 +152,7 @@ class Dashboard:
 
     @property
     def first_user(self) -> str:
-        """The name of the user that the first start creates."""
+        """The name of the user that a start creates if there are no users."""
         return FIRST_USER
 
     async def __aenter__(self) -> Self:
@@ -257,7 +257,7 @@ def _certificate(settings: DashboardSettings) -> ssl.SSLContext | None:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Return a bound socket that does not listen yet, as the first user must be created before. Raises NetError."""
+    """Return a bound socket that does not listen yet, as the first user must exist before. May raise NetError."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

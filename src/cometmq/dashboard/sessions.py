@@ -29,11 +29,11 @@ class Session:
         user: Name of the user.
         role: What the user may do.
         csrf: Token that the forms of this session must contain.
-        stamp: Role and password hash of an own user at login; if they change, the session ends. Empty: cluster user.
+        stamp: Role and password hash, at login, of a user of the dashboard's own; empty for a cluster user.
         credentials: Sign the requests of a cluster user; None for a user of the dashboard's own.
         begun_ms: Time of the login, ms since 1970.
-        seen_ms: Time of the user's last page request, ms since 1970.
-        checked_ms: Time of the last check that the cluster still accepts a cluster user, ms since 1970.
+        seen_ms: Time of the login or the last request that was not an automatic refresh, ms since 1970.
+        checked_ms: Time of the login or the last check that the cluster accepts a cluster user, ms since 1970.
         notes: Notes for the next page: (whether it is a success, text).
     """
 
@@ -63,7 +63,7 @@ class Session:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.csrf.encode())
 
     def take_form(self, number: str) -> bool:
-        """Record that the form with this number was submitted; return False if it is among the session's last 512."""
+        """Record that the form with this number was submitted; return False if it is among the last 512 already."""
         if number in self._sent:
             return False
         self._sent[number] = None
@@ -101,7 +101,7 @@ class Sessions:
         stamp: str = "",
         credentials: Credentials | None = None,
     ) -> str:
-        """Log a user in, and return the token for the browser; beyond limits end the sessions unused for longest."""
+        """Begin a session, and return the token for the browser; beyond limits end those unused for longest."""
         token = secrets.token_urlsafe(32)
         self._by_hash[_hashed(token)] = Session(
             user, role, secrets.token_urlsafe(32), stamp, credentials, now_ms, now_ms, now_ms
@@ -114,7 +114,7 @@ class Sessions:
         return token
 
     def find(self, token: str, now_ms: int, *, is_person: bool = True) -> Session | None:
-        """Return the session of a token; None if unknown or expired. A refresh (not `is_person`) leaves it idle."""
+        """Return the session of a token; None if unknown or expired. With `is_person`, note that it was used now."""
         key = _hashed(token)
         session = self._by_hash.get(key)
         if session is None:
@@ -129,11 +129,11 @@ class Sessions:
         return session
 
     def end(self, token: str) -> None:
-        """Log a user out by the token of their browser."""
+        """End the session with this token of a browser, if there is one."""
         self._by_hash.pop(_hashed(token), None)
 
     def drop_ended(self, now_ms: int) -> None:
-        """Forget expired sessions and the secrets that they hold."""
+        """Forget expired sessions."""
         for key, each in list(self._by_hash.items()):
             if now_ms - each.seen_ms > IDLE_MS_MAX or now_ms - each.begun_ms > AGE_MS_MAX:
                 del self._by_hash[key]

@@ -45,7 +45,7 @@ class WatchedBroker:
     Attributes:
         state: Its last answer; before its first one, the failed poll.
         answered_ms: Time of its last answer, ms since 1970; 0 for never.
-        away_ms: Time since which it does not answer, ms since 1970; None if it answers.
+        away_ms: Time since which it does not answer, or is not registered, ms since 1970; None if it answers.
         error: Why it does not answer, or last did not.
         samples: Its totals of recent polls, at most SAMPLES_MAX.
     """
@@ -69,7 +69,7 @@ class WatchedBroker:
 
 
 class Trouble(NamedTuple):
-    """A server that does not answer: its description, since when (ms since 1970), and why."""
+    """A server that does not answer or is not registered: its description, since when (ms since 1970), and why."""
 
     what: str
     since_ms: int
@@ -77,7 +77,7 @@ class Trouble(NamedTuple):
 
 
 class Watcher:
-    """Polls brokers in the background with pauses of `seconds` s, lag of 3 * `seconds` (at most 15 s)."""
+    """Polls brokers in the background with pauses of `seconds` s, and groups' lag with 3 times that (15 s at most)."""
 
     def __init__(self, inspector: AsyncInspector, clock: Clock, seconds: float) -> None:
         self._inspector = inspector
@@ -138,18 +138,18 @@ class Watcher:
     # --- results
 
     def brokers(self) -> list[WatchedBroker]:
-        """Return the polled brokers (BROKERS_MAX a poll), with those lost in the last hour, by cluster, name, id."""
+        """Return the polled brokers (64 a poll), with those unregistered in the last hour, by cluster, name, id."""
         return sorted(
             self._brokers.values(),
             key=lambda each: (each.state.cluster, each.state.broker_name, each.state.broker_id),
         )
 
     def broker(self, name: str, broker_id: int) -> WatchedBroker | None:
-        """Return a broker by its name and id; None if never polled, or neither registered nor recently lost."""
+        """Return a broker by its name and id; None if never polled, or unregistered for over an hour."""
         return self._brokers.get((name, broker_id))
 
     def troubles(self) -> list[Trouble]:
-        """Return the nameserver and the brokers that did not answer when last polled."""
+        """Return troubles: nameserver and brokers that did not answer, or were not registered, when last polled."""
         away = [
             Trouble(
                 f"The broker {each.state.broker_name} ({each.state.broker_id})"
@@ -163,7 +163,7 @@ class Watcher:
         return [self._nameserver, *away] if self._nameserver else away
 
     def rate_curve(self, name: str | None = None) -> list[list[float]]:
-        """Return three lists: times (s since 1970), messages stored and delivered per second; of one master or all."""
+        """Return lists: times (s since 1970), messages stored and delivered per second; of one master or all (None)."""
         sums: dict[int, list[float]] = {}
         grid_ms = max(int(self._seconds * 1000), 1)
         for (broker_name, broker_id), each in self._brokers.items():
@@ -183,7 +183,7 @@ class Watcher:
         ]
 
     def lag_curve(self, group: str) -> list[list[float]]:
-        """Return lists of times (s since 1970) and a group's lags; empty beyond the LAG_GROUPS_MAX largest lags."""
+        """Return lists of times (s since 1970) and a group's lags; empty if unknown, as beyond the 200 largest lags."""
         points = list(self._lag.get(group, ()))
         return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
 
@@ -199,7 +199,7 @@ class Watcher:
     # --- polling
 
     async def look(self) -> None:
-        """Poll the brokers once; a server that does not answer becomes a trouble, not an exception."""
+        """Poll the brokers once; a server that does not answer is recorded for `troubles`, not raised."""
         try:
             states = await self._inspector.brokers()
         except CometError as error:

@@ -3,8 +3,8 @@
     async with AsyncEmbedded() as cluster:
         async with AsyncProducer(cluster.nameserver) as producer: ...
 
-They differ from the programs in their defaults: free ports, a folder of their own, no metrics on a free port, and log
-files of 64 MiB instead of 1 GiB, because a log file takes its full space when it is created.
+They differ from the programs mainly in their defaults: free ports, a temporary folder, no metrics if the broker's port
+is a free one, and log files of 64 MiB instead of 1 GiB, because a log file takes its full space when it is created.
 """
 
 import logging

@@ -1,7 +1,9 @@
 """Acknowledgements of popped messages: from requests to bits of check points and the frames that answer them.
 
 A client that pops 32 messages acknowledges each with its own request. These requests arrive one after the other, and their
-receipt handles differ only in the last word, so the check point is looked up once for such a run. Compiled: `_acks`.
+receipt handles differ only in the last word, so the check point is looked up once for such a run.
+
+Compiled twin: `_acks`.
 """
 
 from collections.abc import Callable

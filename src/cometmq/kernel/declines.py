@@ -29,7 +29,7 @@ class LaneTable(Generic[End]):
     def keep(self, topic: str, queue_id: int, lane: Lane[End]) -> None:
         """Let later sends to a queue find its lane and so skip the checks; does nothing without a compiler.
 
-        For messages with a delay level `queue_id` is that of `rows.place_of_level`.
+        For half messages and those with a delay level `queue_id` is that of `rows.place_of_level`.
         """
 
     def forget(self, topic: str) -> None:
@@ -40,10 +40,10 @@ class LaneTable(Generic[End]):
 
 
 class KnownSigner:
-    """A user whose signature the accepted sends must have, with the permitted topics; compiled in `_signatures`.
+    """A user whose signature the accepted sends must have, with the permitted topics; compiled twin: `_signatures`.
 
     For the signature of a request see `cometmq.codec.signature`. The twin accepts only sends as official clients write
-    and sign them: with their fields, `AccessKey` and `Signature`. Without it this is only a record.
+    and sign them: with their fields, `AccessKey` and `Signature`. Without the twin this is only a record.
 
     Attributes:
         topics: Topics that the user may send to; added after each check of the user's rights.

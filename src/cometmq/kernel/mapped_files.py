@@ -1,4 +1,4 @@
-"""A log file as seen by a pull; the files of a store are subclasses (`store.log_file`). Compiled: `_mapped_files`."""
+"""A log file as seen by a pull; those of a store are subclasses (`store.log_file`). Compiled twin: `_mapped_files`."""
 
 
 class MappedFile:

@@ -1,7 +1,7 @@
 """Conversion of the records in a broker's answer to a consumer's messages, where a pull spends most of its time.
 
 A message gets its queue, offset and body, and the head and properties of its record, from which other values are
-decoded on access. Compiled: `_messages`.
+decoded on access. Compiled twin: `_messages`.
 """
 
 from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@
 
 A simple message has a body of bytes, WAIT, at most a short tag and one short key, and no other properties. A simple
 answer is a success as official brokers and ours write it. Any other ends the call and is handled by the caller.
-Compiled: `_pipelined_sends`.
+The compiled twin is `_pipelined_sends`; this version decodes no answers.
 """
 
 import re
@@ -112,7 +112,7 @@ def pack_pipelined_sends(
 
 
 def _plain_body(message: object, topic: str, size_max: int) -> bytes | None:
-    """Return a message's body; None if it is too large, or the message has another topic, delay, flag or properties."""
+    """Return a message's body; None if it is too large, or the message has another topic or is not simple."""
     if type(message) is not Message:
         return None
     of, body, _, _, properties, flag, delay_level, _, deliver = parts_of(message)

@@ -1,8 +1,8 @@
 """Fast path of pulls that find messages in memory: from the offset to the frame of the answer.
 
 The terms of repeated pulls are the same and are checked once (broker.pull.found_pulls). The entries come from the queue's
-tail or its reader's cache, the records from the mapped log; the answer is a single block of bytes. Compiled in
-`_pull_answers`; without a compiler each pull is left to the slow path.
+tail or its reader's cache, the records from the mapped log; the answer is a single block of bytes. Compiled twin:
+`_pull_answers`; this version leaves each pull to the slow path.
 """
 
 from cometmq.kernel.queue_ends import QueueEnd

@@ -1,7 +1,7 @@
 """Splitting of a pull's header into the parts that change from pull to pull and the rest.
 
 A consumer repeats the same header except for four numbers. The rest contains all other parameters and needs to be decoded
-only once (broker.pull.fast_path). Compiled in `_pulls`; without a compiler each pull is left to the slow path.
+only once (broker.pull.fast_path). Compiled twin: `_pulls`; this version leaves each pull to the slow path.
 """
 
 from cometmq.kernel.rows import SplitPull

@@ -1,6 +1,6 @@
 """The tail of a queue: the part of its state that the kernel reads and writes.
 
-The queues of a store are subclasses (`store.consume_queue`). Compiled: `_queue_ends`, which looks up no names.
+The queues of a store are subclasses (`store.consume_queue`). The compiled twin, `_queue_ends`, looks up no names.
 """
 
 from cometmq.kernel.layouts import QUEUE_ENTRY

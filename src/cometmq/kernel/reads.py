@@ -1,6 +1,8 @@
 """Fast decoding of requests' fields to values, and fast reading of queue entries' records.
 
-Both return None unless the case is simple; the slow path then takes over (codec.fields, store.reader). Compiled: `_reads`.
+Both return None unless the case is simple; the slow path then takes over (codec.fields, store.reader).
+
+Compiled twin: `_reads`.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """Steps over simple records of the log, as recovery and verification need.
 
-Decoding a record, adding up its sizes, comparing its offset and computing its CRC happen in one iteration. Compiled:
-`_walk`.
+Decoding a record, adding up its sizes, comparing its offset and computing its CRC happen in one iteration. Compiled
+twin: `_walk`.
 """
 
 from array import array

@@ -180,7 +180,7 @@ def choose_entries(
     log_start: int,
     match: Callable[[int], bool] | None,
 ) -> Chosen:
-    """Select queue entries until a limit is reached, and join neighbours in the log.
+    """Select queue entries up to a limit or an empty entry, and join neighbours in the log.
 
     Args:
         entries: Concatenated entries of a queue (docs/format/queue-entry.md).

@@ -148,7 +148,7 @@ HALF_LEVEL = 1024  # Stands for a half message, where others that wait have a de
 
 
 def place_of_level(level: int, queue_id: int) -> int:
-    """Return the number by which `LaneTable` finds the lane for messages to a queue that wait: a delay level, or HALF_LEVEL."""
+    """Combine a queue id with a delay level (half messages: HALF_LEVEL), to find the lane of messages that wait."""
     return level << 32 | queue_id
 
 

@@ -1,6 +1,6 @@
 """Tallies: counters of messages, bytes and times.
 
-An addition to a tally is also made to its parents, such as a queue's topic and the broker. Compiled: `_tallies`.
+An addition to a tally is also made to its parents, such as a queue's topic and the broker. Compiled twin: `_tallies`.
 """
 
 from collections.abc import Sequence

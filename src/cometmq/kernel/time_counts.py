@@ -1,4 +1,4 @@
-"""Counts of durations by classes of time. Compiled: `_time_counts`."""
+"""Counts of durations by classes of time. Compiled twin: `_time_counts`."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The frequent part of reading and writing connections: `PeerEnd` queues received bytes, `TurnReads` collects them.
 
-A read batch is what all connections received in one iteration of the loop, to be handled together. Subclasses handle
+A read batch is what connections received about the same time, to be handled together. Subclasses handle
 it (`net.turn`), and the less frequent reads and writes (`net.peer`). This is the Python version. If built, its compiled
 twin `_turn_reads` replaces it: with very many clients that send one request per read, the Python calls between loop,
 batch and sockets took longer than the sends themselves.
@@ -32,7 +32,7 @@ class TurnReads(Generic[OfPeer]):
     """The connections with unhandled bytes, and the number of bytes; abstract base class of the read batch.
 
     Attributes:
-        fresh: Connections that had no unhandled bytes before.
+        fresh: Connections with unhandled bytes that had none before.
         size: Number of bytes that wait for the read batch.
         size_max: Limit on `size`; further bytes are handled as they arrive.
         lone_reads: Number of next reads that are handled immediately, because recent batches had only one.
@@ -52,7 +52,7 @@ class TurnReads(Generic[OfPeer]):
         raise NotImplementedError
 
     def answer_ahead(self, data: bytes, peer: OfPeer) -> bool:
-        """Answer a read before the batch, or return False, having done nothing; a subclass implements this."""
+        """Answer a read before the batch, or return False if that is not possible; a subclass implements this."""
         raise NotImplementedError
 
     def take_alone(self) -> None:
@@ -60,7 +60,7 @@ class TurnReads(Generic[OfPeer]):
         raise NotImplementedError
 
     def work_off(self) -> None:
-        """Process queued bytes until their number is within the limit; a subclass implements this."""
+        """Handle queued requests until the waiting bytes are within the limit; a subclass implements this."""
         raise NotImplementedError
 
 
@@ -73,7 +73,7 @@ class PeerEnd:
         unread: Received bytes that were not handled yet.
         has_read: Whether bytes were received since the last check.
         state: What it is doing, a `PeerState`.
-        sends_alone: Whether its last bytes were all parsed as unsigned sends, with nothing left over: no partial frame.
+        sends_alone: A hint that its last bytes were all parsed as unsigned sends, with no partial frame left over.
         asks_alone: Whether its last bytes were a single request that is answered before the batch, with nothing left over.
             Set by the handler of such a request, and cleared by the next read that is not one.
         direct_fd: Its socket's file descriptor while data can be written directly; -1 if other data must be written first.
@@ -130,5 +130,5 @@ class PeerEnd:
         self.write_otherwise(data[sent:])
 
     def write_otherwise(self, data: bytes | memoryview) -> None:
-        """Send or keep bytes in any state of the connection; a subclass implements this."""
+        """Send, keep or drop bytes, as the state of the connection requires; a subclass implements this."""
         raise NotImplementedError

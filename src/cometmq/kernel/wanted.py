@@ -1,7 +1,7 @@
 """The queue entries and index keys that the log requires, for example for verification, slaves and starts.
 
-They are computed from the bytes of each simple record; nothing else of the record is kept. Compiled: `_walk`, and for
-entries and keys that are stored `_entries` and `_index`.
+They are computed from the bytes of each simple record; nothing else of the record is kept. Compiled twins: `_walk`, and
+for entries and keys that are stored `_entries` and `_index`.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Caches of values made from texts or bytes, with a limit on their memory.
 
-These come from peers, so limiting the number of entries is not enough: 512 texts of 60 KB are 30 MB.
+Many such texts come from peers, so limiting the number of entries is not enough: 512 texts of 60 KB are 30 MB.
 """
 
 from collections.abc import Callable

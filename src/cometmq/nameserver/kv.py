@@ -1,7 +1,7 @@
 """Key-value configuration by namespace, by default stored in kvConfig.json in Java's form.
 
 With a file, a change takes effect after it is on the disk: the file is written to a temporary name and renamed, so a
-crash leaves the old or the new table. Changes during a write share the next one: hundreds take as long as two.
+crash leaves the old or the new table. Changes during a write share the next write: hundreds take as long as two.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,10 +28,10 @@ class KvConfig:
     """The key-value configuration of a nameserver: a table of keys and values for each namespace."""
 
     def __init__(self, file: ConfigFile | None, world: World) -> None:
-        """Load the tables from `file`; without it they last as long as the process. `world` runs the writes.
+        """Load the tables from `file`; without it they last as long as the process. `world` (loop) runs the writes.
 
         Raises:
-            CodecError: The file and its .bak cannot be decoded.
+            CodecError: Neither the file nor its .bak can be decoded, and one exists.
             OSError: The disk failed.
         """
         self._file = file
@@ -70,7 +70,7 @@ class KvConfig:
         yield from self._writing.result()
 
     def _write(self) -> Steps[None]:
-        """Apply all waiting changes and write them to the file, if there is one; if that fails, apply none."""
+        """Apply all waiting changes, after writing changed tables to the file, if there is one; if that fails, none."""
         changes, self._changes = self._changes, []
         tables = self._tables
         for change in changes:
@@ -87,6 +87,6 @@ class KvConfig:
 
 
 def _save(file: ConfigFile, text: str) -> None:
-    """Write the text to the file, and create its folder if needed."""
+    """Create the folder of the file if needed, and write the text to the file."""
     Path(file.path).parent.mkdir(parents=True, exist_ok=True)
     file.save(text)

@@ -1,4 +1,4 @@
-"""Queries on the route table: routes, clusters and lists of topics. Follows RouteInfoManager of RocketMQ 5.3.3."""
+"""Queries on the route table: routes, clusters, lists of topics. Mostly follows RouteInfoManager of RocketMQ 5.3.3."""
 
 from dataclasses import replace
 
@@ -17,8 +17,8 @@ def find_route(
 ) -> TopicRoute | None:
     """Return the route of a topic, or None if no living broker has it.
 
-    With `supports_acting_master`, the slave with the smallest id takes the place of a lost master if the broker group has
-    enabled that and the topic is not writable; but not for the `_MEMBER_TOPIC_PREFIX` topics.
+    With `supports_acting_master`, the route names the slave with the smallest id as master if a broker group has none,
+    has enabled that, and the topic is not writable there; but not for the `_MEMBER_TOPIC_PREFIX` topics.
     """
     queues = table.queues_of(topic)
     brokers = [table.groups[name] for name in queues if name in table.groups]
@@ -44,7 +44,7 @@ def find_route(
 
 
 def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
-    """Put the slave with the smallest id into a lost master's place, if allowed and the topic is not writable."""
+    """Return a broker group, its slave of least id as master if it has none, allows that and `perm` has no write."""
     if (
         MASTER_ID in broker.addresses
         or not broker.is_acting_master_enabled
@@ -57,7 +57,7 @@ def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
 
 
 def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
-    """Return a route with only the broker groups of a zone (as ZoneRouteRPCHook); groups without a master stay."""
+    """Return a route with the broker groups of a zone, groups without a master, and their queues (ZoneRouteRPCHook)."""
     near = [
         broker
         for broker in route.brokers

@@ -1,6 +1,6 @@
-"""Prometheus metrics of a nameserver: present and missing brokers, topics; RocketMQ has none.
+"""Prometheus metrics of a nameserver: present and missing brokers, topics, connections; RocketMQ has none.
 
-Text format 0.0.4. Brokers choose the names of clusters, so the number of these is limited; one line has the rest.
+Text format 0.0.4. Brokers choose the names of clusters, so only CLUSTERS_MAX have own lines; one line sums the rest.
 """
 
 from collections import Counter

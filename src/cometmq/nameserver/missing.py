@@ -1,4 +1,4 @@
-"""Memory of broker groups whose last member has left and not returned, and of their queues.
+"""Memory of broker groups whose last member has left and not returned, and of their readable queues.
 
 RocketMQ's nameserver forgets a broker when its connection closes, so that a reader of all queues of a topic silently
 reads less. Here broker groups are remembered by name for some time, in memory and with a limit in bytes. Routes never
@@ -22,7 +22,7 @@ _TOPIC_BYTES = 64  # Approximate bytes of an entry besides the topic's name.
 
 
 class _Remembered(NamedTuple):
-    """A broker group that left, until when it is remembered (monotonic seconds), and its approximate bytes."""
+    """A broker group that left, until when it is remembered at most (monotonic seconds), and its approximate bytes."""
 
     broker: MissingBroker
     until: float
@@ -31,16 +31,16 @@ class _Remembered(NamedTuple):
 
 @dataclass(slots=True)
 class MissingBrokers:
-    """Remembers broker groups that left, for `reserved_seconds` (0: not at all), or up to 1 h if they unregistered."""
+    """Remembers broker groups that left: at most `reserved_seconds` (0: none), and 1 h at most if they unregistered."""
 
     reserved_seconds: float = RESERVED_SECONDS
     _brokers: dict[str, _Remembered] = field(default_factory=dict)
 
     def note(self, broker: MissingBroker, *, now: float, is_orderly: bool) -> None:
-        """Remember a broker group that left with its queues at the monotonic time `now`, in seconds.
+        """Remember a broker group that left, and its queues; `now` is the monotonic time in seconds.
 
-        If it unregistered (`is_orderly`), it is remembered for ORDERLY_SECONDS at most. A broker without queues, or
-        with more than BYTES_MAX, is not remembered; beyond BYTES_MAX in total, those that left first are forgotten.
+        A group that unregistered (`is_orderly`) is remembered for ORDERLY_SECONDS at most; with `reserved_seconds` 0,
+        without queues or above BYTES_MAX not at all. Beyond BYTES_MAX in total, those noted first are forgotten.
         """
         seconds = min(self.reserved_seconds, ORDERLY_SECONDS if is_orderly else float("inf"))
         size = _size(broker)
@@ -65,7 +65,7 @@ class MissingBrokers:
         self._brokers[broker.name] = _Remembered(broker, now + seconds, size)
 
     def back(self, broker_name: str) -> None:
-        """Forget a missing broker group, because it has returned."""
+        """Forget a broker group that has registered again, if it is remembered."""
         self._brokers.pop(broker_name, None)
 
     def forget_topic(self, topic: str, cluster: str | None = None) -> None:

@@ -1,13 +1,13 @@
 """Ownership of a registered broker: usually only the host that registered it may act for it while it lives.
 
-Otherwise a single frame of a stranger could remove a living broker from all routes or replace its address (as in
+Without this rule a stranger's frame could remove a living broker from all routes or replace its address (as in
 RocketMQ). A restarted broker comes from the same host, on any port. A broker that moved to another host is accepted
-once the old connection is closed or was silent for its timeout. In a failover by a controller, a known member of the
-group registers with a higher epoch than the old master's, which must be above 0.
+once its old registration was removed, because of a closed connection or silence. In a failover by a controller, a known
+member of the group registers with a higher epoch than the old master's, which must be above 0.
 
 If an operator promotes a slave while the old master hangs, a host of the group gets the place as soon as the owner no
-longer answers the nameserver (`Presence`). A broker that lost its place to another one on the same host regains it
-under the same condition, so that two brokers of one name do not alternate.
+longer answers the nameserver (`Presence`). A broker that lost its place to another one on the same host usually
+regains it under the same condition only, so that two brokers of one name do not alternate.
 """
 
 from collections.abc import Iterable
@@ -50,10 +50,10 @@ def check_register(
     """Check that a broker may register.
 
     Raises:
-        OwnerLives: Its name and id belong to a living broker on another host, unless that one has an epoch above 0 and
-            it is a member of the group with a later one; or to one on the same host with the same epoch, if it lost
-            them, or was refused them, in the last two minutes (`Rivals`).
-        RequestError: NO_PERMISSION: Its address belongs to a living broker of another host.
+        OwnerLives: Another living broker, of another host, has the name and id, and its epoch is 0, or the registering
+            broker is no member of the group or has no later epoch; or another one of the same host with the same epoch
+            has them, if the registering broker lost them, or was refused them, in the last two minutes (`Rivals`).
+        RequestError: NO_PERMISSION: A living broker registered the same address from another host.
     """
     _check_address(table, header.broker_addr, ip, RequestCode.REGISTER_BROKER)
     group = table.groups.get(header.broker_name)
@@ -90,7 +90,7 @@ def _owner_lives(
 
 
 def check_unregister(table: RouteTable, identity: BrokerIdentity, ip: str) -> bool:
-    """Return whether a broker is registered. Raises RequestError (NO_PERMISSION) if another host registered it."""
+    """Return whether a broker is registered. RequestError (NO_PERMISSION) if another host registered its address."""
     _check_address(table, identity.broker_addr, ip, RequestCode.UNREGISTER_BROKER)
     return BrokerKey(identity.cluster_name, identity.broker_addr) in table.live
 
@@ -98,7 +98,7 @@ def check_unregister(table: RouteTable, identity: BrokerIdentity, ip: str) -> bo
 def check_topic(table: RouteTable, topic: str, brokers: Iterable[str], ip: str) -> None:
     """Check that the queues of a topic on some brokers may be changed from a host.
 
-    Raises RequestError (NO_PERMISSION) if one of the broker groups is alive and no member registered from this host.
+    Raises RequestError (NO_PERMISSION) if one of the broker groups is known, but has no living member from this host.
     """
     for name in brokers:
         group = table.groups.get(name)

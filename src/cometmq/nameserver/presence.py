@@ -1,7 +1,7 @@
 """Check whether a broker still answers at its address.
 
 The connection of a hanging process stays open, and the kernel accepts new ones for it; only an answer shows that it is
-alive. Any answer counts, as does the end of the connection, with which a broker refuses cleartext.
+alive. Any answer counts, as does the end of the connection, with which a broker that requires TLS refuses cleartext.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Presence:
         self._asked: dict[str, asyncio.Task[bool]] = {}
 
     def answers(self, address: str) -> Steps[bool]:
-        """Return whether the broker at "host:port" reacts in ANSWER_SECONDS; True if ASKED_MAX others are checked."""
+        """Return whether the broker at "host:port" reacts in ANSWER_SECONDS; True if too many checks run."""
         asked = self._asked.get(address)
         if asked is None:
             if len(self._asked) >= ASKED_MAX:
@@ -55,7 +55,7 @@ async def _answers(address: str) -> bool:
 
 
 class _Question(asyncio.Protocol):
-    """A connection that sends one request and waits for the first byte or its end."""
+    """A connection that sends one request and waits for the first byte or the end of the connection."""
 
     def __init__(self, reaction: asyncio.Future[None]) -> None:
         self.reaction = reaction

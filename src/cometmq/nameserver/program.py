@@ -30,12 +30,12 @@ def run_nameserver(
     Args:
         conf_file: Path of a `namesrv.conf`, or None.
         arguments: Settings as flags, `--listen-port 0`.
-        prints_settings: Print the current settings as properties and return.
+        prints_settings: Only print the settings as properties.
 
     Raises:
         SettingsError: A setting cannot be used.
         NetError: Listening failed, or the process may open too few files.
-        CodecError, OSError: kvConfig.json cannot be read.
+        CodecError, OSError: kvConfig.json cannot be read, or the users cannot be written.
     """
     settings, conf, warnings = read_nameserver_settings(conf_file, arguments, os.environ)
     for warning in warnings:

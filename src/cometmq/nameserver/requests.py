@@ -1,8 +1,8 @@
 """The request table of the nameserver: each code, the required right and the touched resources.
 
-Handlers name the codes that they answer; this table says who may send them. Without access control, only this machine
-may send operators' requests, which change something or read the settings. A broker's own requests may come
-from anywhere, but nameserver.owners usually lets only its own host act for a living broker.
+Handlers name the codes that they answer; this table says who may send them. Without access control, operators'
+requests, which change something or read the settings, are allowed from this machine at most. A broker's requests may
+come from anywhere, but nameserver.owners usually lets only its own host act for a living broker.
 """
 
 from collections.abc import Iterable
@@ -61,7 +61,7 @@ RULES = (
 
 
 def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
-    """Create the request table of a nameserver; without a gate, operators' requests are for this machine only."""
+    """Create the request table of a nameserver; without a gate, at most this machine may send operators' requests."""
     return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 

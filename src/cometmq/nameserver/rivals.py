@@ -51,7 +51,7 @@ class Rivals:
         return now - self._claims.get(place, (-CLAIM_SECONDS, 0))[0] < CLAIM_SECONDS
 
     def forget(self, address: str) -> None:
-        """Forget the claims of a broker that now has its name and id, or has left."""
+        """Forget all claims of the broker at an address, because it was registered or has left."""
         for place in [place for place in self._claims if place.address == address]:
             del self._claims[place]
 

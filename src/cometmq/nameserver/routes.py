@@ -1,8 +1,8 @@
-"""The route table of a nameserver: living brokers and their topics, without I/O or a loop.
+"""The route table of a nameserver: living brokers and their topics, and brokers that have left.
 
-Follows RouteInfoManager of RocketMQ 5.3.3; comments mark the differences. A broker is identified by cluster and
-address. It is removed once it has given no sign of life for its timeout, or the connection of its last registration is
-closed.
+Mostly follows RouteInfoManager of RocketMQ 5.3.3. A broker is identified by cluster and address. `nameserver.expiry`
+removes a broker that has given no sign of life for its timeout, or whose last registration came on a connection that
+was closed.
 """
 
 import logging
@@ -45,7 +45,7 @@ class BrokerConnection(Protocol):
 
 
 class BrokerKey(NamedTuple):
-    """The identity of a broker process: its cluster, and its address as "host:port"."""
+    """The identity of a broker: its cluster, and its address as "host:port"."""
 
     cluster: str
     address: str
@@ -79,7 +79,7 @@ class LeavingBroker:
     Attributes:
         cluster: Cluster of the group.
         left_ms: When it left, ms since 1970.
-        is_orderly: Whether it unregistered.
+        is_orderly: Whether its last member unregistered.
         readable: Number of its readable queues by topic, as far as they are removed.
     """
 
@@ -102,7 +102,7 @@ class RouteTable:
         mappings: TopicQueueMappingInfo by topic and broker name (static topics, 5.x).
         hosts: IPs (HOSTS_MAX at most) from which members of a group registered, by its name, until the group is gone.
         missing: Broker groups that have left and not returned.
-        rivals: Brokers whose name and id another living broker has.
+        rivals: Claims of brokers to the name and id of another living broker.
         leaving: Groups that have left, by name, which `topics` may still contain; see `queues_of`.
         on_come: Called when the earliest time at which a broker may time out may have become earlier.
         on_leave: Called when `sweep` has work; without it, queues are removed immediately.
@@ -210,7 +210,7 @@ class RouteTable:
     def _displace(
         self, header: RegisterBroker, owner: str, connection: BrokerConnection
     ) -> None:
-        """Take a name and id from a broker, and close its connection to inform it unless other brokers use it, too."""
+        """Take a name and id from a broker; close its connection to inform it, unless another broker uses that, too."""
         self.rivals.note(header, owner, self.clock)
         live = self.live.pop(BrokerKey(header.cluster_name, owner), None)
         if live is None:
@@ -340,7 +340,7 @@ class RouteTable:
         return [key for key, live in self.live.items() if live.connection is connection]
 
     def drop(self, key: BrokerKey) -> None:
-        """Remove a broker that was lost without unregistering, from the group that has its address."""
+        """Remove a broker that was lost without unregistering, from the first group with its cluster and address."""
         for name, group in list(self.groups.items()):
             if group.cluster == key.cluster and key.address in group.addresses.values():
                 self.unregister(key, name, is_orderly=False)
@@ -350,7 +350,7 @@ class RouteTable:
     def unregister(self, key: BrokerKey, broker_name: str, *, is_orderly: bool = True) -> None:
         """Remove a broker, which unregistered if `is_orderly`; its group is removed with its last address.
 
-        A group without a master whose slave would act as one loses the write permission of its topics.
+        If a group is left without a master and allows a slave to act as one, its topics lose the write permission.
         """
         if self.live.pop(key, None) is not None:
             _log.info("Broker %s left: %s", broker_name, key)
@@ -378,7 +378,7 @@ class RouteTable:
             self.on_leave()
 
     def sweep(self) -> Iterator[None]:
-        """Remove the queues of broker groups that have left, yielding between short steps; note these as missing."""
+        """Remove the queues of broker groups that left, yielding between short steps; note the groups as missing."""
         while self.leaving:
             yield from self._forget_in_steps(next(iter(self.leaving)))
 
@@ -438,7 +438,7 @@ class RouteTable:
     # --- changes by tools
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Remove the write permission of a broker's topics until it registers a change; return their number."""
+        """Remove the write permission of a broker's topics until a changed registration; return their number."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]
@@ -446,7 +446,7 @@ class RouteTable:
         return len(topics)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Set the permission of all of a broker's topics to read and write, whatever it was; return their number."""
+        """Set the permission of all topics of a broker to read and write, whatever it was; return their number."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]
@@ -484,7 +484,7 @@ class RouteTable:
 def queues_told(
     header: RegisterBroker, registration: RegisterBrokerBody
 ) -> dict[str, QueueData]:
-    """Return the queues that a registration names, by topic; those of a slave with enableActingMaster are read-only.
+    """Return the queues that a registration names, by topic; those of a slave with enableActingMaster are not writable.
 
     Callable in any thread.
     """

@@ -72,17 +72,17 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        """Address for clients and brokers, "host:port"."""
+        """Address that it listens on, "host:port"."""
         host = self._settings.current.listen_host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def start(self) -> int:
-        """Read kvConfig.json, listen, and return the port.
+        """Load the key-value configuration, listen, and return the port.
 
         Raises:
             SettingsError: A setting, or a file of users or TLS, cannot be used.
             NetError: Listening failed.
-            CodecError, OSError: kvConfig.json cannot be read.
+            CodecError, OSError: kvConfig.json cannot be read, or the users cannot be written.
         """
         settings = self._settings.current
         guard = self._make_guard()
@@ -157,7 +157,7 @@ class NameServer:
         return Dispatcher(request_table(answers, gate), world=world)
 
     def _make_guard(self) -> AccessGuard:
-        """Create and return the access guard, and follow changes in the files of accounts."""
+        """Create and return the access guard, empty without access control; follow changes of ACL files."""
         settings = self._settings.current
         guard = access_guard(settings, self._clock, folder=None, cluster=settings.cluster_name)
         if guard.users is not None and (others := guard.users.other_clusters()):
@@ -172,7 +172,7 @@ class NameServer:
         return guard
 
     async def _scan(self) -> None:
-        """Remove silent brokers: scan one interval after the start, a new broker, or the time when one may time out."""
+        """Remove silent brokers: scan within one interval of the start, a new broker or a possible timeout."""
         while True:
             await beat_sleep(self._settings.current.scan_interval_ms / 1000)
             self._has_come.clear()

@@ -106,7 +106,7 @@ class NameServerSettings(AccessKeys):
 def read_nameserver_settings(
     conf_file: str | None, arguments: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[NameServerSettings, ConfFile, list[str]]:
-    """Read the settings that a command line asks for; return them, the file for changes, and warnings.
+    """Read a nameserver's settings from file, environment and flags; return them, the `ConfFile`, and warnings.
 
     Args:
         conf_file: Path of a Java properties file, or None.
@@ -114,7 +114,7 @@ def read_nameserver_settings(
         environment: Environment of the process, with COMETMQ_* variables.
 
     Raises:
-        SettingsError: The file cannot be read, or a value cannot be used.
+        SettingsError: A file cannot be read, or a setting cannot be used.
     """
     path = os.path.abspath(conf_file) if conf_file else None  # noqa: PTH100  The disk interface takes strings.
     conf = ConfFile(path, RealDisk())

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class Answer(NamedTuple):
-    """An answer to a remoting request, without its opaque, which the request supplies.
+    """An answer to a remoting request; the number (opaque) that links both is taken from the request.
 
     Attributes:
         code: `ResponseCode`; SUCCESS by default.

@@ -1,8 +1,8 @@
 """A client connection: sends requests, matches answers by opaque, and handles the peer's requests.
 
 Callers share a channel and may wait concurrently. Small requests made in one iteration of the loop mostly leave with
-one write. Pipelined sends (`kernel.pipelined_sends`) are encoded as one block and their answers are delivered together.
-Other answers of one read are delivered in batches, one batch per loop iteration. Follow-up requests of the first
+one write. Pipelined sends (`kernel.pipelined_sends`) are encoded as one block and their answers mostly delivered
+together. Other answers are delivered in batches, mostly one per loop iteration. Follow-up requests of the first
 callers therefore leave before the last callers are notified, so that client and broker work concurrently.
 """
 
@@ -108,7 +108,7 @@ class Channel(asyncio.Protocol):
         self._writer = SocketWriter(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Deliver answers to waiters and requests to the handler: a batch now, unless scheduled, and more later."""
+        """Deliver answers to waiters and requests to the handler: a batch now unless scheduled, the rest later."""
         self._heard += len(data)
         self._unread.append(data)
         if not self._is_giving:
@@ -128,11 +128,11 @@ class Channel(asyncio.Protocol):
             self._loop.call_soon(self._give_bunch)
 
     def _give_all(self) -> None:
-        """Deliver all answers that have arrived, so that none counts as lost or late."""
+        """Deliver all answers and requests that have arrived."""
         self._give(sys.maxsize)
 
     def _give(self, count: int) -> None:
-        """Deliver up to `count` answers in the order of arrival."""
+        """Deliver up to `count` answers and requests in the order of arrival."""
         while count > 0:
             if self._arrived:
                 bunch, self._arrived = self._arrived[:count], self._arrived[count:]
@@ -146,7 +146,7 @@ class Channel(asyncio.Protocol):
                 return
 
     def _give_settled(self, count: int) -> int:
-        """Deliver up to `count` answers of pipelined sends and return their number; without any, decode the read."""
+        """Deliver up to `count` answers of pipelined sends; if there are none, decode the read. Return their number."""
         data, position = self._data, self._position
         if self._has_pipelined:
             end, sends, results, size = plain_answers(data, position, self._wire.awaited, count)
@@ -179,7 +179,7 @@ class Channel(asyncio.Protocol):
         self._looking = self._loop.call_later(_LOOK_SECONDS, self._look, looks, heard, sent)
 
     def _look(self, looks: int, heard: int, sent: int) -> None:
-        """Close the connection if the peer, for 10 s or less, is stuck within a frame or does not read our data."""
+        """Close the connection if the peer got stuck in a frame or in reading our data for 10 s (2 s if much waits)."""
         self._looking = None
         transport = self._transport
         is_reading = self._can_write.is_set()
@@ -327,7 +327,7 @@ class Channel(asyncio.Protocol):
         limits: PipelinedLimits,
         deadline: float,
     ) -> int:
-        """Queue as many simple sends as possible and return their number; `write_sent` writes them.
+        """Queue consecutive simple sends and return their number; `write_sent` writes them.
 
         No send waits for the answer of another. Stops at the first message that is not simple, exceeds the limits or is
         meant for another broker. `sends`, a `PipelinedSendsWaiter`, is notified of the answers; the other arguments are
@@ -346,7 +346,7 @@ class Channel(asyncio.Protocol):
         return count
 
     def write_sent(self) -> None:
-        """Write all queued requests now instead of at the end of the loop iteration."""
+        """Write all queued requests now, to the socket if that is safe, otherwise to the transport."""
         self._write_now()
         self._write_outgoing()
 
@@ -366,7 +366,7 @@ class Channel(asyncio.Protocol):
             ) from None
 
     def oneway(self, command: Command) -> None:
-        """Send a request that gets no answer; raise ConnectionLost if the channel is closed."""
+        """Send a request that gets no answer; raise ConnectionLost if the channel is closed, CodecError if too big."""
         if self.is_closed:
             raise self._closed()
         if self._signer is not None:
@@ -407,7 +407,7 @@ class Channel(asyncio.Protocol):
             self._loop.call_soon(self._write_outgoing)
 
     def _first_outgoing(self) -> None:
-        """Write or schedule the first request since the last write."""
+        """Write the first queued request now if no other is unanswered; otherwise schedule writing."""
         if self._wire.waiting == 1:
             # No other request is unanswered: the caller sends one at a time and should not wait.
             self.write_sent()
@@ -424,7 +424,7 @@ class Channel(asyncio.Protocol):
             self._expire_in(_EXPIRY_SCAN_SECONDS)
 
     def _write_now(self) -> None:
-        """Write what the socket accepts now, if that is safe; the transport may wait for the iteration's end."""
+        """Write queued requests to the socket, if that is safe; the transport sends what it does not accept."""
         writer = self._writer
         if writer is None or not writer.is_direct or not self._outgoing:
             return
@@ -463,7 +463,7 @@ class Channel(asyncio.Protocol):
             self._writer.close()
 
     async def wait_gone(self) -> None:
-        """Wait until either side has closed the connection."""
+        """Wait until the connection is gone."""
         await self._gone.wait()
 
     async def wait_closed(self, *, timeout_ms: float = 2000) -> None:

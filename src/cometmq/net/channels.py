@@ -1,4 +1,4 @@
-"""Outgoing connections by address: opened on first use, shared, and reopened after a loss."""
+"""Outgoing connections by address: opened on use, shared, and after a loss opened again on the next use."""
 
 import asyncio
 import ssl
@@ -33,7 +33,7 @@ _FORGOTTEN_SECONDS = 10.0
 
 @dataclass(slots=True)
 class _Losses:
-    """Consecutive early losses of connections to one address: their number and the time of the last one."""
+    """Recent early losses of connections to one address: their number and the time of the last one."""
 
     count: int = 0
     last: float = 0.0
@@ -149,7 +149,7 @@ class Channels:
         return channel
 
     def _note_loss(self, address: str, opened: float) -> None:
-        """Count an early loss of a connection to an address; from the second on, the next connection is delayed."""
+        """Count the loss of a connection if it came early; from the second on, the next connection is delayed."""
         now = self._clock.monotonic()
         self._losses = {
             each: losses
@@ -174,7 +174,7 @@ class Channels:
         """Send a request and return its answer, whatever its code.
 
         Raises:
-            NetError: The address cannot be reached, or does not answer in time.
+            NetError: The address cannot be reached or does not answer in time, or the connection is lost.
             CodecError: The answer cannot be decoded, or the request is too large.
             ClientClosed: `close` was called.
         """
@@ -186,6 +186,7 @@ class Channels:
 
         Raises:
             ConnectError, ConnectionLost: The address cannot be reached.
+            CodecError: The request is too large.
             ClientClosed: `close` was called.
         """
         channel = await self.get(address)
@@ -196,7 +197,7 @@ class Channels:
         self._is_closed = False
 
     async def close(self) -> None:
-        """Close every channel, wait until they are gone, and refuse to open new ones."""
+        """Close every channel, wait at most 2 s until they are gone, and refuse to open new ones until `reopen`."""
         self._is_closed = True
         for attempt in list(self._connecting.values()):
             attempt.cancel()

@@ -1,9 +1,9 @@
 """The connections of a door: where they come from, how many are allowed, and which one is closed for a newcomer.
 
-An address that has its largest number of connections gets no more, except this machine. A full door closes a silent
+An address that has its largest number of connections gets no more, except this machine. A full door may close a silent
 connection of the address with the most connections: immediately if the newcomer's address has less than half as many,
-otherwise only after some time of silence. One address can therefore fill a door but not lock out others, and tools on
-this machine mostly get in even if this machine filled it.
+otherwise only if it is idle and was silent for some time. One address can therefore fill a door but mostly not lock out
+others, and tools on this machine mostly get in even if this machine filled it.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ class Bounds:
         count_max: Largest number of connections; the limit of descriptors may lower it.
         of_network_max: The same per address (IPv6: per /64) other than this machine.
         of_network_key: Setting that raises `of_network_max`, for the log; empty if there is none.
-        idle_seconds_max: A connection that is silent for so long is closed.
+        idle_seconds_max: A connection is closed that was silent for so long (15 s suffice if it never sent anything).
         unspoken_seconds: Seconds of silence before a connection may be closed for a newcomer of an address with half as
-            many or more, if that is this machine or the connection never sent anything.
+            many or more, if the newcomer is from this machine or the connection never sent anything.
         spoken_seconds: The same for any other connection; a working client sends a heartbeat every 30 s.
     """
 
@@ -64,7 +64,7 @@ class ServedProtocol(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether only a newcomer of a less crowded address may replace it, as it works; False unless overridden."""
+        """Whether a request is in work, so that only a much less crowded address may replace it; by default False."""
         return False
 
     def abort(self) -> None:
@@ -86,7 +86,7 @@ class OpenConnection:
         is_on_own_machine: Whether it is on this machine and this machine is trusted.
         network: Network that the connection counts towards.
         protocol: What serves it; set once it is let in.
-        attaching: The task that attaches the protocol; None once the protocol has the connection.
+        attaching: The task that attaches the protocol; None before, and once the protocol has the connection.
         has_spoken: Whether it had sent anything by the last check.
         silent_since: Monotonic time in seconds of the last check that found new bytes, at first of being let in.
     """
@@ -119,7 +119,7 @@ class OpenConnection:
 
 
 def _ip_of(host: str) -> str:
-    """Return the address of a socket as `plain_ip` does, but without parsing IPv4, which takes as long as an accept."""
+    """Return the IP of a socket as `plain_ip` does, but without parsing IPv4, which takes as long as an accept."""
     return plain_ip(host) if ":" in host else host
 
 
@@ -218,7 +218,7 @@ class Connections:
         return [(each, limit) for each, limit in limits if now - each.silent_since >= limit]
 
     def _make_room(self, newcomer: OpenConnection) -> bool:
-        """Close the longest silent connection of the busiest address if the newcomer may replace it; return whether."""
+        """Close a silent connection of the most crowded address if the newcomer may replace it; return if it was."""
         connection = self._longest_silent()
         if connection is None:
             return False
@@ -236,7 +236,7 @@ class Connections:
         return may_go
 
     def _longest_silent(self) -> OpenConnection | None:
-        """Return the first candidate that is still silent; None if there is none and the next scan is not due yet."""
+        """Return the first candidate for closing that is still silent, scanning if due; None if there is none."""
         while True:
             while self._silent:
                 protocol = self._silent[0].protocol
@@ -250,7 +250,7 @@ class Connections:
             self._find_silent()
 
     def _find_silent(self) -> None:
-        """Collect candidates for closing at the busiest address: idle ones that never sent first, then by silence."""
+        """Collect candidates for closing at the address with the most connections: first idle ones that never sent."""
         self.look()
         crowded = self._of_network.most_common(1)[0][0]
         silent = [each for each in self._open.values() if each.network == crowded]
@@ -260,6 +260,6 @@ class Connections:
         self._silent.extend(itertools.islice(silent, _FOUND_MAX))
 
     def _patience(self, connection: OpenConnection, newcomer: OpenConnection) -> float:
-        """Return the seconds of silence after which a newcomer of a crowded address replaces a connection."""
+        """Return the seconds of silence after which a newcomer of a crowded address may replace an idle connection."""
         is_urgent = newcomer.network == OWN_MACHINE or not connection.has_spoken
         return self._bounds.unspoken_seconds if is_urgent else self._bounds.spoken_seconds

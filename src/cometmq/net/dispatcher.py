@@ -1,9 +1,9 @@
 """Dispatch of the requests of a read batch (what arrived in one loop iteration) to the handlers of their codes.
 
 Most handlers get one command and return its answer, or a generator (`Steps`) that waits and then returns it. A batch
-handler gets the commands of its codes (for example sends) in the read batch together, to store them with one write. Its
-`written` runs afterwards, for example to serve waiting consumers. Requests of a connection are handled in order, but
-those of batch handlers last, and those accepted by the fast path (`Intake`) first.
+handler gets the commands of its codes (for example sends) in the read batch together, to store them with one write.
+Its `written` runs afterwards, for example to serve waiting consumers. Requests of a connection in a read batch are
+handled in order, but those of batch handlers last, and those accepted by the fast path (`Intake`) first.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class Dispatcher:
         self.intake = table.intake
 
     def handle(self, reads: list[Read], is_over: Callable[[], bool]) -> None:
-        """Handle the commands of a read batch, and return the rest to their peer if it stops reading or time runs out.
+        """Handle commands of many connections together; if a peer stops reading or time is up, it gets the rest back.
 
         `is_over` returns whether time has run out; it is called before requests of single handlers.
         """
@@ -130,7 +130,7 @@ class Dispatcher:
             _end_batch(batch)
 
     def handle_taken(self) -> None:
-        """Process the requests that the fast path accepted, if any; their connections sent them before the others."""
+        """Process the requests that the fast path accepted, if any."""
         intake = self.intake
         if intake is not None and intake.count:
             if not intake.handle():
@@ -158,10 +158,10 @@ class Dispatcher:
         gathered: dict[BatchHandler, list[Read]],
         is_over: Callable[[], bool],
     ) -> bool:
-        """Run single handlers, deliver answers, and add other requests to `gathered`; return whether any were added.
+        """Run a peer's single handlers, deliver answers, add other requests to `gathered`; return whether any were.
 
-        If, at a single request, the peer has stopped reading or `is_over` returns True, the peer gets it and the rest
-        back.
+        If, before a single handler, the peer has stopped reading or `is_over` returns True, the peer gets this request
+        and the rest back.
         """
         batches = self._batches
         of_peer: dict[BatchHandler, list[RawCommand]] = {}
@@ -189,10 +189,10 @@ class Dispatcher:
     # --- single requests
 
     def run(self, handler: Handler, command: Command, peer: "Peer") -> None:
-        """Run a handler and answer its request, now or when its steps have ended; errors become answers.
+        """Run a handler and answer its request, now or when its generator (`Steps`) has ended; errors become answers.
 
-        Nothing is answered if the handler returns None. A request runs to its end even if its connection is closed;
-        only its answer is dropped.
+        Nothing is answered if handler or generator return None. If the connection closes, the request goes on; only its
+        answer is dropped.
         """
         began = perf_counter_ns()
         try:
@@ -226,7 +226,7 @@ class Dispatcher:
     def _take_steps(
         self, steps: Steps[Answer | None], command: Command, peer: "Peer", began: int
     ) -> None:
-        """Run a handler's steps up to their first wait, and the rest later; many handlers never wait."""
+        """Run a handler's generator to its first wait and the rest later, and answer the request when it ends."""
         try:
             wait = next(steps)
         except StopIteration as end:
@@ -254,7 +254,7 @@ class Dispatcher:
         run.begin(wait)
 
     async def close(self) -> None:
-        """Stop the requests that wait for something, without answers; work of theirs in threads runs to its end."""
+        """Stop the requests that wait for something, without answers; wait for work of theirs in threads."""
         waiting, self._waiting = self._waiting, set()
         stopped = [asyncio.get_running_loop().create_future() for _ in waiting]
         for run, end in zip(waiting, stopped, strict=True):

@@ -186,7 +186,7 @@ class Door:
         self.refuse(connection.address, why)
 
     def refuse(self, who: str, why: str) -> None:
-        """Count a connection that the caller refused; log it, or later the number of others, at most once a minute."""
+        """Count a refused connection, and log it, with the number of those not logged, at most once a minute."""
         self.refused += 1
         now = self.clock.monotonic()
         if now - self._refusal_logged_at < LINE_SECONDS:
@@ -220,7 +220,7 @@ class Door:
             connection.attaching = None
 
     def _attached(self, connection: OpenConnection) -> None:
-        """Close a connection that was not attached to its protocol, because that failed or was cancelled."""
+        """Close and forget a connection if attaching it to its protocol failed or was cancelled."""
         if connection.attaching is not None:
             connection.attaching = None
             connection.accepted.close()

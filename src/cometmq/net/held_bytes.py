@@ -1,7 +1,7 @@
-"""Limit on the memory held for connections: incomplete frames and unread answers.
+"""Limit on the memory held for connections, for incomplete frames and for unread answers.
 
-Each kind has one limit for the sum of all connections. Above it, connections are closed in the order of their bytes
-times the seconds since they began to hold bytes or last held fewer.
+Each kind has one limit for the sum of all connections. Above it, connections are closed until less is held, first those
+with the largest product of bytes and seconds since they began to hold bytes or last held fewer.
 """
 
 import logging
@@ -85,14 +85,14 @@ class HeldBytes:
         return bool(self._held)
 
     def close_late(self, seconds: float, is_late: "Callable[[Peer], bool]") -> None:
-        """Close connections that are being read, have held bytes for `seconds`, and for which `is_late` is true."""
+        """Close connections that are read, for which `is_late` is true, and that held no fewer bytes for `seconds`."""
         latest = self._clock.monotonic() - seconds
         for peer, held in list(self._held.items()):
             if held.since <= latest and peer.is_read and is_late(peer):
                 self._drop(peer, f"no frame header was complete after {seconds:.0f} s")
 
     def close_stuck(self) -> None:
-        """Every 10 s, close connections that are being read and whose bytes have hardly grown since the last check."""
+        """Close connections that are read and whose bytes grew by under 4 KiB since the last check about 10 s ago."""
         now = self._clock.monotonic()
         if now < self._next_look:
             return

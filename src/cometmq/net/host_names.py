@@ -1,4 +1,4 @@
-"""Resolution of host names sent by peers: outside the loop, few at a time, cached briefly."""
+"""Resolution of host names sent by peers, few at a time, with results kept briefly."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ async def _on_loop(name: str) -> list[Any]:
 
 
 def _in_thread(name: str) -> "asyncio.Future[list[Any]]":
-    """Return a future for a name's addresses, resolved in a daemon thread, not in the loop's pool.
+    """Return a future for a name's `getaddrinfo` entries, from a daemon thread instead of the loop's pool.
 
     A silent resolver blocks a thread for 10 s or more. Few such names would block the pool (four threads in uvloop) for
     other lookups, and closing the loop would wait for them.

@@ -1,4 +1,4 @@
-"""Minimal HTTP/1.1 server for GET and HEAD requests, with limits on everything that a client can make it hold.
+"""Minimal HTTP/1.1 server for GET and HEAD requests, with limits on what a client can make it hold.
 
 Each connection serves one request and is closed after the answer. The number of connections (`net.door`), the size of a
 request's head, the time until it has arrived, and the time until the answer is read are limited. Request bodies are
@@ -117,7 +117,7 @@ class HttpPeer(ServedProtocol):
         self._abort_after(self._server.head_seconds_max)
 
     def data_received(self, data: bytes) -> None:
-        """Parse a part of the request's head and, when it is complete, begin to answer; ignore everything after it."""
+        """Parse a part of the request's head and, once it is complete or invalid, begin to answer; ignore the rest."""
         self.has_read = True
         if self._is_asked:
             return
@@ -139,7 +139,7 @@ class HttpPeer(ServedProtocol):
         self._server.tasks.spawn(self._answer(asked), "answer")
 
     def eof_received(self) -> bool:
-        """Return True, which keeps a half-closed connection open for the answer, if the request is complete."""
+        """Return True, which keeps a half-closed connection open for the answer, if the head is complete or invalid."""
         return self._is_asked
 
     def pause_writing(self) -> None:
@@ -234,7 +234,7 @@ class HttpPeer(ServedProtocol):
 
 
 def _is_strange(asked: Request) -> bool:
-    """Return whether a request names an internet host, as in a DNS rebinding attack by a page in a browser."""
+    """Return whether the Host header names an internet host (has a dot), as in a DNS rebinding attack by a web page."""
     host = next((value for name, value in asked.headers if name == b"host"), b"")
     name = host.decode("latin-1").lower()
     if name.rpartition(":")[2].isdecimal():

@@ -56,7 +56,7 @@ def loop_chance() -> random.Random:
 def beat_later(seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
     """Call back after `seconds`, for periodic work without effect on an idle system; return a function to cancel.
 
-    A virtual loop may skip such timers over idle days. Other loops behave as with `call_later`.
+    A virtual loop may skip idle time although such a timer is set. Other loops behave as with `call_later`.
     """
     loop = asyncio.get_running_loop()
     if isinstance(loop, VirtualLoop):

@@ -78,7 +78,7 @@ class MemoryNetwork:
 
 
 def _is_one_of(bound: str, asked: str) -> bool:
-    """Return whether two hosts overlap: one can reach the other, or blocks it from being bound."""
+    """Return whether two hosts are equal, or one of them stands for all addresses (0.0.0.0 or ::)."""
     return bound == asked or bound in _ANY_HOST or asked in _ANY_HOST
 
 
@@ -132,7 +132,7 @@ class _Pipe:
         size: Bytes written and not yet read.
         is_ended: Whether the writer has finished.
         is_broken: Whether the reader has gone, so that writes are discarded.
-        on_change: Callbacks of both ends, called after each change.
+        on_change: Callbacks of both ends, called after a write, a read or an end.
     """
 
     def __init__(self) -> None:

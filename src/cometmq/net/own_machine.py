@@ -1,4 +1,4 @@
-"""Checks whether a peer runs on this machine, as servers without access control require for administration."""
+"""Checks whether a peer runs on this machine, which for example allows it to administrate without access control."""
 
 from ipaddress import IPv6Address, ip_address
 

@@ -1,8 +1,8 @@
 """An accepted connection: an asyncio protocol on one side, an interface for request handlers on the other.
 
 A connection is in one of six states (`PeerState`); the constants below list the next state for each event. Received
-bytes are handled alone if recent batches had only one small read, otherwise with those of other connections in the read
-batch of this iteration (net.turn). Most are decoded (wire.connection); the answers usually leave with one write. A peer
+bytes are handled alone if recent batches had only one small read, otherwise together with those of other connections in
+the read batch (net.turn). Most are decoded (wire.connection); the answers usually leave with one write. A peer
 that does not read its answers is not read either: its requests wait until the write buffer has drained, which limits
 memory.
 """
@@ -68,8 +68,8 @@ class Peer(PeerEnd, ServedProtocol):
         is_on_own_machine: Whether it runs on this machine and this machine is trusted.
         is_encrypted: Whether the connection uses TLS.
         has_signed: Whether any of its requests had a valid signature.
-        signed_by: User who signed last, or need not. Only the gate (access.gate) may read this: when a handler runs,
-            the next request may have changed it. Handlers get their asker as an argument.
+        signed_by: Last user whose request was signed, or need not be. Only the gate (access.gate) may read
+            this: when a handler runs, the next request may have changed it. Handlers get their asker as an argument.
         on_close: Callbacks that get the peer once when the connection is gone.
         network: Network that the connection counts towards (`net.connections`).
         partial_size: Bytes received of an incomplete frame.
@@ -127,7 +127,7 @@ class Peer(PeerEnd, ServedProtocol):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the peer reads answers more slowly than they are written."""
+        """Whether the peer is not read, because too many of its answers are unread."""
         return self.state == PAUSED
 
     @property
@@ -149,16 +149,16 @@ class Peer(PeerEnd, ServedProtocol):
     # --- reading
 
     def read_more(self, data: bytes) -> None:
-        """Keep bytes received while requests or answers wait; stop reading until all are handled; not if closing."""
+        """Keep bytes received while earlier requests or answers wait, and stop reading; drop them if closing."""
         if self.state < CLOSING:
             self.unread += data
             self._on(MORE_CAME)
             self._turn.arrived(len(data))
 
     def next_requests(self, count: int) -> list[RawCommand] | None:
-        """Return the next decoded requests, at most `count`; the read batch calls `end_share` after handling them.
+        """Return the next decoded requests, at most `count`; the caller (`net.turn`) calls `end_share` afterwards.
 
-        The fast path may accept some first. If it accepted all, the result is None and there is no share to end.
+        The fast path may accept some first. If it accepted all, None is returned, and `end_share` is not called.
         """
         if self.state >= PAUSED:
             return []
@@ -208,7 +208,7 @@ class Peer(PeerEnd, ServedProtocol):
         return self._split(data, 0, taken_max)
 
     def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand] | None:
-        """Offer up to `taken_max` requests to the fast path and decode the rest; usually None if it accepted all."""
+        """Offer up to `taken_max` requests to the fast path; unless it took that many, decode the rest. None: all."""
         intake = self.dispatcher.intake
         if data and taken_max and intake is not None:
             before = intake.count
@@ -231,7 +231,7 @@ class Peer(PeerEnd, ServedProtocol):
         return commands
 
     def _read(self, data: bytes, position: int) -> list[RawCommand]:
-        """Decode requests, only a part of a long read, because decoded requests take ten times the memory."""
+        """Decode requests, mostly only a part of a long read, because decoded requests take ten times the memory."""
         wire = self._wire
         is_small = int.from_bytes(data[position : position + 4]) + 4 <= DECODED_SIZE
         if len(data) - position > 2 * DECODED_SIZE and is_small:
@@ -298,14 +298,14 @@ class Peer(PeerEnd, ServedProtocol):
         self._on(ANSWERS_PILE_UP)
 
     def resume_writing(self) -> None:
-        """Queue waiting requests for a read batch, or resume reading, because the peer has read its answers."""
+        """Queue waiting requests to be handled, or resume reading, because the peer has read its answers."""
         self._note_unread()
         self._on(ANSWERS_LEFT)
         if self.end_share():
             self._turn.join(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Release all memory, fail pending calls with ConnectionLost and notify `on_close`."""
+        """Drop buffered bytes and requests, fail pending calls with ConnectionLost and notify `on_close`."""
         self._on(LOST)
         if self._writer is not None:
             self._writer.lost()
@@ -327,7 +327,7 @@ class Peer(PeerEnd, ServedProtocol):
         self._is_gathering, self.direct_fd = True, -1
 
     def write(self, data: bytes | memoryview) -> None:
-        """Send whole frames; they are collected for a write after the read batch or at the next loop iteration."""
+        """Send whole frames, usually collected until `flush` or the next loop iteration; dropped if closing."""
         if self.state >= CLOSING:
             return
         self._gathered.append(data)
@@ -342,7 +342,7 @@ class Peer(PeerEnd, ServedProtocol):
             self._turn.flush_soon(self)
 
     def write_otherwise(self, data: bytes | memoryview) -> None:
-        """Write directly to the socket after what was collected; unsent bytes follow later (see `PeerEnd`)."""
+        """Write after what was collected, directly to the socket if that is safe; the rest follows (see `PeerEnd`)."""
         writer = self._writer
         if writer is None or self.state >= CLOSING:
             return
@@ -367,7 +367,7 @@ class Peer(PeerEnd, ServedProtocol):
             self._note_rest(writer)
 
     def flush(self) -> None:
-        """Send what was collected; the dispatcher calls this after handling a read batch."""
+        """Send what was collected; the dispatcher calls this after handling requests."""
         self._is_gathering = False
         if self._gathered:
             self.write_at_once(self._take_gathered())
@@ -416,7 +416,7 @@ class Peer(PeerEnd, ServedProtocol):
     def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
     ) -> Steps[Command]:
-        """Return steps that send a request to the peer, wait for its answer and return it.
+        """Return a generator (`Steps`) that sends a request to the peer, waits for its answer and returns it.
 
         Raises:
             RequestTimeout: No answer within `timeout_ms`.

@@ -66,7 +66,7 @@ class WithAsker(NamedTuple):
 
 @runtime_checkable
 class BatchHandler(Protocol):
-    """Handles together the commands of a read batch with its codes; not those that a fast path or a gate took out."""
+    """Handles together the requests of many connections with its codes; not those that a fast path or gate took out."""
 
     def handle(self, reads: "list[Read]") -> None:
         """Handle all given requests; write their answers to the peers now or, for example after replication, later."""
@@ -114,19 +114,19 @@ class Intake(Protocol):
     def take_reads(self, turn: TurnReads["Peer"], count_max: int, size_min: int, /) -> None:
         """Accept requests of peers that delivered one each, up to the first peer with anything else.
 
-        Accepts at most `count_max`; stops when fewer than `size_min` bytes wait. The first peer's `sends_alone` is set.
+        Accepts at most `count_max`, none once fewer than `size_min` bytes wait. The first peer must have `sends_alone`.
         """
         ...
 
     def answer_ahead(self, data: bytes, write: Write) -> int:
-        """Write the answer to a read that is not in a batch; return its size in bytes, or 0 if nothing was done.
+        """Write the answer to a single read; return its size in bytes, or 0 if nothing was done.
 
-        It is called only after the intake has set `asks_alone` of this connection.
+        Called outside of `take` only after the intake has set `asks_alone` of this connection.
         """
         ...
 
     def handle(self) -> bool:
-        """Process the accepted requests and write their answers; return whether to call `written`."""
+        """Process the accepted requests, answering them now or later; return whether to call `written` afterwards."""
         ...
 
     def written(self) -> None:
@@ -493,6 +493,6 @@ def named_or_cluster(named: Finder, *actions: Action) -> Finder:
 
 
 def said(kind: str, where: str, actions: Iterable[Action]) -> str:
-    """Return the text that describes a finder in the documentation, "topic `topic`: Pub or Sub"."""
+    """Return the text that describes a finder in the documentation, such as "topic `topic`: Pub or Sub"."""
     may = " or ".join(action.value for action in actions)
     return f"{kind} {where}: {may}" if where else f"{kind}: {may}"

@@ -24,7 +24,7 @@ class Server(Door):
 
     Attributes:
         dispatcher: Calls the request handlers.
-        turn: The read batch of its peers.
+        turn: Collects the reads of the peers and handles them together.
         bad_frames: Frames refused since the start.
         half_frames: Bytes of incomplete frames.
         unread_answers: Bytes of answers that peers have not read, and of their decoded requests that wait.

@@ -35,7 +35,7 @@ class SocketWriter:
 
     @property
     def is_direct(self) -> bool:
-        """Whether a write would go to the socket immediately."""
+        """Whether `write_now` would write to the socket itself."""
         return self.fd >= 0 and not (self._is_behind and self._has_unsent())
 
     def _has_unsent(self) -> bool:
@@ -48,7 +48,7 @@ class SocketWriter:
         self._transport.write(data)
 
     def write_now(self, data: bytes | memoryview) -> bool:
-        """Write as much as the socket accepts, and the rest later; return whether all was written."""
+        """Write what the socket accepts, if that is safe, and the rest by the transport; return if nothing was left."""
         if self.fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:
                 sent = os.write(self.fd, data)

@@ -47,7 +47,7 @@ class Tasks:
         return len(self._running)
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run `work` in the background; a failure is logged with the task's name."""
+        """Run `work` in the background and return the task; a failure is logged with the task's name."""
         task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}/{name}")
         self._running.add(task)
         task.add_done_callback(self._done)

@@ -1,8 +1,8 @@
 """TLS of a server port (detection by the first byte, the server's certificate) and of outgoing connections.
 
 A TLS handshake begins with 0x16, a frame with the highest byte of its length, which is 0 or 1. The server peeks at that
-byte (MSG_PEEK) before it creates a transport: `ssl` of Python for TLS, otherwise a cleartext transport. A certificate
-file that changes is used for new connections if it is valid.
+byte (MSG_PEEK) before it creates a transport: `ssl` of Python for TLS, otherwise a cleartext one, if that is allowed. A
+certificate file that changes is used for new connections if it is valid.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _WRONG_DATES = {
 
 
 class ClientCheck(Enum):
-    """Whether clients must show certificates: none (not asked for), optional or require."""
+    """The certificates asked of clients: none (not asked for), optional or require."""
 
     none = ssl.CERT_NONE
     optional = ssl.CERT_OPTIONAL
@@ -71,7 +71,7 @@ class ServerFiles:
     check: ClientCheck = ClientCheck.none
 
     def context(self) -> ssl.SSLContext:
-        """Create the TLS context for accepted connections; raise SettingsError if a file cannot be used."""
+        """Create the TLS context for accepted connections; raise SettingsError if a file is missing or unusable."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # All offered ciphers are strong. The client knows which is fast on its processor (mostly AES-128).

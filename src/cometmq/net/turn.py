@@ -67,7 +67,7 @@ class Turn(TurnReads["Peer"]):
         self._count, self._pace = SHARE_MIN, PACE_MIN
 
     def join(self, peer: "Peer") -> None:
-        """Queue a peer with requests left over for the next read batch."""
+        """Queue a peer with requests left over, for the next batch of all connections."""
         self.lone_reads = 0
         self._late.append(peer)
         if not self.is_due:
@@ -79,7 +79,7 @@ class Turn(TurnReads["Peer"]):
         asyncio.get_running_loop().call_soon(self._begin)
 
     def arrived(self, size: int) -> None:
-        """Count further bytes of a connection that is not quiet; handle requests now if too many wait."""
+        """Count further bytes of a connection that has others waiting; handle requests now if too many bytes wait."""
         self.size += size
         if self.size > WAITING_BYTES_MAX:
             self.work_off()
@@ -146,11 +146,11 @@ class Turn(TurnReads["Peer"]):
         return self._is_cut or self._clock.monotonic() >= self._ends
 
     def kept(self, size: int) -> None:
-        """Count bytes that wait for another share of a read batch."""
+        """Count bytes that wait to be handled in a later batch."""
         self.size += size
 
     def gone(self, size: int) -> None:
-        """Subtract bytes that no longer wait for a read batch."""
+        """Subtract bytes that no longer wait to be handled."""
         self.size -= size
         assert self.size >= 0
 
@@ -186,7 +186,7 @@ class Turn(TurnReads["Peer"]):
                 return
 
     def _step(self, waiting: "deque[Peer]", ends: float) -> float:
-        """Handle as many requests together as fit before `ends`, or SHARE_MIN; return the monotonic time afterwards."""
+        """Handle about as many requests as fit before `ends`, or SHARE_MIN; return the monotonic time afterwards."""
         began = self._clock.monotonic()
         # At most twice as many as last time, because the time per request is an estimate. Exceed the limit slightly at
         # the end to keep requests together that came together, as their senders wait for all of them.

@@ -2,7 +2,7 @@
 
 `cometmq store` uses this code on one core, the Spark jobs on all cores (docs/design/0052). Nothing here depends on
 Spark, and code that only inspects a store needs neither numpy nor pyarrow. `repair` and the installation of rebuilt
-files change a store's files, under its lock; `archive` only records its progress in it (archived.json). The package
+files change a store's files and need its lock; `archive` only records its progress in it (archived.json). The package
 itself has `read`, which returns a store's messages as Arrow batches; everything else is in its modules.
 """
 

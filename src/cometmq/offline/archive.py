@@ -8,9 +8,8 @@
     PLACE/_archive/queues.json      the oldest message of each queue: which records are of deleted topics
 
 Readers of Parquet folders skip names that begin with `_`. A place describes its own content: `archive.json` names the
-ranges, `splits` the files of each with their sizes. A run checks which of these exist and archives everything else that
-the log still has. The hash of the
-last bytes before the archive's end shows that the log is the archived one; another log is refused.
+ranges, `splits` the files of each with their sizes. A run checks which of these exist and archives what is
+missing of the wanted range. Another log is refused if a hash of bytes before the archive's end is recorded and differs.
 
 `plan_archive` -> `begin_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is written
 under a temporary name and renamed to that of its range, so repeating a task produces the same files. Damaged bytes of
@@ -97,12 +96,12 @@ def plan_archive(
 ) -> list[Split]:
     """Return the splits (ranges of the log) to archive: the wanted range without what the place already holds.
 
-    The log's end is fixed, and the next run continues there.
+    Records after the log's present end are left to later runs.
 
     Args:
         folder: The store.
         wanted: A range of the log; if it has no start, the oldest log file is the first.
-        rules: The archive; None for what follows the archived ends recorded in the store, if that is local.
+        rules: The archive; None for what follows the archives recorded in a local store, or all of a remote one.
         split_bytes: Size of a split in bytes.
 
     Raises:
@@ -132,7 +131,7 @@ def _held_ranges(
 ) -> list[tuple[int, int]]:
     """Return the archived (start, end) ranges of the log whose files all exist in the place; empty without a manifest.
 
-    Raises SettingsError if the place is of another kind or, if it holds any range, of another log.
+    Raises SettingsError if the place is of another kind or, if it holds any range, fails `_check_log`.
     """
     known = read_manifest(rules.place)
     if known is None:
@@ -221,7 +220,7 @@ class LogReader:
         self._end = end
 
     def __call__(self, offset: int, size: int) -> bytes | None:
-        """Read bytes at a physical offset; None if no single file of the log has all of them."""
+        """Read bytes at a physical offset; None unless a single file of the log has all of them before its end."""
         for file in self._files:
             if file.start <= offset and offset + size <= min(file.start + file.size, self._end):
                 with self._folder.opened(file.path) as read_at:
@@ -230,9 +229,9 @@ class LogReader:
 
 
 def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> LogProof | None:
-    """Return the proof of a log that ends at a physical offset: hash of the last bytes (up to 4,096) before it.
+    """Return the hash and the place of the last bytes (up to 4,096) of a log before the physical offset `end`.
 
-    Blocks of zeros before it, which may fill the end of a log file, are skipped; None if there is nothing else.
+    Blocks of zeros, which may fill the end of a log file, are skipped; None if there is nothing else.
     """
     for file in reversed(files):
         at = min(end, file.start + file.size)
@@ -249,7 +248,7 @@ def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> 
 def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
     """Delete files of splits that are incomplete or not in the manifest, as left by an interrupted run.
 
-    Such a split is archived again, maybe under another name, and both would hold its messages. The descriptions of
+    Such a split may be archived again under another name, and both would hold its messages. The descriptions of
     `splits`, which are to be archived now, remain. Raises OSError if a deletion fails.
     """
     target, known = StoreFolder(rules.place), read_manifest(rules.place)
@@ -321,8 +320,8 @@ class ArchiveManifest:
         log_file_size: Size of a log file in bytes (mappedFileSizeCommitLog).
         is_raw: Whether every range has the raw records.
         ranges: Archived ranges of physical offsets, ascending.
-        proofs: Hashes of the log's last bytes at the last runs, newest last.
-        begin: Start of the log at the first run, physical offset; None for the start of the first range.
+        proofs: Hashes of the last bytes before the archive's end at the last runs (up to 50), newest last.
+        begin: Physical offset from which on the archive should hold the log; None for the start of the first range.
         topics: Only messages of these topics are archived, ascending; empty for all.
     """
 
@@ -334,7 +333,7 @@ class ArchiveManifest:
     topics: tuple[str, ...] = ()
 
     def begins_at(self, none: int = 0) -> int:
-        """Return the physical offset from which on the archive should hold the log; `none` if that is not recorded."""
+        """Return the physical offset from which on the archive should hold the log; `none` without that and ranges."""
         return (
             min([lo for lo, _ in self.ranges[:1]] or [none])
             if self.begin is None
@@ -373,8 +372,8 @@ def finish_archive(
     Also saves the store's configuration, each queue's oldest message if known and, of a local store, the file sizes.
 
     Returns:
-        The archived end (physical offset); None if it is not recorded: some topics only, a remote store, or an empty
-            archive.
+        The archived end (physical offset); None if it is not recorded: some topics only, a remote store, or no splits
+            and no archive yet.
 
     Raises:
         SettingsError: The archive is of another kind or of a later version.
@@ -423,7 +422,7 @@ def finish_archive(
 def resumed(
     folder: StoreFolder, noted: Sequence[Sequence[int]], planned: Sequence[Split]
 ) -> list[Split]:
-    """Return the splits of a killed run, noted as (first physical offset, end); empty unless all are still planned."""
+    """Return splits for the ranges (start, end) that a killed run noted; empty unless `planned` covers them all."""
     left = joined([(split.lo, split.hi) for split in planned])
     found: list[Split] = []
     for lo, hi in noted:
@@ -435,7 +434,7 @@ def resumed(
 
 
 def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
-    """Return findings: damage after the log's end, and ranges deleted unarchived. Raises OSError if a read fails."""
+    """Return findings: damage after the log's end, and ranges that the log has deleted and the archive lacks."""
     behind = damage_behind(folder)
     found = [] if behind is None else [behind.finding()]
     known = read_manifest(rules.place)
@@ -456,14 +455,14 @@ def kept_queues(source: StoreFolder) -> KnownQueues | None:
     """Return the store's queues as the archive recorded them; None if it did not, for example if they were damaged.
 
     Raises:
-        SettingsError: A later version wrote it.
+        SettingsError: A later version wrote the file.
         StoreDamaged: The file is damaged.
     """
     return read_kept(source, QUEUES_FILE, KnownQueues.of_json)
 
 
 def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
-    """Save a store's queues in its archive, to recognize messages of deleted topics; not if queue files are damaged."""
+    """Save a store's queues in its archive, to recognize messages of deleted topics; nothing if they are unknown."""
     known = known_queues_in(folder)
     if known is not None:
         content = {**known.to_json(), "v": KEPT_VERSION}

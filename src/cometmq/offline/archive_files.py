@@ -67,7 +67,7 @@ class ArchiveFiles:
         self._writers: dict[Group, pq.ParquetWriter] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchivedFile]:
-        """Write the batches to a file per topic and day; yield what was written. Raises OSError if a write fails."""
+        """Write the batches to a file per topic and day; yield an `ArchivedFile` for each. OSError if a write fails."""
         try:
             for batch in batches:
                 for group, part in _groups(batch):
@@ -146,7 +146,7 @@ def _unfinished(path: str) -> str:
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
-    """Yield ((topic, day), rows) for each run of rows of one topic and day; the rows have no topic column."""
+    """Yield ((topic, days since 1970), rows without topic) for each run of rows; ("", 0) instead for damaged bytes."""
     rest = batch.drop_columns(["topic"])
     if batch.column("topic").null_count:  # Damage is in a batch of its own.
         yield ("", 0), rest
@@ -165,7 +165,7 @@ def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> K
     """Read a small JSON file of an archive and return the result of `parse`; None if there is no file.
 
     Raises:
-        SettingsError: A later version wrote it.
+        SettingsError: Another version wrote it.
         StoreDamaged: The file is damaged.
     """
     content = source.read(name)
@@ -187,7 +187,7 @@ def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> K
 
 
 def write_whole(target: StoreFolder, name: str, content: bytes) -> None:
-    """Write a small file of an archive atomically."""
+    """Write a small file of an archive under a temporary name, then rename it."""
     path = target.path(name)
     with closing(target.files.open_output_stream(_unfinished(path))) as stream:
         stream.write(content)

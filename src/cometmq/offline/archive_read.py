@@ -36,7 +36,7 @@ class MessageFile(NamedTuple):
 
 
 def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
-    """Yield an archive's Parquet files in order of topic, day and name (no `topics`: all), but not of damaged bytes."""
+    """Yield an archive's Parquet files in order of path (no `topics`: all), but not those of damaged bytes."""
     source = StoreFolder(place)
     for folder in source.entries(source.root):
         topic = unquote(folder.base_name.removeprefix(_TOPIC))
@@ -56,7 +56,7 @@ def file_batches(
     """Yield the messages of an archive's file in batches with the columns of `schema`, from raw records if `is_raw`.
 
     Raises:
-        StoreDamaged: The file is not part of an archive, or contains an invalid record.
+        StoreDamaged: The file is not a readable archive file, or contains an invalid record.
         OSError: The file cannot be read.
     """
     names = [RAW_RECORD] if is_raw else [name for name in schema.names if name != "topic"]

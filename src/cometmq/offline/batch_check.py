@@ -29,7 +29,7 @@ class BatchCheck:
         self.wanted: list[BatchWanted] = []
 
     def take(self, record: Record) -> None:
-        """Add the entry that a record requires if it is a batch; must be called in log order."""
+        """Add the batch-queue entry that a record requires, if any; must be called in log order."""
         if record.sys_flag & INNER_BATCH:
             entry = entry_of(record)
             if entry is not None:
@@ -45,8 +45,8 @@ def judge_batches(
 ) -> int:
     """Compare all batch queues with the entries that the log requires; return the number of matching entries.
 
-    Differences are added to `findings`, as errors only if the store was closed cleanly. `topics` exist according to the
-    broker's configuration. Raises OSError if the disk fails.
+    Differences are added to `findings`, as errors only if the store was closed cleanly, and records of deleted topics,
+    never as errors. `topics` exist according to the broker's configuration. Raises OSError if the disk fails.
     """
     queues = BatchQueues(store.disk, store.root, store.log, QueueTable(), read_only=True)
     queues.load(is_clean=True, log_start=store.log.chain.start)
@@ -93,7 +93,7 @@ class _Asked(NamedTuple):
     dead: list[BatchEntry]
 
     def take(self, entry: BatchEntry) -> None:
-        """Add the next entry in log order; queue offset 0 is the start of a queue that was created again."""
+        """Add the next entry in log order; if it has queue offset 0, those before it become dead."""
         if self.living and not entry.first_offset:
             self.dead.extend(self.living)
             self.living.clear()

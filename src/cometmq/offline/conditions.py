@@ -1,4 +1,4 @@
-"""Conditions on columns, values and ranges, that all wanted rows of a query meet.
+"""Conditions that all wanted rows of a query meet: possible values and ranges of columns.
 
 Readers that use them may read too many rows, which are checked again.
 """

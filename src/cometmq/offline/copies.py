@@ -40,7 +40,7 @@ class MessageCopy(Protocol):
         """Return the size of a part in bytes, or in messages if the bytes are unknown."""
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield Arrow batches of a part's messages with the compared columns; may call `on_finding` for other bytes."""
+        """Yield Arrow batches of a part's messages with the compared columns; may call `on_finding` for damage."""
 
     def damage_behind(self) -> Finding | None:
         """Return the damage after the last message; None if the copy ends cleanly or may be written to at present."""
@@ -71,7 +71,7 @@ class StoreCopy:
         return StoreFolder(self.name)
 
     def parts(self) -> Mapping[str, Any]:
-        """Return ranges of the log by name; raises StoreDamaged if there is no log, or no record can be read."""
+        """Return ranges of the log by name; raises StoreDamaged without a log, or if a closed one has only damage."""
         check_has_records(self._folder, used_files(self._folder))
         return by_name(plan_tasks(self._folder))
 
@@ -80,7 +80,7 @@ class StoreCopy:
         return log_size(part)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a range of the log as Arrow batches; calls `on_finding` for damage."""
+        """Yield a log range's messages as Arrow batches; calls `on_finding` for damage, which may also be a row."""
         rules = RowRules(topics=self.topics, is_crc_checked=False)
         schema = stored_schema(self.columns)
         return message_batches(self._folder, part, schema, rules, on_finding=on_finding)

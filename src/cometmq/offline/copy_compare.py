@@ -1,4 +1,4 @@
-"""Compares two copies of messages: first digests of both, then the messages of differing blocks.
+"""Compares two copies of messages: first digests of both, then the messages of up to 64 differing blocks.
 
 A copy is compared part by part. A `PartRunner` runs the parts: `SequentialRunner` here, Spark tasks in a job.
 """
@@ -83,7 +83,7 @@ class CopyComparison(NamedTuple):
         differences: Messages of the first 64 differing blocks that one copy lacks, or that differ.
         notes: Names of the copies, and numbers of messages that were not compared.
         findings: A line for each queue and kind of difference, and one for blocks that were not examined.
-        damages: Lines about damaged pieces of the logs, whose content, and presence in both, is unknown.
+        damages: Lines about damaged pieces of the logs, whose content is unknown.
     """
 
     rows: tuple[int, int]
@@ -173,7 +173,7 @@ class CopyReading:
         return self.copies[part[0]].size_of(part[1])
 
     def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a part that are to be compared; counts them, the others and damage in `seen`."""
+        """Yield the messages of a part that are to be compared; counts them, those passed over, and damage."""
         side, piece = part
         for every in self.copies[side].read(piece, seen.damages.take):
             batch = queued(every)
@@ -259,7 +259,7 @@ def compare_folders(
         first: A folder or URI, called A in the result.
         second: The other one, called B.
         clock: Provides the time.
-        is_exact: Also compare what brokers add: hosts, store times, physical offsets, retry counts.
+        is_exact: Also compare what brokers add, such as hosts, store times, physical offsets and retry counts.
         on_progress: Called with the number of bytes read and the total.
 
     Raises:
@@ -281,7 +281,7 @@ def compare_folders(
 
 
 def settled_until(copies: Sequence[MessageCopy], clock: Clock) -> int | None:
-    """Return the store time in ms before which no copy changes any more; None if no copy is live (`is_live`)."""
+    """Return the store time in ms before which messages are compared, a second ago; None if no copy is `is_live`."""
     is_live = any(copy.is_live() for copy in copies)
     return clock.now_ms() - SETTLED_MS if is_live else None
 

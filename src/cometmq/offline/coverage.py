@@ -32,7 +32,7 @@ class Coverage:
         firsts: First queue offset held of each queue; a queue that is not listed is held completely.
         physical: Ranges of physical offsets; None for all.
         ranges: Ranges of queue offsets by queue; a queue that is not listed has none. None for all.
-        known: Its queues, which identify messages of deleted topics of the same name; None if they are unknown.
+        known: The copy's queues, which identify messages of deleted topics of the same name; None if they are unknown.
         topics: Only messages of these topics; empty for all.
     """
 
@@ -68,7 +68,7 @@ class Coverage:
         return keep
 
     def is_alive(self, batch: pa.RecordBatch) -> Flags:
-        """Return a mask of the messages that are not of deleted topics, by physical offset; all if `known` is None."""
+        """Return a mask of the messages that are not known to be of deleted topics; all if `known` is None."""
         keep = np.ones(batch.num_rows, np.bool_)
         if self.known is None:
             return keep
@@ -107,7 +107,7 @@ def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.in
 
 
 def coverage_of_store(folder: StoreFolder) -> Coverage:
-    """Return which messages a store should hold: those of its log files; raises StoreDamaged without a log."""
+    """Return what a store should hold: each queue from its first entry into the log on; StoreDamaged without a log."""
     start = folder.log_files()[0].start
     firsts: dict[Queue, int] = {}
     known = known_queues_in(folder) or logged_queues(folder, USUAL_LEVELS_MS)

@@ -165,7 +165,7 @@ def _added_fields(batch: pa.RecordBatch) -> Iterator[Hashes]:
 
 
 def _body_hashes(column: pa.Array) -> Hashes:
-    """Return CRC and length of each value in one number; for null, an undecodable body, one that no value has."""
+    """Return CRC and length of each value in one number; for null, as an undecodable body, one that no value has."""
     octets, _, ends = contents(column)
     hashes = crcs(octets, ends).astype(np.uint64)
     hashes |= np.diff(ends).astype(np.uint64) << np.uint64(32)

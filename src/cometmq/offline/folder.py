@@ -25,8 +25,8 @@ _EVERYTHING = (1 << 63) - 1
 class OpenFile:
     """A file to read from, with its descriptor if it is on this machine, otherwise -1.
 
-    The system's own read-ahead of a local file is turned off. It would bring parts of holes into memory, which then
-    count as written, and a search for the end of a hole would go through all of it.
+    The system's own read-ahead of a local file is turned off, because it would bring parts of holes into memory, which
+    then count as written, and a search for the end of a hole would go through all of it.
     """
 
     def __init__(self, file: NativeFile, fd: int) -> None:
@@ -56,8 +56,8 @@ class OpenFile:
     def written(self, place: int) -> tuple[int, int] | None:
         """Return (start, end) of the first range from a position on that is not a hole; None if there is none.
 
-        It may contain zeros. A log file is allocated completely before use, so most of the last one may be a hole. If
-        holes are unknown, the range is everything from the position on.
+        The range may contain zeros. A log file is allocated completely before use, so most of the last one may be a
+        hole. If holes are unknown, the range is everything from the position on.
         """
         if self._fd < 0:
             return place, _EVERYTHING
@@ -92,7 +92,7 @@ class ListedFile:
 
 @dataclass(frozen=True)
 class StoreFolder:
-    """A store directory at a path or URI; picklable.
+    """A directory of a store or an archive, at a path or URI; picklable.
 
     `log_paths` are separate folders of the log (storePathCommitLog); empty means that it is in `commitlog`.
     """
@@ -151,7 +151,7 @@ class StoreFolder:
         """Return the files of the log, oldest first, without empty ones at the end.
 
         Raises:
-            StoreDamaged: There are none, or the store has a form that is not read.
+            StoreDamaged: There are none, or a part of the store has a form that is not read.
             SettingsError: A separate folder of the log does not exist.
         """
         names = [each.base_name for each in self.entries(self.root)]
@@ -186,7 +186,7 @@ class StoreFolder:
 
 
 def _chained(found: Sequence[fs.FileInfo]) -> list[ListedFile]:
-    """Return each log file with the start of the next; the last one is assumed to have the most frequent size."""
+    """Return each log file with the start of the next; the last is assumed to have at least the most frequent size."""
     starts = [int(each.base_name) for each in found]
     sizes = [each.size for each in found]
     usual = max(sizes, key=sizes.count) if len(sizes) > 1 else sizes[0]

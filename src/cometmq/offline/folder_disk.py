@@ -11,7 +11,7 @@ from cometmq.store.real_disk import RealDisk
 
 
 class FolderDisk(RealDisk):
-    """A read-only disk: the file system of a store folder. Any attempt to write to its (negative) descriptors fails."""
+    """A disk for reading from the file system of a store folder; writing to its (negative) descriptors fails."""
 
     def __init__(self, folder: StoreFolder) -> None:
         self._files = folder.files
@@ -41,13 +41,13 @@ class FolderDisk(RealDisk):
         return bytes(self._open[fd].read_at(size, offset))
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
-        """Do nothing: pyarrow's file systems have no read-ahead."""
+        """Do nothing: read-ahead of pyarrow's files cannot be controlled."""
 
     def read_randomly(self, fd: int) -> None:
-        """Do nothing: pyarrow's file systems have no read-ahead."""
+        """Do nothing: read-ahead of pyarrow's files cannot be controlled."""
 
     def read_normally(self, fd: int) -> None:
-        """Do nothing: pyarrow's file systems have no read-ahead."""
+        """Do nothing: read-ahead of pyarrow's files cannot be controlled."""
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
         """Return one range, from an offset to the file's end, because holes are unknown; empty at the end."""

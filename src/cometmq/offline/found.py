@@ -39,12 +39,12 @@ class FoundStore:
 
     Attributes:
         root: The directory (storePathRootDir).
-        settings: Settings with the actual file sizes; delay levels are the given ones, or else derived ones.
+        settings: The given settings, or derived ones, with the actual file sizes.
         log: The log; its end was not searched.
-        queues: Queues that have a directory, in the order of their names.
+        queues: Queues that have a directory in `consumequeue`, in the order of their names.
         index_paths: Index files, oldest first.
         checkpoints: The loaded checkpoint files.
-        is_clean: Whether the last stop was clean.
+        is_clean: Whether the last stop was clean: there is no `abort` file.
     """
 
     root: str
@@ -73,12 +73,12 @@ def find_store(
     Args:
         root: The directory (storePathRootDir).
         settings: The broker's settings, for values that the files do not show. None if they are unknown: delay levels
-            are then derived from the delay topic's queues.
+            are then derived from the delay topic's queues, as far as these show them.
         disk: File system; None for the one of this machine.
-        log_paths: Directories of the log if `settings` is None; empty means in the root.
+        log_paths: Directories of the log if `settings` is None; empty means `commitlog` in the root.
 
     Raises:
-        StoreDamaged: There is no store, a log file is missing, files differ in size, or a part is in an unsupported
+        StoreDamaged: There is no store, a log file is missing, log files differ in size, or a part is in an unsupported
             form.
         OSError: The disk failed.
     """
@@ -107,7 +107,7 @@ def find_store(
 
 
 def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> StoreSettings:
-    """Return the settings, or RocketMQ's defaults, with a store's actual file sizes; StoreDamaged without a store.
+    """Return the settings, or RocketMQ's defaults, with a store's actual file sizes; StoreDamaged without a log file.
 
     After an aborted repair, sizes of queue and index files, and delay levels, are those that it recorded.
     """

@@ -76,7 +76,7 @@ class IndexCheck:
     def take(self, wanted: bytearray, end: int) -> None:
         """Compare the index, if any, with `wanted`: keys that the next records, up to physical offset `end`, require.
 
-        They are in log order, packed as `KEY`.
+        The keys are in log order, packed as `KEY`.
         """
         if not self._store.index_paths:
             return
@@ -132,7 +132,7 @@ class IndexCheck:
         return found
 
     def _stored_keys(self, paths: Sequence[str]) -> Iterator[bytes]:
-        """Yield the entries of all files that may point into the part, piece by piece."""
+        """Yield pieces of the keys of all index files that may point into the part; report files without a header."""
         for path in paths:
             header = _header_of(self._disk, path)
             if header is None:
@@ -238,7 +238,7 @@ def _chained_keys(
     slots: "memoryview[int]",
     findings: Findings,
 ) -> Generator[bytes, None, int]:
-    """Yield the keys while rebuilding the chains in `slots`; return the number of used slots."""
+    """Yield the keys while rebuilding the chains in `slots`, and report wrong ones; return the number of used slots."""
     used = 0
     is_chain_right = True
     for number in range(1, header.index_count, _PIECE_ENTRIES):

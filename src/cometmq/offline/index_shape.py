@@ -1,8 +1,8 @@
 """Determines the numbers of slots and entries of an index file from the file itself.
 
-Its size fits many combinations. RocketMQ's default is recognized by its size. Otherwise the combination is right if the
-first entry is that of the first record, its slot leads to an entry of that slot, and the last entry is that of the last
-record. (Zeros look like a first entry if the log begins at 0.)
+A size may fit many combinations. RocketMQ's default is recognized by its size. Another combination is right if the
+first entry is that of the first record, its slot leads to an entry of that slot, and (except after a kill) the last
+entry is that of the last record. (Zeros look like a first entry if the log begins at 0.)
 """
 
 import sys
@@ -52,7 +52,7 @@ def _shapes_by_last_entry(
 ) -> Iterator[IndexShape]:
     """Yield the numbers of slots and entries that fit the size of an index file and the end of its content.
 
-    They fit if the last entry that the header counts would contain the file's last non-zero byte.
+    The numbers fit if the last entry that the header counts would contain the file's last non-zero byte.
     """
     last = _last_byte(disk, fd)
     number = header.index_count - 1

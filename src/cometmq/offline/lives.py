@@ -1,14 +1,14 @@
 """Distinguishes the messages of a topic from those of a deleted topic of the same name.
 
 Deleting a topic removes its queue files, not its records: these stay in the log until their log file is deleted. A
-topic that is created again under the same name begins with new, empty queues, so its log holds two records with the
+topic that is created again under the same name begins with new, empty queues, so its log may hold two records with the
 same topic, queue and queue offset. The time from the creation of a queue to its deletion is a life of the queue, and
-each life begins at queue offset 0. Only the records of the last life are messages of the queue; others are dead.
+each life begins at queue offset 0. Only the records of a life that has not ended are messages; others are dead.
 
 Two sources show which records are dead. `KnownQueues` is usually derived from the queue files. If these are
 missing, damaged or not dispatched yet, `living_runs` finds the lives in the log: a record with queue offset 0 that
-follows others of its queue begins a new life, as in a broker that rebuilds its queues. A record that goes back to any
-other offset is damage: then two records of one life claim one place.
+follows others of its queue usually begins a new life, as in a broker that rebuilds its queues. A record that goes back
+to any other offset is damage: then two records of one life claim one place.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -43,9 +43,9 @@ class FirstEntry(NamedTuple):
     place: int
 
     def outlives(self, offset: int, place: int) -> bool:
-        """Return whether a record of the queue is of an earlier, deleted queue of its name.
+        """Return whether a record of the queue must be of an earlier, deleted queue of its name.
 
-        In one queue, queue offsets and physical offsets (`place`) ascend together.
+        True if the record's queue offset is not before this entry's, but its physical offset (`place`) is.
         """
         return offset >= self.offset and place < self.place
 
@@ -67,7 +67,7 @@ class KnownQueues:
     batch_topics: frozenset[str] = frozenset()
 
     def is_dead(self, topic: str, queue_id: int, offset: int, place: int) -> bool:
-        """Return whether a record at these queue and physical offsets (`place`) is of a deleted topic of its name."""
+        """Return whether a record at these queue and physical offsets (`place`) is known to be of a deleted topic."""
         first = self.firsts.get(QueueId(topic, queue_id))
         if first is None:
             is_known = topic not in self.batch_topics
@@ -75,7 +75,7 @@ class KnownQueues:
         return first.outlives(offset, place)
 
     def are_dead(self, topic: str, queue_id: int, offsets: "Longs", places: "Longs") -> "Flags":
-        """Return a mask of the records of one queue that are of a deleted topic of its name; see `is_dead`."""
+        """Return a mask of the records of one queue that are known to be of a deleted topic; see `is_dead`."""
         first = self.firsts.get(QueueId(topic, queue_id))
         if first is not None:
             return (offsets >= first.offset) & (places < first.place)
@@ -115,7 +115,7 @@ class KnownQueues:
 
 
 def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:
-    """Return a loader of a store's queues, which changes nothing, and the files that it reads."""
+    """Return a loader of a store's queues, which changes no files, and the files that it reads."""
     root = f"{store.root}/consumequeue"
     files = QueueFiles(store.disk, root, store.settings.queue_entries_per_file)
     queues = ConsumeQueues(QueueTable(), files, read_only=True)
@@ -123,7 +123,7 @@ def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:
 
 
 def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> FirstEntry | None:
-    """Return the oldest entry of a queue that is not filler; None without one, or if its record is not in the log.
+    """Return the oldest entry of a queue but blanks and gaps; None without one, or if its record is not in the log.
 
     Only the first 3,200 entries are searched.
 
@@ -236,7 +236,7 @@ class LoggedRun(Protocol):
 
     @property
     def is_named(self) -> bool:
-        """Whether a message of another topic names the queue as an additional one (INNER_MULTI_DISPATCH)."""
+        """Whether messages of other topics name the queue, not a light one, in INNER_MULTI_DISPATCH."""
 
 
 R = TypeVar("R", bound=LoggedRun)

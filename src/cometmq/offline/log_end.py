@@ -24,7 +24,7 @@ _TAIL_BYTES = 1 << 12
 
 
 def used_files(folder: StoreFolder) -> list[ListedFile]:
-    """Return the log files without the unused ones at the end; raises StoreDamaged if there is no log."""
+    """Return the log files but unused ones at the end (first MiB zero), at least one; StoreDamaged without a log."""
     files = folder.log_files()
     while len(files) > 1 and _is_unused(folder, files[-1]):
         files.pop()
@@ -42,12 +42,12 @@ def is_open(folder: StoreFolder) -> bool:
 
 
 def fixed_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int | None:
-    """Return the end of the records if a broker has the directory open and may add more; None if not."""
+    """Return the end of the records if a broker has the directory open, or was killed; None if not."""
     return present_end(folder, files) if is_open(folder) else None
 
 
 def present_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int:
-    """Return the physical offset at which the last record ends now.
+    """Return the physical offset at which the last record ends now; if the last file has none, where it begins.
 
     The part known to be on the device is not scanned again, unless zeros before its end show that the log was cut.
     """
@@ -125,7 +125,7 @@ def durable_end(folder: StoreFolder, start: int) -> int:
     For a cleanly closed log, this is its end.
 
     Raises:
-        StoreDamaged: There is no log, or no record can be read.
+        StoreDamaged: There is no log, or a closed one has only damage.
     """
     files = used_files(folder)
     if not is_open(folder):

@@ -1,4 +1,4 @@
-"""Walks a whole log record by record, and continues after damage."""
+"""Walks a log, or a part of it, record by record, and continues after damage."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
@@ -31,11 +31,11 @@ class PieceScan(Generic[Piece]):
     """One walk over a log or a part of it, piece by piece.
 
     With `start`, a record's offset, the walk starts there. With `part`, it starts at the first valid record in that
-    range; the last record may end after the range, and damage at its end is reported.
+    range, or where a file begins; the last record may end after the range, and damage at its end is reported.
 
     Attributes:
         begin: Physical offset at which the walk began; None before the walk, and if it found no valid record.
-        end: After the walk, physical offset at which the log or the range's last record ends.
+        end: After the walk, physical offset of the end of the log, or of the range's last record and damage after that.
         tail: Number of bytes after that, up to the last non-zero byte; 0 for a clean end.
         damages: The skipped bytes.
         records: Number of valid records.
@@ -95,7 +95,7 @@ class PieceScan(Generic[Piece]):
             yield Finding("log", f"offset {self.end}", what, is_error=self._is_clean)
 
     def _is_begun(self, part: range) -> bool:
-        """Go to the range's first record, or stay if it begins with a file; return False if it has none."""
+        """Go to the range's first valid record, or to its start if a file begins there; return False without either."""
         file = self._chain.find(part.start)
         self.end = part.start
         if file is not None and part.start == file.start:
@@ -115,7 +115,7 @@ class PieceScan(Generic[Piece]):
         )
 
     def _pass_over(self, file: LogFile) -> bool:
-        """Record the bytes before the next valid record as damage and continue there; return False if the log ends."""
+        """Record the bytes before the next valid record as damage and continue there; return False if none follows."""
         following = self._next_valid(self.end)
         if following is None:
             self.tail = self._tail_size(file)
@@ -183,10 +183,10 @@ def _is_blank(file: LogFile, offset: int) -> bool:
 def _take(
     file: LogFile, position: int, limit: int, walk: Walk[Piece]
 ) -> tuple[Piece, int, int, WalkEnd | None]:
-    """Read a chunk of records; return the result, their number, their end, and why it is not later.
+    """Walk a chunk of a log file; return (result, number of valid records, their end, why the walk ended there).
 
-    All of them start before the limit, at least a magic number's end after the position. The reason is None if the file
-    continues.
+    The chunk ends at `limit` at the latest, unless one record is longer. The reason is None if the walk can continue in
+    the file.
     """
     size = min(CHUNK_SIZE, limit - position)
     while True:

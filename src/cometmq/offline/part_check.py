@@ -1,7 +1,8 @@
 """Compares a part of a log with everything derived from it; parts can be checked anywhere, in any order.
 
 A part is a range of physical offsets and owns the records that start in it. Its check starts at the first valid record
-in the range, so the code that sums up the parts (`verify`) checks that each starts where the previous one ended.
+in the range, or where a file begins, so the code that sums up the parts (`verify`) checks that each starts where the
+previous one ended.
 """
 
 from typing import Any, NamedTuple

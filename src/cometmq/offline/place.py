@@ -29,7 +29,7 @@ def same_place(place: str) -> str:
 def local_place(place: str) -> str:
     """Return the absolute path of a folder on this machine; raises SettingsError for a URI.
 
-    Otherwise, a local folder with the URI as its name would be created.
+    Without this check, a local folder with the URI as its name would be created.
     """
     if _URI.match(place):
         raise SettingsError(

@@ -37,7 +37,7 @@ ALL = LogRange()
 def plan_tasks(
     folder: StoreFolder, wanted: LogRange = ALL, *, split_bytes: int = SPLIT_BYTES
 ) -> list[Task]:
-    """Return the tasks of a read, in log order. If a broker is writing or was killed, this fixes the end.
+    """Return the tasks (groups of splits) of a read, in log order; a running broker's later records are left out.
 
     For wanted times, only whole log files are left out; the reader must check the records' times.
 
@@ -89,7 +89,7 @@ def _in_time(
 
 
 def _is_before(folder: StoreFolder, file: ListedFile, time_ms: int) -> bool:
-    """Return whether the first record of a file was stored before a time; False if there is none."""
+    """Return whether a file begins with a record that was stored before a time."""
     for found in scan(folder, Split(file, file.start, file.start + 1)):
         if not isinstance(found, Damage):
             return bool(found.window.stored_ms()[0] < time_ms)

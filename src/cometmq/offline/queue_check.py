@@ -75,12 +75,12 @@ class QueueCount(NamedTuple):
 
 
 class _UncheckedRun:
-    """Entries of one queue that records require and that were not compared yet.
+    """Entries of one queue that records require and that were not compared yet, with counts of the compared ones.
 
     Attributes:
         gathered: [queue offset after the last entry, the entries]; see `kernel.rows.Wanted`.
-        counts: Counts of the compared entries.
-        first: Oldest living entry of the queue's files; read when an entry differs.
+        counts: Counts of the entries that differ; `matched` has the number of the others.
+        first: Oldest living entry of the queue's files, or None; read when an entry differs.
         is_first_known: Whether it was read.
     """
 
@@ -112,7 +112,7 @@ class QueueCheck:
         self.wanted: Wanted = {}
 
     def take(self, record: Record) -> None:
-        """Collect the queue entries of a record that the kernel leaves out: a special one, or one of a new queue."""
+        """Collect the queue entries of a record that the kernel has not processed."""
         for topic, queue_id, offset, code in places_of(record, self._levels_ms):
             gathered = self._run_at(topic, queue_id, offset).gathered
             gathered[1] += QUEUE_ENTRY.pack(record.physical_offset, record.store_size, code)
@@ -136,8 +136,8 @@ class QueueCheck:
     def compare_many(self, count: int) -> None:
         """Count records whose expected queue entries were collected since the last call, here or by the kernel.
 
-        Once `_GATHERED_MAX` records are counted, compares their entries with the queue files, counts and reports
-        differences, and starts a new count.
+        Once 500,000 are counted, compares their entries with the queue files, counts or reports differences, and starts
+        a new count.
         """
         self._gathered += count
         if self._gathered >= _GATHERED_MAX:

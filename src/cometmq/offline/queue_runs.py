@@ -1,7 +1,7 @@
 """Computes the queue entries of a split of the log, as one row per run of a queue.
 
 A run is the packed 20-byte entries of one queue with consecutive offsets (docs/format/queue-entry.md). A hundred
-thousand messages make only a few rows, so queues are rebuilt at the speed of the scan. Most entries are computed for
+thousand messages usually make only a few rows. Most entries are computed for
 all records at once. Special records (delay topic, light queues) go through `store.stored_record.places_of`, which
 defines all entries.
 """
@@ -39,7 +39,7 @@ class EntryRun(NamedTuple):
 
     Attributes:
         first: Queue offset of the first entry.
-        is_named: Whether messages of another topic name the queue as an additional one.
+        is_named: Whether messages of other topics name the queue, if not a light one, as an additional one.
     """
 
     topic: str

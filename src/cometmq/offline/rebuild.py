@@ -1,6 +1,6 @@
 """Rebuilds queue files from the log: tasks write entry n to its place, in any order and repeatably.
 
-    plan -> `rebuild_task` for each task, anywhere -> `finish` once -> `install` once
+    `begin` -> `rebuild_task` for each task, anywhere -> `finish` once -> `install` once
 
 A task packs the entries of its part of the log and writes each run (consecutive entries) at byte 20 n of its queue. If
 two records claim one place of a queue, the later one wins whichever is written first, so repeating a task changes
@@ -56,7 +56,7 @@ class RebuildTarget:
 
 @dataclass(frozen=True)
 class WrittenRun:
-    """Consecutive entries of a queue that were written to files.
+    """A description of consecutive entries of a queue.
 
     Attributes:
         first: Queue offset of the first entry.
@@ -64,7 +64,7 @@ class WrittenRun:
         place: Physical offset of the first entry's record.
         size: Size of that record in bytes.
         last_place: Physical offset of the last entry's record; -1 if unknown.
-        is_named: Whether messages of another topic name the queue as an additional one.
+        is_named: Whether messages of other topics name the queue, if not a light one, as an additional one.
     """
 
     topic: str
@@ -118,7 +118,7 @@ def target_of(
 def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues | None:
     """Return the queues as the log shows them, for a store without usable queue files; damaged bytes are ignored.
 
-    None if two records claim the same place of a queue.
+    None if two records claim one place of a queue, and their topic was not deleted between them.
 
     Raises:
         StoreDamaged: There is no log.
@@ -224,7 +224,7 @@ def finish(
 
 
 def _fill(target: RebuildTarget, runs: Sequence[WrittenRun]) -> None:
-    """Write blanks before the first entry of a queue, and gap entries between its runs."""
+    """Write blanks before the first entry in the first file of a queue, and gap entries between its runs."""
     per_file = target.file_size // QUEUE_ENTRY_SIZE
     expected = None
     for run in runs:

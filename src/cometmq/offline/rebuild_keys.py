@@ -1,6 +1,6 @@
 """Rebuilds index files from the log: tasks find and hash keys, a single step enters them in order.
 
-    `keys_task` for each task, anywhere -> `finish_keys` once -> `install_keys` once
+    `begin_keys` -> `keys_task` for each task, anywhere -> `finish_keys` once -> `install_keys` once
 
 A task writes the keys of its part of the log to one file, named after the part's start; repeating the task writes the
 same file. An index entry points to the previous one of its slot, so `finish_keys` reads these files in order.
@@ -103,7 +103,7 @@ def _at(column: Longs, rows: Longs) -> Longs:
 
 
 def finish_keys(out: str, shape: IndexShape, *, clock: Clock) -> int:
-    """Build the index files from the keys that all tasks wrote to `out`, and sync them; return the number of keys.
+    """Build and sync index files from the keys that tasks wrote to `out`, delete the keys, and return their number.
 
     `shape` are slots and entries of a file (maxHashSlotNum, maxIndexNum). Raises OSError if a read or write fails.
     """

@@ -96,7 +96,7 @@ class StoreRebuild:
         return cls(root, target, shape, is_check, not (is_check or out))
 
     def tasks(self) -> list[Task]:
-        """Divide the log into tasks; raises StoreDamaged if there is no log, or no record can be read."""
+        """Divide the log into tasks; raises StoreDamaged without a log, or if a closed one has only damage."""
         folder = StoreFolder(self.root)
         check_has_records(folder, used_files(folder))
         return plan_tasks(folder)

@@ -23,7 +23,7 @@ _HEAD_FIELDS = (
 def record_json(record: Record) -> dict[str, object]:
     """Return a record as a dict for JSON; a body that is not UTF-8 is hexadecimal in `bodyHex` instead of `body`.
 
-    A compressed body is decompressed if possible.
+    A compressed body is decompressed; if that fails, `bodyHex` has it as stored and `bodyError` the reason.
     """
     return {
         "physicalOffset": record.physical_offset,

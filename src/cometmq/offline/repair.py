@@ -2,11 +2,11 @@
 
 1. The whole log is walked, so that all work is known before any is done.
 2. Damaged bytes are copied to `cut/`, then wrapped: they become the body of a rolled-back record, which no broker puts
-   into a queue or the index. Damage up to the end of a file becomes its end mark. With `is_cut`, the log ends there.
+   into a queue or the index. Damage up to a file's end becomes its end mark. `is_cut` ends the log at the first damage.
 3. The queues with messages in the log are deleted, and the index. Then the store is opened as after an unclean stop,
    which rebuilds them (cometmq.store.recovery).
 
-After each step, another repair or a broker's start can continue.
+After an aborted repair, another one can continue.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""Restores a store directory from an archive with raw records: an identical log, then queues and index.
+"""Restores a store directory from an archive with raw records: the log, then queues and index.
 
-    `plan_restore` -> `restore_task` for each log file, anywhere -> `finish_restore` once
+    `plan_restore` -> `begin_restore` -> `restore_task` for each log file, anywhere -> `finish_restore` once
 
 The directory is built beside its final place under another name, and `finish_restore` renames it. The target must be
 missing or empty. The part of a log that is not in records (the mark at a file's end) is derived from the records.
@@ -52,7 +52,7 @@ class LogPart:
     Attributes:
         start: Physical offset of its first byte.
         size: Size of the file in bytes.
-        end: Physical offset up to which the archive has it.
+        end: Physical offset up to which the archive has it, apart from holes.
         records: Number of its records that were archived.
         parquet: The archive's files that hold its records.
         place: The archive.
@@ -201,7 +201,7 @@ def finish_restore(
         parts: The restored files.
         to: The final directory.
         clock: Provides the time for the names of index files.
-        settings: Sizes of queue and index files, and delay levels; None to use those saved in the archive.
+        settings: Sizes of queue and index files, and delay levels; None for those saved in the archive, or defaults.
 
     Raises:
         StoreDamaged: Two records claim the same place of a queue, or a file of the archive is damaged.
@@ -236,7 +236,7 @@ def finish_restore(
 def _note_progress(out: str, settings: StoreSettings) -> None:
     """Write the checkpoint, which states that every record has its entries or belongs to a deleted topic.
 
-    Without it, a broker would treat the newest messages of a deleted topic as messages without entries.
+    Without the checkpoint, a broker would treat the newest messages of a deleted topic as messages without entries.
     """
     store = find_store(out, settings)
     try:

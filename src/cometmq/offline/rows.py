@@ -1,6 +1,6 @@
 """Converts windows of the log to rows, and handles damage.
 
-| mode | a body whose CRC is wrong or that does not unpack | bytes of the log that are no record |
+| mode | a body whose CRC is wrong or that does not unpack | bytes that are no record, or a batch that does not unpack |
 | --- | --- | --- |
 | PERMISSIVE | its row, `valid` false (and no body where it does not unpack), a warning | a row with their place and size, `valid` false (not if only some topics or queues are read), a warning |
 | DROPMALFORMED | no row, a warning | no row, a warning |
@@ -56,7 +56,7 @@ _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 class Mode(StrEnum):
     """The handling of damage when reading a log, named as in Spark: PERMISSIVE, DROPMALFORMED or FAILFAST.
 
-    These mark most damage, leave it out, or raise an error.
+    PERMISSIVE marks most damage, DROPMALFORMED leaves it out, FAILFAST raises an error.
     """
 
     PERMISSIVE = "PERMISSIVE"
@@ -79,7 +79,7 @@ class RowRules:
         is_grouped: Whether to group the rows of a batch by day of storing and topic, each group in log order.
         range: Only records of its times; its offsets are not used.
         conditions: Only records that may meet them; Spark checks the rows again.
-        known: Only messages of these queues, not of deleted topics; None for all.
+        known: Queues by which messages of deleted topics are left out; None to include these messages.
     """
 
     mode: Mode = Mode.PERMISSIVE
@@ -155,7 +155,7 @@ class _Rows:
         yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def of_records(self, found: SoundRecords) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a piece of the log in Arrow batches."""
+        """Yield the rows of valid records in Arrow batches."""
         window = found.window
         for first in range(0, len(window), WINDOW_ROWS):
             part = window

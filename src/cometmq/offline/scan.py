@@ -1,8 +1,7 @@
 """Walks a split of the log: yields windows of valid records, and the damage between them.
 
 The walk goes from record to record by their sizes. The physical offset and the inner lengths of records are checked for
-all records of a piece at once. After a failure, the walk continues at the next record that proves itself; the skipped
-bytes are reported as `Damage`.
+all records of a piece at once. Bytes that are no valid record are skipped and reported as `Damage`.
 """
 
 from collections.abc import Iterator
@@ -56,7 +55,7 @@ def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
 
 
 class SplitWalk:
-    """One walk over one split (range of the log), reading `read_bytes` at once."""
+    """One walk over one split (range of the log), usually reading `read_bytes` at once."""
 
     def __init__(self, read_at: OpenFile, split: Split, read_bytes: int) -> None:
         self._read_at = read_at
@@ -106,7 +105,7 @@ class SplitWalk:
         return False
 
     def _check_neighbour(self, position: int) -> None:
-        """Refuse a log in which the next split would begin inside our last record.
+        """Raise StoreDamaged if the next split would begin inside the last record of this one.
 
         A sender that knows where a message will be stored could put a record into its body.
         """
@@ -223,9 +222,9 @@ class SplitWalk:
 
 
 def _walk(piece: bytes, position: int, hi: int) -> tuple[Longs, int]:
-    """Return the starts of valid records of a piece before `hi`, and the number of bytes walked.
+    """Return the starts of a piece's records before `hi`, up to the first wrong one, and the number of bytes walked.
 
-    Only sizes are walked; other fields are checked for all records at once.
+    A record is wrong if its size, magic number or physical offset is.
     """
     places, at = record_places(piece, 0, min(len(piece) - PROOF_SIZE, hi - position - 1))
     starts = np.frombuffer(places, np.int64)

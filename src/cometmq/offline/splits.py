@@ -30,7 +30,7 @@ class Split:
         lo: Physical offset of the range's start.
         hi: Physical offset of the range's end.
         stop: Physical offset at which to end the log, whatever follows; None for its real end.
-        is_behind_record: Whether a record ends at lo.
+        is_behind_record: Whether a walk begins at lo without a search, because a record usually ends there.
     """
 
     file: ListedFile
@@ -41,7 +41,7 @@ class Split:
 
     @property
     def is_whole_begin(self) -> bool:
-        """Whether a walk begins at lo without a search, because the file begins or a record ends there."""
+        """Whether a walk begins at lo without a search for a record: the file begins there, or `is_behind_record`."""
         return self.lo == self.file.start or self.is_behind_record
 
 
@@ -81,9 +81,9 @@ def joined(splits: Sequence[Split], task_bytes: int) -> list[tuple[Split, ...]]:
 
 
 def proven_places(piece: bytes, offset: int, file_end: int) -> Iterator[int]:
-    """Yield the positions in a piece of the log at which a record proves itself, in order.
+    """Yield the positions in a piece of the log at which a record seems to start, in order.
 
-    It does so by a magic number, a size that fits, and its own physical offset.
+    The signs are a magic number, a size that fits, and the physical offset of the position.
 
     Args:
         piece: Bytes of the log.

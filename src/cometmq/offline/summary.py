@@ -33,7 +33,7 @@ class Summary(NamedTuple):
 
     Attributes:
         path: The directory (storePathRootDir).
-        stopped_cleanly: Whether the last stop was clean.
+        stopped_cleanly: Whether the last stop was clean: there is no `abort` file.
         log_files: Number of log files.
         log_file_size: Size of a log file.
         log_start: Physical offset of the oldest log file.
@@ -45,7 +45,7 @@ class Summary(NamedTuple):
         index_files: Number of index files.
         index_keys: Number of keys in them.
         known_flushed_ms: Store time up to which the log is on the device, by RocketMQ's checkpoint.
-        cut_copies: Number of copies of parts that starts and repairs have cut or overwritten.
+        cut_copies: Number of files in `cut`: copies of parts that starts and repairs have cut or overwritten.
         queues: All queues, except batch queues.
     """
 
@@ -67,7 +67,7 @@ class Summary(NamedTuple):
 
 
 def summarize(store: FoundStore) -> Summary:
-    """Return a summary of a store; the log is walked only from the newest file on that begins with a valid record.
+    """Return a summary of a store; the log is walked from the newest file on that begins with a valid record, if any.
 
     Raises:
         StoreDamaged: A queue file has a wrong size.

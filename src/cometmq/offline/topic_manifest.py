@@ -68,7 +68,7 @@ def read_topic_manifest(place: str) -> TopicManifest | None:
 
 
 def write_topic_manifest(place: str, manifest: TopicManifest) -> None:
-    """Write the manifest of an archive of topics atomically; raises OSError if that fails, and the old one remains."""
+    """Write the manifest of an archive of topics under a temporary name, then rename it; OSError if that fails."""
     queues: dict[str, dict[str, dict[str, list[list[int]]]]] = {}
     for queue, ranges in sorted(manifest.queues.items()):
         brokers = queues.setdefault(queue.topic, {})

@@ -1,7 +1,7 @@
-"""The file `repair.cometmq`: JSON with file sizes and delay levels, which exists while a repair runs.
+"""The file `repair.cometmq`: JSON with file sizes and delay levels; exists during a repair and after an aborted one.
 
-They are normally derived from queues and index. While these are being rebuilt, this file is the only source for another
-repair that continues an aborted one.
+Sizes and levels are normally derived from queues and index. While these are being rebuilt, this file is the only source
+for another repair that continues an aborted one.
 """
 
 from contextlib import suppress

@@ -1,8 +1,8 @@
 """Verifies a store: checks that its files agree with each other.
 
-A walk over each part of the log checks every record (sizes, offset, CRC of the body) and compares the entries that they
-require with queues and index (`part_check`). This module judges what only the whole shows. `cometmq store verify` uses
-one part, the Spark job one for each 128 MiB of a log file.
+A walk over each part of the log checks every record (sizes, offset, CRC of the body) and compares the entries that
+records require with queues and index (`part_check`). This module judges what only the whole shows. `cometmq store
+verify` uses one part, the Spark job one for each 128 MiB of a log file.
 """
 
 from collections.abc import Iterable, Iterator

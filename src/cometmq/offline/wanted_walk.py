@@ -1,7 +1,8 @@
 """Walks the log for what its records require: entries of queues, of batch queues, and of the index.
 
-The kernel processes simple records; each other record is read by `valid_record` and passed to the checks individually.
-`QueueCheck` collects and compares the queue entries. Index keys are returned in log order.
+The kernel processes simple records (none if property CRCs are checked); each other record is read by `valid_record` and
+passed to the checks individually. `QueueCheck` collects and compares the queue entries. Index keys are returned in log
+order.
 """
 
 from typing import NamedTuple
@@ -36,7 +37,7 @@ class WantedWalk:
     def __init__(
         self, queues: QueueCheck | None, batches: BatchCheck, *, is_whole_checked: bool
     ) -> None:
-        """Create a walk; without `queues` these are not compared. `valid_record` explains `is_whole_checked`."""
+        """Create a walk; without `queues` these are not compared. `is_whole_checked`: check property CRCs, too."""
         self._queues = queues
         self._batches = batches
         self._wanted: Wanted = queues.wanted if queues is not None else {}

@@ -18,7 +18,7 @@ _OWN = Path("/proc/self/fd")
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of open files to the hard limit and return it. Raises NetError if it is too low to run."""
+    """Raise the soft limit of open files, if possible to the hard one; return it. Raises NetError if below 64."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         # Some systems have an undocumented limit below the hard limit.

@@ -100,7 +100,7 @@ class _Count:
     Attributes:
         ends: Monotonic time of the window's end, seconds.
         seconds: Length of the window.
-        count: Number of lines logged.
+        count: Number of lines, including omitted ones.
     """
 
     ends: float
@@ -139,7 +139,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
             self._set_timer(count.ends - now)
 
     def _set_timer(self, seconds: float) -> None:
-        """Schedule the end of a window even if nothing more is logged, with at most one thread."""
+        """Start the timer thread that ends windows after some seconds, even if nothing more is logged."""
         self._timer = threading.Timer(max(seconds, 0.0), self._on_timer)
         self._timer.daemon = True
         self._timer.start()

@@ -3,7 +3,7 @@
 A slave costs its master's producers as much as it receives per second. A slave that lacks much therefore gets a fixed
 number of bytes per second or, if that is more, the log's mean growth over a minute plus a quarter of that number. A
 short burst of sends is then not slowed down by it, and under permanent load the slave still catches up by that
-quarter each second. While the log grows by less than 1 MiB per second, it gets as much as it can receive.
+quarter each second. While the log is known to grow by less than 1 MiB per second, the slave gets all it can receive.
 """
 
 from math import ceil, exp

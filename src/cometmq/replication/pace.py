@@ -13,7 +13,7 @@ _WAIT_SECONDS_MIN = 0.001
 
 
 class Pace:
-    """Decides when a slave may be sent bytes under a limit per second of the clock, at least 1 byte.
+    """Decides when a slave may be sent bytes under a limit per second of the clock; the limit is at least 1 byte.
 
     Attributes:
         per_second: The limit in bytes per second.

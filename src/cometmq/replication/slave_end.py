@@ -1,8 +1,8 @@
 """The protocol of a slave's connection to its master, without I/O: takes bytes and times, returns bytes and decisions.
 
-The slave requests the log from slightly before its own end, so that the first bytes can be compared with the existing
-ones. Received bytes are passed on in log order, piece by piece; frames are never assembled. The user of the pieces
-reports how far they match (`compared`), and how far its log now reaches.
+The slave mostly requests the log from slightly before its own end, so that the first bytes can be compared with
+existing ones. Received bytes are passed on in log order, piece by piece; frames are never assembled. The user of the
+pieces reports how far they match (`compared`), and how far its log now reaches.
 """
 
 from collections.abc import Iterator
@@ -38,11 +38,11 @@ JOINT_SIZE = (4 << 20) + (64 << 10)
 
 
 def joint_start(oldest: int, end: int, file_size: int) -> int:
-    """Return the offset from which a slave requests the log: at most about 4 MiB before its end, in its last file.
+    """Return the offset from which a slave requests the log: at most some 4 MiB before `end`, in the same file.
 
     Args:
         oldest: Physical offset of the first byte of the slave's log.
-        end: Physical offset of its end; equal to `oldest` if it is empty.
+        end: Physical offset up to which the slave may report its log; at most `oldest` if that is empty.
         file_size: Size of a log file in bytes.
     """
     if end <= oldest:
@@ -95,7 +95,7 @@ class SlaveEnd:
         chance: bytes,
         now: float,
     ) -> None:
-        """Create a connection for a log that ends at `end`; `start` is its `joint_start`, `chance` 32 random bytes."""
+        """Create a connection for a log that ends at `end`, requested from `start` on; `chance` is 32 random bytes."""
         self._terms = terms
         self._broker_id = broker_id
         self._end = end

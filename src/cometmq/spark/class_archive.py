@@ -1,7 +1,7 @@
 """Class-data-sharing archive (JDK 13 and later) that makes local Spark sessions start faster.
 
 The archive is a file with the classes that Spark's JVM loads, already parsed. `build` runs a small job in a separate
-process whose JVM writes the file at exit; later sessions map it. It fits one version of Java and one installation
+process whose JVM writes the file at exit; later sessions map it. The file fits one version of Java and one installation
 of Spark; any other JVM ignores it.
 """
 

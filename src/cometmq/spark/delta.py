@@ -291,7 +291,7 @@ def _files_of(
 
 @contextmanager
 def _named_errors(place: str) -> Iterator[None]:
-    """Convert errors of delta-rs to a one-line SettingsError that names the place."""
+    """Convert a DeltaError or OSError of the `with` block to a one-line SettingsError that names the place."""
     try:
         yield
     except DeltaError as error:

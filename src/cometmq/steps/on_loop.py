@@ -51,7 +51,7 @@ class LoopWorld:
         *,
         timers: Timers | None = None,
     ) -> None:
-        """Run steps (generators, `steps.steps`) on the running event loop.
+        """Use the running event loop for steps (generators, `steps.steps`).
 
         Args:
             pool: Threads for `elsewhere`; None: the loop's default pool.
@@ -128,7 +128,7 @@ class Machines:
         Args:
             name: Name for the log.
             step: Returns the seconds until the next call (directly or as steps); `NEVER`: only when woken.
-            first_seconds: Seconds until the first call.
+            first_seconds: Seconds until the first call, unless the job is woken before.
             rest_seconds: Seconds until the next call after an error.
             period_seconds: Shortest pause after a call if the job is woken; a call may return a shorter one.
         """
@@ -144,7 +144,7 @@ class Machines:
         return machine
 
     def run(self, steps: Steps[T]) -> "asyncio.Future[T]":
-        """Start steps, which run to their end even if the returned future is cancelled; it gets their result or error."""
+        """Run a generator of steps to its end, even if the returned future, which gets the outcome, is cancelled."""
         ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # A separate future, because a waiter may cancel the one that is returned.
         under_way: asyncio.Future[None] = asyncio.get_running_loop().create_future()

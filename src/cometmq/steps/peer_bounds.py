@@ -1,10 +1,10 @@
-"""Limits on waiting requests: their number and bytes per connection, and their bytes in total."""
+"""Limits on waiting requests: their number and bytes per peer, and their bytes in total."""
 
 from collections.abc import Hashable
 
 
 class PeerBounds:
-    """Counts waiting requests (or pieces) and bytes. Both are limited per connection; in total, only bytes are."""
+    """Counts waiting requests (or pieces) and bytes. Both are limited per peer (a connection); in total, only bytes."""
 
     def __init__(self, *, peer_count_max: int, peer_size_max: int, size_max: int) -> None:
         self._peer_count_max = peer_count_max

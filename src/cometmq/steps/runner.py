@@ -1,7 +1,7 @@
-"""Runs steps, and background jobs (`KeptMachine`): timers, wake-ups, work in threads, and retries after errors.
+"""Runs steps (generators of waits) and background jobs (`KeptMachine`): timers, threads, and retries after errors.
 
-This module does no I/O: it uses a `World`. The broker's is asyncio's loop (`steps.on_loop`); a test's is a clock that
-the test controls (tests/support/hand_world).
+This module does no I/O: it uses a `World` (time, threads, disk). The broker's is asyncio's loop (`steps.on_loop`); a
+test's is a clock that the test controls (tests/support/hand_world).
 """
 
 import logging
@@ -86,7 +86,7 @@ class StepsRun(Generic[T]):
         self._is_over = False
 
     def go_on(self, result: Any = None, error: BaseException | None = None) -> None:
-        """Run the steps to their next wait or end, unless stopped; the arguments are the outcome of the last wait."""
+        """Run the generator to its next wait or end, unless stopped; the arguments are the outcome of the last wait."""
         if self._is_over:
             return  # They were stopped, but what they waited for still came.
         self._waits_for = None
@@ -136,7 +136,7 @@ class StepsRun(Generic[T]):
                     done(None, error)
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Stop the steps at their current wait, then call `stopped`: at once, or when work in a thread has ended."""
+        """Stop the generator at its current wait, then call `stopped`: at once, or when work in a thread has ended."""
         assert not self._is_over, "steps that ended have nothing to stop"
         if isinstance(self._waits_for, Elsewhere):
             self._stopped = stopped
@@ -169,9 +169,9 @@ class _Limited:
 
 
 def together(world: World, several: Sequence[Steps[T]]) -> Steps[list[T]]:
-    """Run several steps at the same time, waited for with `yield from`; return a list of their results in order.
+    """Yield a wait for several generators of steps that run at the same time; return a list of their results in order.
 
-    If some fail, raise the error that came first, but only after the others have run to their end.
+    If some fail, raise the error that came first, but only after all have run to their end.
     """
     results: list[Any] = [None] * len(several)
     errors: list[BaseException] = []

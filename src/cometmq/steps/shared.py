@@ -1,4 +1,4 @@
-"""Shares runs of the same steps: all callers that arrive while a run is in progress share the next one."""
+"""Shares runs of the same generator of steps: all callers that arrive while a run is in progress share the next one."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class SharedSteps(Generic[T]):
-    """Steps shared by several callers; each gets the result of a run that began after its request.
+    """A generator of steps shared by several callers; each gets the result of a run that began after its request.
 
     A peer may send thousands of requests before it reads an answer. So at most one run is in progress, and all requests
     that arrive meanwhile share the next one.

@@ -1,6 +1,6 @@
 """Steps of a background job or request, and the things that a step can wait for.
 
-A job is a class without a loop, a thread or a sleep. Its work is a generator: it yields what it waits for and is sent
+A job is a class without a loop, a thread or a sleep. Its work is a generator that yields what it waits for and is sent
 the result. The runner decides how to wait: on asyncio's loop, with a clock that a test controls, or in an order that a
 random seed chooses (docs/design/0040).
 """
@@ -67,7 +67,7 @@ def elsewhere(work: Callable[[], T]) -> Steps[T]:
 
 
 def at_once_or_elsewhere(work: Callable[[bool], T]) -> Steps[T]:
-    """Call `work(False)`, which must not block; if it raises BlockingIOError, call `work(True)` in a thread.
+    """Return `work(False)`, which must not block; on BlockingIOError, yield a wait for `work(True)` in a thread.
 
     For reads of the disk: the argument is whether to wait for the device. What the page cache holds is read at once,
     which takes a tenth of the time of a thread.

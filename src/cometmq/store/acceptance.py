@@ -1,7 +1,7 @@
 """Decides whether the store accepts messages, and which error a sender gets if not.
 
 Some reasons are temporary (a full disk). Others last until a restart: the store is closed or was opened read-only, or
-a write or flush has failed, after which nothing durable is tried again (docs/design/0004).
+a write or flush has failed for a reason other than a temporary lack (docs/design/0004).
 """
 
 import logging
@@ -58,13 +58,13 @@ class Acceptance:
             raise StoreBusy(self.flags.hold)
 
     def end(self, kind: type[StoreError], reason: str) -> None:
-        """Refuse all messages until a restart, with errors of this kind and the reason as their text."""
+        """Refuse all messages until a restart, with errors of this kind whose text contains the reason."""
         self.is_over = True
         self._refused_as = kind
         self.flags.raise_flag(RunningFlag.NOT_WRITABLE, reason)
 
     def poison(self, reason: str) -> StorePoisoned:
-        """Stop the store after a failed write, flush or truncation; return the error for current callers."""
+        """Refuse all messages until a restart, after the failure `reason`; return the error for current callers."""
         logger.error("%s; the store accepts no messages until a restart has checked it", reason)
         self.end(StorePoisoned, f"{reason}; restart the broker when the disk works again")
         return StorePoisoned(self.flags.refusal)

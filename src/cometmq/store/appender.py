@@ -1,8 +1,8 @@
-"""The appender, the only writer of puts: assigns offsets, packs records and writes each batch at once.
+"""The appender, the only writer of new messages: assigns offsets, packs records and writes each batch at once.
 
-A put is a plain tuple (cometmq.store.batch). Parts that do not change between messages are packed once: the topic
-with its length (`encode_topic_block`), and the layouts for the kinds of the two hosts. Headers, bodies and properties
-are joined into one bytes object per log file, usually written with one `pwrite`.
+A put (a message to be stored) is a plain tuple (`store.batch`). Parts that do not change between messages are packed
+once: the topic with its length (`encode_topic_block`), and the layouts for the kinds of the two hosts. Headers, bodies
+and properties are joined into one bytes object per log file, usually written with one `pwrite`.
 """
 
 import struct

@@ -9,8 +9,8 @@ An archive of a log is a folder:
     PLACE/_archive/splits/LO-HI.json     the files of each range, and their sizes
 
 A mark in the store is only a claim: the place may have been emptied, moved or used for another log since, and the log
-may have been cut and written anew. `held_splits` checks which ranges a place still holds. A proof, the hash of the
-last bytes before the archive's end, shows that the log is the one that was archived. With archiveGuard=true the
+may have been cut and written anew. `held_splits` checks which ranges a place still holds. A proof, a hash of
+bytes near the archive's end, shows that the log is the one that was archived. With archiveGuard=true the
 cleaner only deletes log files that `guarded_to` finds archived: in a place that still holds them, or in one outside
 this machine, whose files are not checked.
 """
@@ -59,8 +59,8 @@ class ArchiveMark(NamedTuple):
     """The progress of a log's archive at one place.
 
     Attributes:
-        archived_to: Every record from the log's first one up to this physical offset is in the archive.
-        proof: Proof of the archived log; None in a mark of an older version.
+        archived_to: Physical offset up to which, as the mark claims, the log is in the archive.
+        proof: Proof of the archived log; None if the mark has none.
     """
 
     archived_to: int
@@ -132,7 +132,7 @@ class HeldSplit(NamedTuple):
     Attributes:
         lo: Physical offset of the range's start.
         hi: Physical offset of the range's end.
-        is_whole: Whether all of its recorded files exist with their sizes.
+        is_whole: Whether all files that its description names exist with their sizes.
         name: Name of the file that describes the range.
     """
 
@@ -180,7 +180,7 @@ def held_splits(disk: Disk, folder: str, within: Range | None = None) -> list[He
 
 
 def _is_whole(disk: Disk, folder: str, name: str) -> bool:
-    """Return whether all files of an archived range have their sizes; True if an older version did not name them."""
+    """Return whether all named files of an archived range have their sizes; False if its description is damaged."""
     try:
         said = loads(read_file(disk, f"{folder}/{SPLITS}/{name}"))
         files = said.get("files", [])
@@ -198,7 +198,7 @@ def _size(disk: Disk, path: str) -> int:
 
 
 def joined(ranges: Sequence[Range]) -> list[Range]:
-    """Return the ranges in order, with adjacent and overlapping ones joined."""
+    """Return the ranges that are not empty, in order, with adjacent and overlapping ones joined."""
     found: list[Range] = []
     for lo, hi in sorted(ranges):
         if found and lo <= found[-1][1]:
@@ -239,7 +239,7 @@ class ArchiveGuard(NamedTuple):
     """The part of a log that is in archives.
 
     Attributes:
-        settled: Physical offset up to which one archive has all records from the log's start.
+        settled: Physical offset up to which one archive counts as having the log from its start.
         reasons: By place, why an archive does not count, or counts less than its mark claims.
     """
 
@@ -279,8 +279,8 @@ def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGu
 def _is_log_of(proof: LogProof | None, log_start: int, read: ReadLog) -> bool:
     """Return whether the log is the one that was archived.
 
-    It is not if it does not reach the end of the proof's bytes. If it has all of them, their hash must be the same; if
-    some are deleted, the rest is not compared. Without a proof it is.
+    True without a proof, or if any of the bytes that the proof covers are deleted and the log reaches their end. If the
+    log has all of them, their hash must be the same.
     """
     if proof is None or proof.hi <= log_start:
         return True

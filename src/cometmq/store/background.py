@@ -36,7 +36,7 @@ class Background:
 
     Attributes:
         flushing: Decides when to flush the log, and keeps the waiters.
-        upkeep: Writes tails, plans checkpoints, checks the disk.
+        upkeep: Writes queue entries, plans checkpoints, checks the disk.
         cleaner: Deletes old files.
     """
 
@@ -88,7 +88,7 @@ class Background:
     def flush_target(self) -> int | None:
         """Return the offset to which the caller must now flush; None if none is due, one is running, or not allowed.
 
-        It is not allowed while the store truncates its log, or when it accepts nothing until a restart.
+        A flush is not allowed while the store truncates its log, or after it was stopped (`Acceptance.is_over`).
         """
         if self._acceptance.is_over or self._acceptance.is_held:
             return None
@@ -120,11 +120,11 @@ class Background:
         return self._log.ahead.needed(self._log.positions.written)
 
     def make_file(self, plan: FilePlan) -> Exception | None:
-        """Make the next log file unless a put was faster; return the exception if that failed. Any thread."""
+        """Make the next log file unless a write already did; return the exception if that failed. Any thread."""
         return self._log.ahead.make(plan)
 
     def adopt(self, plan: FilePlan, error: Exception | None) -> None:
-        """Handle the outcome of `make_file`; after an error, a put that needs the file creates it."""
+        """Handle the outcome of `make_file`; after an error, a write that needs the file tries to create it."""
         if error is None:
             self._log.ahead.plan_done()
         elif plan.start != self._failed_ahead:
@@ -147,7 +147,7 @@ class Background:
         return self.cleaner.due()
 
     def tick(self) -> None:
-        """Notify callers whose time limit has passed and, if the store works, write queue tails and check the disk."""
+        """Notify callers whose time limit has passed and, unless the store was stopped or is truncated, do due work."""
         self.flushing.expire()
         if not (self._acceptance.is_over or self._acceptance.is_held):
             if self._log.positions.replicated is not None:

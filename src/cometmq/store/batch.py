@@ -1,6 +1,7 @@
 """A put, and a batch of adjacent records: what the appender writes to the log and dispatch makes visible.
 
-A put and its result are plain tuples: a frozen dataclass would cost as much as the rest of an append.
+A put (a message to be stored) and its result are plain tuples: a frozen dataclass would cost as much as the rest of an
+append.
 """
 
 from collections.abc import Sequence

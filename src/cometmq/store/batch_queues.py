@@ -61,7 +61,7 @@ class BatchQueue(ConsumeQueue):
 
 
 class _Cut(NamedTuple):
-    """The new end of a truncated queue: entry number after the last kept, queue offset after it, physical offset or -1."""
+    """The new end of a truncated queue: entry number and offset after the kept ones, physical offset or -1."""
 
     queue: BatchQueue
     kept: int
@@ -87,7 +87,7 @@ class BatchQueues(Derived):
         return (queue for queue in self._table if isinstance(queue, BatchQueue))
 
     def find(self, topic: str, queue_id: int) -> BatchQueue | None:
-        """Return a batch queue, or None if there is none with this number."""
+        """Return a batch queue of a topic, or None if there is none with this id."""
         queue = self._table.find(topic, queue_id)
         return queue if isinstance(queue, BatchQueue) else None
 
@@ -112,7 +112,8 @@ class BatchQueues(Derived):
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Load the existing batch queues into the table of queues.
 
-        Return the physical offset from which records must be fed again; None after a clean stop, or without any.
+        Return the physical offset from which records must be fed again, -1 if a queue has no entries; None after a
+        clean stop, or without any queue.
         """
         for topic in self._disk.list_names(self._root):
             for name in self._disk.list_names(f"{self._root}/{topic}"):
@@ -125,7 +126,7 @@ class BatchQueues(Derived):
         return min((queue.physical_offset for queue in self), default=None)
 
     def feed(self, batch: Batch) -> None:
-        """Add queue entries for the records that hold several messages, if the batch is recovered or replicated."""
+        """Add queue entries for records that hold several messages, if the batch was received or recovered as bytes."""
         if batch.raw is None or not batch.raw.kinds & INNER_BATCH:
             return
         fresh: dict[BatchQueue, list[BatchEntry]] = {}
@@ -154,7 +155,7 @@ class BatchQueues(Derived):
         queue.max_offset = queue.next_offset = entry.first_offset + entry.message_count
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Hide the messages of records from an offset on, in yielded steps; see `cometmq.store.derived`."""
+        """Yield a step to hide messages of records from an offset on (`cometmq.store.derived`); none if read-only."""
         if self._read_only:
             return
         found: list[_Cut] = []
@@ -202,7 +203,7 @@ class BatchQueues(Derived):
                     self._disk.fdatasync(fd)
 
     def _load(self, queue: BatchQueue, log_start: int) -> None:
-        """Set the first and last entry of a batch queue from its files, and the first offset that is still in the log."""
+        """Set the first and last entry of a batch queue from its files, and its first message still in the log."""
         directory = self._directory(queue)
         names = [name for name in self._disk.list_names(directory) if len(name) == NAME_DIGITS]
         if not names:
@@ -226,7 +227,7 @@ class BatchQueues(Derived):
     def _border(
         self, queue: BatchQueue, start: int, stop: int, is_before: Callable[[BatchEntry], bool]
     ) -> int:
-        """Return the number of the first entry for which `is_before` is false; entries are in order."""
+        """Return the number of the first entry for which `is_before` is false, else `stop`; entries are in order."""
         numbers = range(start, stop)
         return start + bisect_right(
             numbers, 0, key=lambda number: int(not is_before(self._entry(queue, number)))
@@ -249,9 +250,9 @@ class BatchQueues(Derived):
     # --- cleaning
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Hide entries that point before an offset of the log, and delete files with only such entries but the newest.
+        """Yield steps that hide entries pointing before an offset of the log, and delete files with only such entries.
 
-        For the yielded steps see `cometmq.store.derived`.
+        Each queue's newest file is kept. For the steps see `cometmq.store.derived`.
 
         A concurrent reader that finds no entry, because its file is gone, continues with later entries.
         """
@@ -267,7 +268,7 @@ class BatchQueues(Derived):
             queue.first_entry += queue.file_size // BATCH_ENTRY_SIZE
 
     def _find_firsts(self, log_start: int, firsts: list[tuple[BatchQueue, int, int]]) -> None:
-        """Find (queue, number of its first entry whose record exists, queue offset of that entry)."""
+        """Collect for each queue (queue, number and offset of the first entry whose record exists, or of its end)."""
         for queue in self:
             first, least = self._first_living(queue, log_start), queue.max_offset
             if first < queue.end_entry:
@@ -370,7 +371,7 @@ class BatchQueues(Derived):
         )
 
     def store_time_at(self, queue: BatchQueue, offset: int) -> int:
-        """Return the store time of a message in ms, or -1 if there is none; may block on the device."""
+        """Return the store time of a message in ms, -1 if there is none, 0 if its queue file is gone; may block."""
         if not queue.min_offset <= offset < queue.max_offset:
             return -1
         return self._entry(queue, self._number_at(queue, offset)).store_timestamp
@@ -382,7 +383,7 @@ class BatchQueues(Derived):
         return [entry for entry in entries if entry.first_offset >= queue.min_offset]
 
     def _number_at(self, queue: BatchQueue, offset: int) -> int:
-        """Return the number of the entry whose record contains a queue offset."""
+        """Return the number of the last entry that begins at or before a queue offset; the first entry if none does."""
         behind = self._border(
             queue,
             queue.first_entry,

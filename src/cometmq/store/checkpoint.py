@@ -7,8 +7,8 @@ contains offsets, so that after a kill usually only the last seconds of the log 
 | index file 8 | index count 8 | log time 8 |
 
 The fields are those of `Progress`. The log time is that of the `checkpoint` file beside it. If that file has another
-one, a Java broker has probably used the directory since. Neither file ever refers to an entry that is not in its file.
-The values stay true, because they are lowered before anything that they cover is undone.
+one, a Java broker has probably used the directory since. The values stay
+true, because they are lowered before anything that they cover is undone.
 
 Both files are written in place: the content of each is in one sector, which a disk writes atomically. If our own file
 is torn all the same, it fails its CRC and counts as missing.
@@ -106,7 +106,7 @@ class CheckpointFiles:
             self.progress = decode_progress(read_file(self.disk, self._progress_path))
 
     def write(self, times: Checkpoint, progress: Progress) -> None:
-        """Write and sync both checkpoint files; on OSError, whatever they hold is still true. Any thread."""
+        """Write and sync both checkpoint files; raise OSError if that fails. Any thread."""
         times = replace(times, master_flushed_offset=self.master_flushed)
         self._overwrite(self._times_path, encode_checkpoint(times))
         self._overwrite(self._progress_path, encode_progress(progress))
@@ -162,6 +162,6 @@ class CheckpointJob:
             self.error = error
 
     def done(self) -> None:
-        """Notify everything built from the log that the checkpoint has been made."""
+        """Notify the jobs that synced parts for this checkpoint that it has been made."""
         for sync in self._syncs:
             sync.done()

@@ -89,11 +89,11 @@ class Cleaner:
         self._log.chain.on_append = wake
 
     def change_rules(self, rules: Retention) -> None:
-        """Set the retention rules for later rounds."""
+        """Set the retention rules."""
         self._rules = rules
 
     def ask(self) -> None:
-        """Delete expired files at any hour during the next 20 rounds; the first round is due immediately."""
+        """Let the next 20 rounds delete expired files at any hour; the first of them is due immediately."""
         self._asked_rounds = ASKED_ROUNDS
         self.next_round_at = self._clock.monotonic()
 
@@ -146,7 +146,7 @@ class Cleaner:
     # --- the log
 
     def _log_files(self) -> Iterator[Step]:
-        """Delete log files, oldest first, up to one that must stay."""
+        """Yield steps that delete log files, oldest first, up to one that must stay."""
         if self._hanged is not None:
             if self._clock.monotonic() < self._retry_at:
                 return
@@ -174,7 +174,7 @@ class Cleaner:
             yield from self._unlink(file)
 
     def _unlink(self, file: LogFile) -> Iterator[Step]:
-        """Remove a file's name, or remember it for a retry."""
+        """Yield a step that removes a file's name; if it fails, the file is remembered for a retry."""
         failures: list[OSError] = []
         yield partial(_try, failures, file.unlink)
         self._hanged = None
@@ -252,7 +252,7 @@ class Cleaner:
     # --- what would go
 
     def plan(self) -> list[DeletableFile]:
-        """List all files that would be deleted at the hour of deletion, over as many rounds as needed; changes no file.
+        """List the files that cleaning would delete, at present ages, if this were its hour and all were checkpointed.
 
         Raises:
             OSError: The disk failed.
@@ -283,7 +283,7 @@ class _Guard:
         self._reasons: Mapping[str, str] = {}
 
     def look(self, start: int, end: int) -> None:
-        """Determine how much of a range of the log is archived; on errors nothing may be deleted. Any thread."""
+        """Determine how much of a range of the log is archived (`settled`), 0 on an OSError. Any thread."""
         self.settled = 0
         try:
             found = guarded_to(self._disk, self._root, (start, end), self._read)

@@ -1,7 +1,7 @@
 """The commitlog: all messages of all topics, appended one after the other.
 
 Its offsets are in `cometmq.store.positions`. A batch of records is written as pieces, one per file. All its files are
-created before the first byte is written, so a full disk refuses the whole batch. A write that fails half way leaves
+created before the first byte is written, so a full disk refuses the whole batch. A write that fails half way may leave
 bytes after `written`; `mend` zeroes them before the next write.
 """
 
@@ -112,7 +112,7 @@ class CommitLog:
         self._torn = []
 
     def cut(self, end: int) -> Iterator[Step]:
-        """Remove everything after an offset, in the log files and files made ahead; yields one step, which may block.
+        """Yield a step that removes everything after an offset, in the log files and files made ahead; it may block.
 
         The zeros are on the device before a file is deleted, and newer files are deleted first. Wherever this stops,
         the log therefore never continues with a record after the first deleted one.
@@ -136,18 +136,18 @@ class CommitLog:
             newer.unlink()
 
     def is_warm(self, offset: int) -> bool:
-        """Return whether the log can be read at an offset through its memory map without blocking on the device."""
+        """Return whether the log at an offset is so recent that its map can probably be read without blocking."""
         # Same as `warm_from`, which takes several times as long; runs for each piece sent to a slave.
         warm_size = self._settings.warm_tail_bytes
         return offset >= self.warm_start and offset >= self.positions.written - warm_size
 
     @property
     def warm_from(self) -> int:
-        """Physical offset from which the log can be read through its memory map without blocking on the device."""
+        """Physical offset from which the log is so recent that its memory map can probably be read without blocking."""
         return max(self.positions.written - self._settings.warm_tail_bytes, self.warm_start)
 
     def read(self, offset: int, size: int, *, may_wait: bool = True) -> bytes | None:
-        """Return bytes at a physical offset; None if no file of the log holds all of them.
+        """Return bytes at a physical offset; None if they are not all within one file and before `positions.committed`.
 
         Raises:
             BlockingIOError: The read would wait for the device, or takes long, and `may_wait` is False.
@@ -181,6 +181,6 @@ class CommitLog:
             file.forget_view()
 
     def close(self) -> None:
-        """Close all files, and delete those made ahead, to which nothing was written."""
+        """Close all files, and delete those made ahead, which are unused."""
         self.ahead.close()
         self.chain.close()

@@ -26,7 +26,7 @@ class ConfigFile:
 
     Attributes:
         is_whole: Whether the last `load` read the file itself, not its .bak.
-        is_lost: Whether the last `load` returned None because neither the file nor its .bak could be decoded.
+        is_lost: Whether the last `load` returned None because the file or its .bak exists but could not be decoded.
     """
 
     def __init__(self, path: str, disk: Disk) -> None:

@@ -55,7 +55,7 @@ class ConsumeQueue(QueueEnd):
         return f"queue {self.queue_id} of topic {printable(self.topic)} ({offsets})"
 
     def begin_at(self, offset: int) -> None:
-        """Make the queue empty, with this offset for its next message."""
+        """Make the queue empty in memory, with this offset for its next message."""
         self.min_offset = self.max_offset = self.next_offset = self.tail_start = offset
         self.tail.clear()
 
@@ -72,7 +72,7 @@ class ConsumeQueue(QueueEnd):
         self.max_offset = self.next_offset = offset
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
-        """Add a visible entry to the tail; most entries are added by the kernel instead."""
+        """Add a visible entry to the tail (entries not in a file yet); most entries are added by the kernel instead."""
         tail = self.tail
         tail += QUEUE_ENTRY.pack(physical_offset, size, tags_code)
         self.next_offset = self.max_offset = self.max_offset + 1
@@ -82,18 +82,18 @@ class ConsumeQueue(QueueEnd):
         self.min_offset = max(self.min_offset, min(offset, self.max_offset))
 
     def tail_entries(self, start: int, count: int) -> bytes:
-        """Return up to `count` entries of the tail as bytes, starting at a queue offset within it."""
+        """Return up to `count` entries of the tail (in no file yet) as bytes, starting at a queue offset within it."""
         first = (start - self.tail_start) * QUEUE_ENTRY_SIZE
         return bytes(self.tail[first : first + count * QUEUE_ENTRY_SIZE])
 
     def tail_written(self, count: int) -> None:
-        """Drop the tail after its `count` entries, which must be all of them, were written to a file."""
+        """Drop the unwritten entries (the tail) after all of them, `count` in number, were written to a file."""
         # In this order, on which `tail_entry` relies.
         self.tail = bytearray()
         self.tail_start += count
 
     def tail_entry(self, offset: int) -> bytes:
-        """Return the 20 bytes of the entry at a queue offset if it is in the tail, else empty bytes; any thread."""
+        """Return the entry at a queue offset as 20 bytes if it is in no file yet, else empty bytes; any thread."""
         while True:
             start, tail = self.tail_start, self.tail
             first = (offset - start) * QUEUE_ENTRY_SIZE

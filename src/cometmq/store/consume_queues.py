@@ -1,9 +1,9 @@
-"""The consume queues of a store, except batch queues: writes their tails to files and deletes their topics.
+"""The consume queues of a store, except batch queues: writes entries (tails) to files, deletes topics.
 
 A tail is written when it holds about a page of entries; other tails are written in rounds. A round covers every queue
 that has a tail, a few per tick. When it has finished, everything dispatched before it began is in the files or stuck,
 and a checkpoint may record that (cometmq.store.checkpoint). A round over few queues finishes at once. Over very many it
-takes up to 10 s, so tails reach that age, but each write then covers all entries of that time (docs/design/0004).
+takes about 10 s, so tails reach that age, but each write then covers all entries of that time (docs/design/0004).
 """
 
 import logging
@@ -98,7 +98,7 @@ class ConsumeQueues:
 
     @property
     def writable_entries(self) -> int:
-        """Number of `entries` without those in the tails of stuck queues, for a checkpoint.
+        """Number of `entries` without those that stuck queues cannot write to their files, for a checkpoint.
 
         A start that finds fewer entries than the checkpoint records knows that queue files have been removed.
         """
@@ -107,7 +107,7 @@ class ConsumeQueues:
     def align(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
         """Prepare a queue for the offset of a recovered or replicated record; return False if the offset is wrong.
 
-        No CRC covers it. A smaller offset than the next means that the topic was deleted and created again; the newer
+        No CRC covers the offset. One below the next means that the topic was deleted and created again; the newer
         message then counts. A larger one, by at most GAP_MAX, leaves a gap, which readers skip.
 
         Args:
@@ -146,7 +146,7 @@ class ConsumeQueues:
             self.dirty.pop(queue, None)
 
     def write_tails(self, queues: Iterable[ConsumeQueue], *, is_kept: bool = True) -> None:
-        """Write the tails of queues; one that fails is kept, and if only its own files are faulty, the queue is stuck.
+        """Write new entries (tails) of queues; if that fails they are kept; a queue with faulty files becomes stuck.
 
         With `is_kept`, the files stay open (QueueFiles.write).
 
@@ -198,7 +198,7 @@ class ConsumeQueues:
                 logger.warning("%s: its entries can be written again", queue)
 
     def begin_round(self) -> None:
-        """Start a round of writing: later calls of `continue_round` write the tails that exist now."""
+        """Start a round: later calls of `continue_round` write the entries of all queues with unwritten ones."""
         queues = list(self.dirty)
         self._round = iter(queues)
         self._round_step = max(TAILS_PER_TICK, len(queues) // ROUND_TICKS)
@@ -207,7 +207,7 @@ class ConsumeQueues:
     def continue_round(
         self, is_time_over: Callable[[], bool], *, is_spread: bool = True
     ) -> bool:
-        """Write the next tails of the current round; return True when all are written.
+        """Write the unwritten entries of the next queues of the current round; return True when all were tried.
 
         Args:
             is_time_over: Checked repeatedly; writing stops when it returns True.
@@ -234,16 +234,16 @@ class ConsumeQueues:
         return False
 
     def end_round(self) -> None:
-        """Abandon the current round of writing tails."""
+        """Abandon the current round of writing queue entries to files."""
         self._round = None
 
     @property
     def is_in_round(self) -> bool:
-        """Whether a round of writing tails is in progress."""
+        """Whether a round of writing queue entries to files is in progress."""
         return self._round is not None
 
     def write_all(self) -> None:
-        """Write all tails, and retry up to STUCK_AT_ONCE stuck queues; raise OSError if the disk failed or is full."""
+        """Write all unwritten entries, and retry up to STUCK_AT_ONCE stuck queues; raise OSError if the disk fails."""
         self.write_tails(list(self.dirty))
         self.write_stuck()
 

@@ -44,7 +44,7 @@ class Derived:
     is_step_out = False
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Read the existing files and drop content that cannot be trusted.
+        """Read the existing files and drop content that cannot be trusted; by default, do nothing.
 
         Args:
             is_clean: Whether the last shutdown was clean.
@@ -56,7 +56,7 @@ class Derived:
         return None
 
     def feed(self, batch: Batch) -> None:
-        """Add the entries of a batch of records; batches come in log order."""
+        """Add the entries of a batch of records; batches come in log order. By default, do nothing."""
 
     @property
     def feed_put(self) -> FeedPut | None:
@@ -64,7 +64,7 @@ class Derived:
         return None
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Hide everything at and after the physical offset at which the log is about to end.
+        """Yield steps that hide everything at and after the physical offset at which the log will end; by default none.
 
         The files of queues and index do not change yet; a feature's builder already removes what it built. Steps are
         run as for `delete_before`, but the first OSError ends the truncation. `truncate` follows.
@@ -72,11 +72,11 @@ class Derived:
         return iter(())
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Remove the hidden part, as the log now ends at this physical offset; also runs after most recoveries."""
+        """Yield steps that remove the hidden part, by default none; also called after most recoveries."""
         return iter(())
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Yield steps that delete whole files whose entries are all before the log's new start, a physical offset.
+        """Yield steps that delete whole files whose entries are all before the log's new start; by default none.
 
         The caller runs each yielded step, maybe on another thread, before it asks for the next one on the thread that
         owns the store. If a step raises OSError, the remaining steps are run nevertheless, and the whole deletion is
@@ -85,15 +85,15 @@ class Derived:
         return iter(())
 
     def files_before(self, offset: int) -> list[str]:
-        """Return the paths of the files that `delete_before` would delete; may block; raise OSError if the disk fails."""
+        """Return the paths that `delete_before` would delete (default: none); may block and raise OSError."""
         return []
 
     def sync(self) -> Sync | None:
-        """Return the changes since the last call, for a checkpoint; None if all are on the device."""
+        """Return the changes since the last call, for a checkpoint; None (the default) if there are none to sync."""
         return None
 
     def hold(self) -> Hold | None:
-        """Return from where this structure still reads the log (`Hold`); None if a checkpoint covers what it needs."""
+        """Return from where this structure still reads the log; None (the default) if a checkpoint covers that."""
         return None
 
 

@@ -1,10 +1,11 @@
 """Builds the consume queues (except batch queues) from the log: recovers them at start, extends and truncates them.
 
-A put brings its queue entries along; for records received as bytes they are computed here. A start works as follows:
+A message from a sender (a put) brings its queue entries along; for records received as bytes they are computed here. A
+start works as follows:
 
 1. Determine `dispatched`, the physical offset before which every record is certainly in its queue: from our own
    checkpoint file, or after a clean stop the end of the newest message in any queue (as RocketMQ 5.x), if later.
-   Without our file, after an unclean stop, it is the start of the newest log file that begins before RocketMQ's
+   Without a usable one, after an unclean stop, it is the start of the newest log file that begins before RocketMQ's
    checkpoint (CommitLog.recoverAbnormally), else the oldest record.
 2. Load the queues and drop the entries of records after `dispatched`.
 3. Feed the log from `dispatched` on.
@@ -73,7 +74,7 @@ class DerivedQueues(Derived):
 
     Attributes:
         on_arrival: Called with (queue, tags codes of its new messages) for each watched queue that got some.
-        on_error: Called if a full tail could not be written; the tail keeps its entries.
+        on_error: Called if a page of new entries of a queue could not be written; they are kept.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class DerivedQueues(Derived):
 
     @property
     def feed_put(self) -> FeedPut:
-        """Function that appends the queue entries of a put and notifies the watchers of their queues."""
+        """Function that appends the queue entries of a batch of new messages and notifies their queues' watchers."""
         return self._feed_put
 
     def _feed_put(self, batch: Batch) -> None:
@@ -231,8 +232,8 @@ class DerivedQueues(Derived):
     def _go_on_elsewhere(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> None:
         """Handle a record whose queue offset, which no CRC covers, is not the next one of its queue.
 
-        A queue that begins at 0 again belonged to a deleted topic. Any other step back must be confirmed by a second
-        record; else the first was damaged and gets the missing offset.
+        A queue that begins at 0 again belonged to a deleted topic. Any other step back must be confirmed by the queue's
+        next record; if that one shows a gap of one instead, the first was damaged and gets the missing offset.
         """
         doubted = self._doubted.pop(queue, None)
         if doubted is not None and offset == queue.max_offset + 1:
@@ -250,10 +251,10 @@ class DerivedQueues(Derived):
     # --- a start
 
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
-        """Load the queues from their files, and return the physical offset from which the log must be fed.
+        """Load queues (not batch queues) from files, and return the physical offset from which the log must be fed.
 
         Moves every non-empty file away whose size differs from the setting, and prepares to rebuild all queues then.
-        If the log has no files, deletes all queues and returns None. A read-only store's files are not touched.
+        If the log has no files, deletes these queues and returns None. A read-only store's files are not touched.
 
         Raises:
             StoreDamaged: All queue files, more than one, have the same size, but not that of the setting.
@@ -395,9 +396,9 @@ class DerivedQueues(Derived):
     # --- following the log's start, and to the device
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Delete files but each queue's newest whose records are all before an offset, and their extended units.
+        """Yield steps that delete queue files (not the newest) with records before an offset only, and extended units.
 
-        For the yielded steps see `cometmq.store.derived`.
+        For the steps see `cometmq.store.derived`.
         """
         yield from self._trimming.delete_before(offset)
         yield from self._unit_trimming.delete_before(offset)

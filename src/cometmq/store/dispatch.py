@@ -1,7 +1,7 @@
 """Dispatch: makes new records visible by feeding them, in log order, to the queues and the index.
 
-It uses the data of the append and reads nothing again. The broker calls it after writing its answers. Unconfirmed
-batches wait; with SYNC_FLUSH, consumers thus get no messages that a power cut can undo (docs/design/0004, 0036).
+For puts, the data of the append is used and nothing is read again. Unconfirmed batches wait; with SYNC_FLUSH,
+consumers thus get no messages that a power cut can undo (docs/design/0004, 0036).
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ class LogDispatcher:
         dispatched_ms: Store timestamp of the last dispatched record.
         waiting: Batches to dispatch, in log order.
         on_moved: Called before each dispatch, because the log may have been written, flushed or replicated.
-        raw_end: Physical offset of the end of records received as bytes; their dispatch must precede the next put.
+        raw_end: Physical offset of the end of records received as bytes; to be dispatched before the next send.
     """
 
     def __init__(self, positions: Positions, derived: Sequence[Derived]) -> None:

@@ -3,7 +3,7 @@
     consumequeue_ext/TOPIC/QUEUE_ID/00000000000050331648
 
 In such a queue, an entry's tags code is the address of a unit that contains the real tags code. We read these units
-and keep their files. Our new entries contain their tags codes directly, which a Java broker accepts as well.
+and keep needed files. Our new entries contain their tags codes directly, which a Java broker accepts as well.
 """
 
 from cometmq.codec.other_queues import (
@@ -66,7 +66,7 @@ class ExtendedQueues:
             return 0
 
     def _read(self, directory: str, place: int) -> bytes:
-        """Return the bytes of an extended unit; empty if its file does not exist."""
+        """Return the bytes of an extended unit, or the first if its size is impossible; empty if it has no file."""
         size = self._size_of(directory)
         if not size:
             return b""

@@ -20,7 +20,7 @@ _PIECE = 4_096  # Entries per read: 80 KiB.
 
 
 class ExtendedTrimming:
-    """Deletes files of extended units (tags codes in separate files) whose messages are before the log's start."""
+    """Deletes files of extended units (tags codes in separate files) that no entry of an existing message needs."""
 
     def __init__(self, disk: Disk, extended: ExtendedQueues, queues: ConsumeQueues) -> None:
         self._disk = disk
@@ -28,7 +28,7 @@ class ExtendedTrimming:
         self._queues = queues
 
     def delete_before(self, log_start: int) -> Iterator[Step]:
-        """Yield a step that deletes the files that no existing entry needs; see `cometmq.store.derived`."""
+        """Yield a step that deletes the files that no existing entry needs, if there are any files of units."""
         if self._extended.topics():
             yield partial(self._remove_files, log_start)
 

@@ -92,7 +92,7 @@ class FileChain:
         )
 
     def _take(self, path: str, start: int, *, is_last: bool, read_only: bool) -> LogFile | None:
-        """Return one opened file of a directory; None for an empty last one."""
+        """Return one opened file of a directory; None for an empty last one, which is deleted unless `read_only`."""
         file = LogFile(self._disk, path, start=start, size=self.file_size)
         self._open(file, read_only=read_only)
         size = self._disk.size(file.fd)

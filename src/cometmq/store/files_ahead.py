@@ -1,7 +1,7 @@
 """Creates the next two log files before they are needed.
 
 A thread of the store's owner creates them: the next one when half of the current file is written, the one after it at
-three quarters. A put that needs a file earlier creates it itself. With warmMapedFileEnable every page of a file is
+three quarters. A write that needs one earlier creates it itself. With warmMapedFileEnable every page of a file is
 written before use, so that later `fdatasync` calls need not record new extents, and its pages are locked in memory
 (MappedFile.warmMappedFile of RocketMQ 5.3.3).
 """
@@ -79,7 +79,7 @@ class FilesAhead:
         return FilePlan(self._chain.paths(end), end)
 
     def make(self, plan: FilePlan) -> Exception | None:
-        """Create a planned file unless a put was faster; return the exception if that failed. Any thread."""
+        """Create a planned file unless a write already did; return the exception if that failed. Any thread."""
         with self._making:
             end = self._spares[-1].end if self._spares else self._chain.end
             if plan.start != end:

@@ -44,7 +44,7 @@ class Index:
         on_error: Called if the index cannot be written; the entries stay in memory and are retried.
         on_written: Called when writing succeeds again.
         is_failing: Whether entering or writing keys failed and has not succeeded since.
-        is_held: Whether another thread is truncating it. No keys are entered then; searches use the existing entries.
+        is_held: Whether another thread is truncating it. Ticks and searches enter no keys then.
     """
 
     def __init__(self, disk: Disk, directory: str, shape: IndexShape, *, clock: Clock) -> None:
@@ -68,7 +68,7 @@ class Index:
     # --- adding
 
     def add(self, batch: Batch) -> None:
-        """Remember a batch of visible puts for `build`, which enters their keys, and runs now if many are waiting."""
+        """Remember visible messages for `build`, which enters their keys, and runs now if many are waiting."""
         assert not self.is_held
         if not self._waiting:
             self._waiting_from = batch.start
@@ -104,7 +104,7 @@ class Index:
         self.write()
 
     def build(self) -> None:
-        """Hash the keys of all waiting puts and insert them into the index files in memory."""
+        """Hash the keys of all waiting messages and insert them into the index files in memory."""
         waiting, self._waiting, self._waiting_count = self._waiting, [], 0
         self._keys += index_keys(waiting)
         self._enter()
@@ -157,7 +157,7 @@ class Index:
         return file
 
     def _new_name(self) -> str:
-        """Return the time as yyyyMMddHHmmssSSS, as Java does, or a later name if a file with a later name exists."""
+        """Return the time as yyyyMMddHHmmssSSS, as Java does, or a later one if that is not after the newest file's."""
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000).astimezone()
         name = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}"
         if self.files and name <= self.files[-1].name:
@@ -173,13 +173,13 @@ class Index:
         return bool(self._waiting or self._keys or self.is_failing)
 
     def tick(self) -> None:
-        """Enter the keys of waiting puts and write new entries to the files, unless another thread truncates the index."""
+        """Enter the keys of waiting messages and write new entries to files, unless the index is being truncated."""
         if not self.is_held:
             self.enter_waiting()
             self.write()
 
     def enter_waiting(self) -> None:
-        """Enter the keys of waiting puts, and those that an earlier error left, if there are any."""
+        """Enter the keys of waiting messages, and those that an earlier error left, if there are any."""
         if self._waiting or self._keys:
             self.build()
 
@@ -222,7 +222,7 @@ class Index:
         return self._copying is not None
 
     def continue_round(self) -> bool:
-        """Copy the next changed hash slots for a checkpoint; return True if none is left and entries are written."""
+        """Copy the next changed hash slots in memory; return True if none is left and entries are written."""
         if self._copying is not None and next(self._copying, None) is None:
             self.write()
             if not self.is_failing:
@@ -271,7 +271,7 @@ class Index:
             pass
 
     def full_ms(self) -> int:
-        """Return the store time (ms) up to which full index files reach, the value in Java's checkpoint."""
+        """Return the store time (ms) up to which full index files reach, as in Java's checkpoint; 0 without any."""
         return max(
             (file.header.end_timestamp for file in self.files if file.room <= 0), default=0
         )
@@ -279,7 +279,7 @@ class Index:
     # --- asking and deleting
 
     def search(self, topic: str, key: str, *, begin_ms: int, end_ms: int) -> IndexSearch:
-        """Enter the keys of waiting puts, unless the index is being truncated, and return a prepared search by key.
+        """Enter the keys of waiting messages, unless the index is being truncated; return a prepared search by key.
 
         Args:
             topic: Topic of the messages.
@@ -306,7 +306,7 @@ class Index:
         )
 
     def delete_before(self, physical_offset: int) -> Iterator[Step]:
-        """Delete the files whose records are all before a physical offset, except the newest file.
+        """Yield a step that deletes the files whose records are all before a physical offset, except the newest file.
 
         Follows IndexService.deleteExpiredFile of RocketMQ 5.3.3. For the yielded steps see `cometmq.store.derived`.
         """

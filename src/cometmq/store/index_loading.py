@@ -1,8 +1,8 @@
 """Builds the index from the log: recovers it at start, extends and truncates it.
 
-After a clean stop all files before a damaged one are used. Otherwise, file by file from the oldest:
+After a clean stop all files before a damaged one are used. After an unclean one, unless read-only, file by file:
 
-- A file that ends at or before the index time of Java's checkpoint is full and on the device.
+- A file that ends before the index time of Java's checkpoint (or at it, if full and not in ours) is on the device.
 - Of the file that our own checkpoint names, as many entries are on the device as it states; slots are set back to them.
 - Other files are deleted, as a Java broker does (IndexService.load of RocketMQ 5.3.3). Unless our own checkpoint covers
   the index, records are indexed again from the log file at which a Java broker's recovery begins.
@@ -37,7 +37,7 @@ _NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
 class DerivedIndex(Derived):
     """The index as a structure derived from the log.
 
-    It hides nothing before a truncation: a key that points to no record finds no message.
+    The index hides nothing before a truncation: a key that points to no record finds no message.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class DerivedIndex(Derived):
         return lacking
 
     def feed(self, batch: Batch) -> None:
-        """Remember a batch of puts, or enter new keys of recovered or replicated records, if an index is built."""
+        """Remember sent messages, or enter new keys of recovered or replicated records, if an index is built."""
         if not self._is_built:
             return
         if batch.raw is None:
@@ -110,7 +110,7 @@ class DerivedIndex(Derived):
 
     @property
     def feed_put(self) -> FeedPut | None:
-        """Function that remembers a batch of puts whose keys are to be entered; None if no index is built."""
+        """Function that remembers a batch of sent messages whose keys are to be entered; None if no index is built."""
         return self.index.add if self._is_built else None
 
     def _enter(self, raw: RawRecords) -> None:
@@ -163,7 +163,7 @@ class DerivedIndex(Derived):
         return self.index.take_sync()
 
     def write(self) -> None:
-        """Enter and write the keys of waiting puts; raise OSError if they cannot be written."""
+        """Enter and write the keys of waiting messages; raise OSError if they cannot be written."""
         self.index.enter_waiting()
         self.index.write()
         if self.index.is_failing:
@@ -254,7 +254,7 @@ class DerivedIndex(Derived):
         )
 
     def _check_setting(self, found: dict[str, tuple[int, IndexHeader]]) -> None:
-        """Raise StoreDamaged if the file size setting matches no file while all files agree on another size."""
+        """Raise StoreDamaged if all files, more than one, have the same size, but not that of the setting (nor 0)."""
         sizes, shape = {size for size, _ in found.values()}, self.index.shape
         if len(found) > 1 and len(sizes) == 1 and not sizes & {-1, 0, shape.file_size}:
             raise StoreDamaged(
@@ -336,7 +336,7 @@ class DerivedIndex(Derived):
         file.grow_again(header, loaded.table, are_changed=is_cut or loaded.are_mended)
 
     def _cut_header(self, reader: EntryReader, header: IndexHeader, count: int) -> IndexHeader:
-        """Return the header as it was when the next entry had the number `count`."""
+        """Return the header, but for the used slots, as it was when the next entry had the number `count`."""
         if count == 1:
             older = self.index.files[:-1]
             if not older:
@@ -371,6 +371,6 @@ class DerivedIndex(Derived):
 
 
 def _is_settled(file: IndexFile, index_ms: int, *, is_named: bool) -> bool:
-    """Return whether Java's checkpoint covers a file; one that ends at its millisecond must be full and not in ours."""
+    """Return whether Java's checkpoint covers a file; one ending at its time must be full and not named in ours."""
     end_ms = file.header.end_timestamp
     return end_ms < index_ms or (end_ms == index_ms and file.room <= 0 and not is_named)

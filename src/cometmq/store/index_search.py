@@ -1,9 +1,9 @@
 """A search in the index: the records that may have a key, newest first.
 
-It is prepared on the thread that owns the store and may run anywhere. The part that still changes (the newest entry
-of the slot) is read during preparation; older entries never change. The rules are those of IndexService.queryOffset
-and IndexFile.selectPhyOffset of RocketMQ 5.3.3. An entry holds its time rounded down to seconds and a hash that
-several keys may share, so results are only candidates and the caller compares the records.
+A search is prepared on the thread that owns the store and may run anywhere. The part that still changes (the newest
+entry of the slot) is read during preparation; older entries change only if the log is truncated. The rules are those of
+IndexService.queryOffset and IndexFile.selectPhyOffset of RocketMQ 5.3.3. An entry holds its time rounded down to
+seconds and a hash that several keys may share, so results are only candidates and the caller compares the records.
 """
 
 from bisect import bisect_right
@@ -138,8 +138,8 @@ class IndexSearch:
         """Return the entry at which to continue along the slot's chain, skipping entries that are too late.
 
         Entries are ordered by time (unless a clock was set back by more than a minute), so the last one that is not too
-        late is found by bisection. The wanted entry is the slot's newest one among the NEARER_ENTRIES up to there. It
-        belongs to the chain, because every entry of a slot does; a frequent key has one there.
+        late is found by bisection. The wanted entry is the slot's newest one among the NEARER_ENTRIES up to there. That
+        entry is in the chain, because every entry of a slot is; a frequent key has one there.
 
         Args:
             fd: Descriptor of the index file.

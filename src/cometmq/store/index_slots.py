@@ -28,7 +28,7 @@ class LoadedSlots(NamedTuple):
     """The slots of an index file.
 
     Attributes:
-        table: Newest entry number of each slot.
+        table: Newest entry number of each slot; 0 without one.
         used: Number of slots with an entry.
         are_mended: Whether they may differ from those in the file.
     """
@@ -132,7 +132,7 @@ def mend_slots(
 def _led_back(
     reader: EntryReader, slot: int, number: int, count: int, shape: IndexShape
 ) -> int | None:
-    """Return the newest entry of a slot with a number below `count`; None if the chain is broken."""
+    """Return the number of a slot's newest entry below `count`, 0 without one; None if the chain is broken."""
     while not 0 <= number < count:
         if not 0 <= number < shape.entries:
             return None

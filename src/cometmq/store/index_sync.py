@@ -10,7 +10,7 @@ class IndexSync:
 
     Attributes:
         files: Each changed file with its header and its slots as copied during the round.
-        is_directory_fresh: Whether a file was created since the last checkpoint.
+        is_directory_fresh: Whether a file was created since the previous such job.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -40,7 +40,7 @@ class IndexSync:
             self._disk.sync_directory(self._directory.rpartition("/")[0])
 
     def done(self) -> None:
-        """Release the memory of full files after the checkpoint has been written."""
+        """Release the memory of full files, unless changed since, after the checkpoint has been written."""
         for file, header, _ in self.files:
             if file.room <= 0 and file.header == header:
                 file.settle()

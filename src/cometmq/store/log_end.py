@@ -123,7 +123,7 @@ class LogEnd:
 
         If `is_torn`, the removed part is copied first. Then it is zeroed and synced, with all from `walked_from` on,
         before a file is deleted, so that a stop at any step never brings a cut record back (RocketMQ only remembers the
-        end, its issue 10666). Otherwise only the later files are deleted.
+        end, its issue 10666). If not torn, only the later files are deleted.
 
         Args:
             end: Physical offset of the end of the last valid record.
@@ -174,7 +174,7 @@ class LogEnd:
     def _data_between(
         self, file: LogFile, start: int, stop: int
     ) -> Iterator[tuple[int, bytes]]:
-        """Yield (physical offset, bytes) of the pieces of a file that are not all zeros."""
+        """Yield (physical offset, bytes) of the pieces of a file that are not all zeros, without trailing zeros."""
         for first, last in self._disk.written(file.fd, start - file.start):
             end = min(file.start + last, stop)
             for at in range(file.start + first, end, _PIECE_SIZE):
@@ -217,7 +217,7 @@ def record_at(file: LogFile, offset: int, *, is_whole_checked: bool = False) -> 
 def start_before(chain: FileChain, time_ms: int) -> int:
     """Return the offset at which a Java broker's recovery begins (CommitLog.recoverAbnormally of RocketMQ 5.3.3).
 
-    This is the start of the newest log file whose first record was stored by a time (ms), else of the oldest file.
+    This is the start of the newest log file whose first record was stored until a time (ms), else of the oldest file.
     """
     for file in reversed(chain.files):
         record = record_at(file, file.start)

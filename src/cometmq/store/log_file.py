@@ -148,7 +148,7 @@ def log_file_name(start: int) -> str:
 
 
 def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int) -> LogFile:
-    """Create and return a log file of zeros with all blocks allocated; an error leaves no file. Any thread.
+    """Create and return a log file of zeros with all blocks allocated; after an error the file is removed. Any thread.
 
     Raises:
         StoreFull: There is no room for it and the reserve, or no inode, descriptor or memory.

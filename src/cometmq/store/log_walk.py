@@ -17,7 +17,7 @@ class CheckedPiece(NamedTuple):
         end: Physical offset of their end.
         batch: The records, checked; None if there are none.
         why: Reason why the piece ends there.
-        is_last: Whether no valid record follows in the range that was read.
+        is_last: Whether there are no records, or what follows them is not one, not even a part of one.
     """
 
     end: int

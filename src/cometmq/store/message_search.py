@@ -23,7 +23,7 @@ class FoundMessages(NamedTuple):
 
     Attributes:
         records: Records, oldest first.
-        last_ms: Store time of the newest indexed record, ms.
+        last_ms: Store time of the newest indexed record, ms; 0 if there is none.
         last_offset: Physical offset of the newest indexed record.
     """
 

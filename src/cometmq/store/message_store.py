@@ -261,7 +261,7 @@ class MessageStore:
 
     @property
     def store_host(self) -> bytes:
-        """Address of this broker as stored in records, 8 or 20 bytes; must be set before the first put."""
+        """Address of this broker as stored in records, 8 or 20 bytes; must be set before the first message."""
         return self._appender.store_host
 
     @store_host.setter

@@ -42,7 +42,7 @@ class PositionWaiters:
         return bool(self._flushed)
 
     def wait_confirmed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
-        """Call back when everything before `end_offset` is confirmed.
+        """Call back with OK when everything before `end_offset` is confirmed, or with the reason why it is not in time.
 
         If too few replicas are in sync, NO_REPLICA is reported as soon as this broker's part is done.
 
@@ -63,7 +63,7 @@ class PositionWaiters:
         return self._positions.replicated is not None and not self._positions.replica_count
 
     def wait_flushed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
-        """Call back when everything before `end_offset` is flushed; arguments as for `wait_confirmed`."""
+        """Call back as `wait_confirmed` does: OK when everything before `end_offset` is flushed, else DISK_LATE."""
         self._add(self._flushed, self._positions.flushed, end_offset, deadline, on_done)
 
     def _add(

@@ -3,7 +3,7 @@
     start ... flushed ... committed ... written ... allocated
 
 `confirmed` is the offset up to which messages may be acknowledged and then shown to consumers: `written` with
-ASYNC_FLUSH, `flushed` with SYNC_FLUSH, and if replicas are required, at most what they have. Only this module
+ASYNC_FLUSH, `flushed` with SYNC_FLUSH, and if replicas are required, it grows to what they have. Only this module
 implements the rule (docs/design/0036).
 """
 
@@ -78,7 +78,7 @@ class Positions:
     def sendable(self) -> int:
         """Physical offset up to which the log survives the death of this process and, with SYNC_FLUSH, of the machine.
 
-        A master sends its slaves no more, so it is never behind them after a restart; slaves acknowledge no more.
+        A master sends its slaves no more, so it is not behind them after such a death; slaves acknowledge no more.
         """
         return self.flushed if self.needs_flush else self.committed
 
@@ -95,7 +95,7 @@ class Positions:
         return committed if committed < confirmed else confirmed  # noqa: FURB136
 
     def begin_at(self, end: int) -> None:
-        """Set the end of a recovered log: all of it counts as flushed, confirmed and dispatched."""
+        """Set the end of a recovered or new log: all before it counts as flushed, confirmed and dispatched."""
         self.written = self.committed = self.flushed = end
         self.confirmed = self.dispatched = end
         self._check()

@@ -36,7 +36,7 @@ class QueueFiles:
     """Reads and writes queue entries by queue offset.
 
     Attributes:
-        kept: Last read entries of recently read queues; never entries of a tail.
+        kept: Last read entries of recently read queues; only entries that were in files.
         unsynced: Paths of files written since the last checkpoint job.
         fresh_directories: Paths of directories in which names have changed since then.
     """
@@ -134,7 +134,7 @@ class QueueFiles:
     def _remember(self, path: str, fd: int) -> int:
         """Keep a descriptor open for later and return it; if there are too many, close another one.
 
-        That is the one whose opening or last write is longest ago; reads do not count.
+        The file closed is the one whose opening or last write is longest ago; reads do not count.
         """
         self._open[path] = fd
         if len(self._open) > OPEN_FILES_MAX:
@@ -145,7 +145,7 @@ class QueueFiles:
     def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
         """Return up to `count` entries of one file as (bytes, entries' start in them, end); None if that would block.
 
-        All must be before the tail. The page in which they end is read up to its end or the tail; what is read is
+        All must be in files. The page in which they end is read as far as it was written; what is read is
         cached for the next read, unless it is more than 20 KiB.
 
         Raises:
@@ -194,7 +194,7 @@ class QueueFiles:
             return self._disk.pread(fd, size, index * QUEUE_ENTRY_SIZE)
 
     def rewrite(self, queue: ConsumeQueue, offset: int, entries: bytes) -> None:
-        """Replace entries of one file, all before the tail; may raise OSError, also if the file is gone. Any thread.
+        """Replace written entries of one file; may raise OSError, also if the file is gone. Any thread.
 
         The change is not synced. If a power cut undoes it, the entries are repaired again.
         """

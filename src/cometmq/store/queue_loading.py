@@ -87,7 +87,7 @@ class EntryFile:
         return place_of_entry(offset, size, code), size
 
     def is_written_behind(self, index: int) -> bool:
-        """Return whether any entry in the page after an all-zero entry is written, which indicates damage."""
+        """Return whether bytes soon after an all-zero entry (at most a page) are not zero, which indicates damage."""
         self.open()
         at = index * QUEUE_ENTRY_SIZE
         if at + QUEUE_ENTRY_SIZE > len(self._head):
@@ -112,7 +112,7 @@ class QueueLoader:
         self.wrong: dict[str, int] = {}
 
     def load(self, *, log_start: int, dispatched: int | None) -> list[LoadedQueue]:
-        """Load all queues but batch queues into the table of queues, and return them.
+        """Load all queues but batch queues, add those that would not hide a batch queue to the table, and return them.
 
         Args:
             log_start: Physical offset of the oldest record.
@@ -172,7 +172,7 @@ class QueueLoader:
             )
 
     def _check_setting(self) -> None:
-        """Raise StoreDamaged if the file size setting matches no file while all files agree on another size."""
+        """Raise StoreDamaged if all files, more than one, have the same size, but not that of the setting."""
         sizes = set(self.wrong.values())
         if (
             not self._is_any_right

@@ -51,7 +51,7 @@ class BadRun(NamedTuple):
     Attributes:
         start: Queue offset of the first entry.
         stop: Queue offset after the last entry.
-        low: Physical offset of the end of the last good record before them.
+        low: Physical offset of the end of the last good record before them, or the log's start.
         high: Physical offset of the first good record after them, or the log's end.
         high_size: Size of that record in bytes; 0 if there is none.
     """
@@ -112,7 +112,7 @@ class QueueMending:
         return bytes(mended[: count * QUEUE_ENTRY_SIZE])
 
     def entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
-        """Return one repaired entry; None if the log has no message for it. Otherwise like `entries`."""
+        """Return one repaired entry; None if the log has no message for it. Blocks and writes as `entries` does."""
         content = queue.tail_entry(offset) or self._read(queue, offset, 1)
         if not content:
             return None
@@ -204,7 +204,7 @@ class QueueMending:
     # --- building again
 
     def _built_again(self, queue: ConsumeQueue, run: BadRun, cuts: int) -> bytes:
-        """Rebuild bad entries from the log, write them to their file, and log the repair; return the new entries."""
+        """Rebuild bad entries from the log, try to write them to their file, log that, and return the new entries."""
         found: dict[int, bytes] = {}
         for topic, queue_id, offset, code, place, size in self._places_between(run):
             if (topic, queue_id) == (queue.topic, queue.queue_id) and offset < run.stop:
@@ -223,7 +223,7 @@ class QueueMending:
         return (place for place in self._places(run.low, stop) if place.offset >= run.start)
 
     def _places(self, start: int, stop: int) -> "Iterator[EntryPlace]":
-        """Yield the queue entries for the records in a range of the log."""
+        """Yield the queue entries for the records in a range of the log, up to the first invalid one."""
         position = start
         while position < stop:
             file = self._log.chain.find(position)
@@ -247,7 +247,7 @@ class QueueMending:
                 return
 
     def _write(self, queue: ConsumeQueue, start: int, entries: bytes) -> bool:
-        """Write repaired entries to their file; return False if the store is read-only, the queue is gone or writing fails."""
+        """Write repaired entries that belong in a file; return False if none do, that fails or is not allowed."""
         count = min(len(entries) // QUEUE_ENTRY_SIZE, queue.tail_start - start)
         if self._read_only or queue.deleted or count <= 0:
             return False

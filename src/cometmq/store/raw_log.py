@@ -98,7 +98,7 @@ class RawLog:
         return self._log.chain.file_size
 
     def _check_start(self, offset: int) -> None:
-        """Raise RecordIllegal if bytes do not begin at the log's end."""
+        """Raise RecordIllegal if bytes do not begin at the log's end or, for an empty log, where a file begins."""
         written = self._log.positions.written
         if self._log.chain.files or written:
             if offset != written:

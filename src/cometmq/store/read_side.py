@@ -150,7 +150,7 @@ class ReadSide:
         return self._batches.store_time_at(queue, offset)
 
     def earliest_store_time(self, queue: ConsumeQueue, *, may_wait: bool = True) -> int:
-        """Return the store time of a queue's oldest message in ms, or -1 if it has none (see `read_record`)."""
+        """Return the store time of a queue's oldest message in ms, or -1 if none is found (see `read_record`)."""
         return self.store_time_at(queue, queue.min_offset, may_wait=may_wait)
 
     def offset_by_time(

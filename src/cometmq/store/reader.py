@@ -1,8 +1,8 @@
 """Reads messages: from a queue offset to the bytes of records, as a pull answer carries them.
 
-Queue entries come from the queue's tail in memory or from its file. Records come from the log: recent ones that this
-process wrote through a read-only map, older ones with a `pread` that does not block. If it would have to block, the
-result is "cold" and carries a function that does the blocking read in a reader thread.
+Queue entries come from memory (unwritten ones) or the queue's file. Records come from the log: a read-only map
+for recent ones written by this process, else a `pread` that does not block. If a read would have to block, the result
+is "cold" and carries a function that does the blocking read in a reader thread.
 
 The reader counts the records that it read. If they are not the ones that the queue entries promised, the entries are
 damaged and are repaired (cometmq.store.queue_mending).
@@ -143,7 +143,7 @@ class Reader:
         self._scan_entries = settings.filter_scan_bytes // QUEUE_ENTRY_SIZE
 
     def change_limits(self, settings: StoreSettings) -> None:
-        """Apply the limits of these settings to future pulls: RocketMQ's limits, and its smaller ones for old messages."""
+        """Apply the limits of these settings to future pulls: those for recent messages and those for old ones."""
         self._limits = (
             (settings.transfer_count_in_memory, settings.transfer_bytes_in_memory),
             (settings.transfer_count_on_disk, settings.transfer_bytes_on_disk),
@@ -201,7 +201,7 @@ class Reader:
     ) -> PulledAnswer | None:
         """Return the finished pull answer for a queue that is not a batch queue, or None if `get` must produce it.
 
-        It is (frame, size of its messages in bytes, their number).
+        The answer is (frame, size of its messages in bytes, their number).
         """
         count, log = terms[1], self._log
         if terms[3] is not None and count < self._scan_entries:

@@ -64,7 +64,7 @@ class RealDisk:
         return piece
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """Read from the page cache; return None if it does not hold all of the bytes, or the file ends before."""
+        """Read from the page cache; return None if it lacks a byte. In-memory file systems: as `pread`."""
         piece = bytearray(size)
         try:
             count = os.preadv(fd, [piece], offset, os.RWF_NOWAIT)
@@ -108,7 +108,7 @@ class RealDisk:
         return pieces
 
     def clear_from(self, fd: int, offset: int) -> None:
-        """Overwrite the written ranges after an offset with zeros."""
+        """Zero a file from an offset to its end, keeping holes."""
         for start, stop in self.written(fd, offset):
             while start < stop:
                 start += self._clear_piece(fd, start, stop)  # noqa: PLW2901

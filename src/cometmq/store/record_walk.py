@@ -65,7 +65,7 @@ def valid_records(chunk: bytes, offset: int) -> tuple[list[Record], int, WalkEnd
     """Return the valid records at the start of a piece of the log, the position where they end, and the reason.
 
     Args:
-        chunk: The piece, which begins with a record.
+        chunk: The piece, in which a record is expected first.
         offset: Physical offset of the piece.
     """
     records: list[Record] = []

@@ -87,7 +87,7 @@ class ReplicaSide:
         self._dispatcher.on_moved = told
 
     def read_nowait(self, offset: int, size_max: int) -> Buffer | None:
-        """Return up to `size_max` bytes of a log file from an offset on; None if that may block or the log lacks it."""
+        """Return up to `size_max` bytes of a log file, even after the log's end; None if no file, or that may block."""
         file = self._log.chain.find(offset)
         if file is None:
             return None

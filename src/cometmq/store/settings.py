@@ -1,4 +1,4 @@
-"""Settings of a store; each field names its RocketMQ key.
+"""Settings of a store; most fields name their RocketMQ key.
 
 The broker fills them from `broker.conf` (cometmq.broker.settings.broker_settings).
 """
@@ -48,7 +48,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Settings of the store; the defaults are those of RocketMQ 5.3.3's MessageStoreConfig.
+    """Settings of the store; most defaults are those of RocketMQ 5.3.3's MessageStoreConfig.
 
     Attributes:
         commitlog_paths: Directories of the log (storePathCommitLog); empty means commitlog in the root.

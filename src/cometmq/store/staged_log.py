@@ -1,9 +1,9 @@
-"""A log that stages batches in locked memory before they are written (transientStorePoolEnable).
+"""A log that stages batches in memory, locked if possible, before they are written (transientStorePoolEnable).
 
-A put only copies its bytes. Every commitIntervalCommitLog, all staged batches are written with one write per file;
-only then can consumers see them and a flush include them. A busy page cache thus delays no send, but if the process
-dies, messages acknowledged since the last write are lost. This is the trade-off of RocketMQ's TransientStorePool
-(5.3.3), and the reason why it is off by default.
+A send only copies its bytes. Every commitIntervalCommitLog, or when the memory is full, all staged batches are
+written with one write per file; only then can consumers see them and a flush include them. A busy page cache thus
+delays few sends, but if the process dies, messages acknowledged since the last write are lost. That is the trade-off of
+RocketMQ's TransientStorePool (5.3.3), and the reason why it is off by default.
 """
 
 import logging
@@ -54,7 +54,7 @@ class StagedLog(CommitLog):
         Earlier batches are written if it does not fit beside them.
 
         Raises:
-            OSError: They or it could not be written; it does not count then.
+            OSError: Earlier batches, or the large one, could not be written; the given one does not count then.
         """
         size = sum(len(content) for _, _, content in pieces)
         if self._used + size > len(self._memory):

@@ -148,7 +148,7 @@ def tag_hash(block: bytes) -> int:
 
 
 def _found_tag(block: bytes) -> bytes:
-    """Find the tag in a block in which another property's text ends like the name of the tag property."""
+    """Return the tag in a block of properties, searched property by property; empty if there is none."""
     try:
         return (find_property(block, _TAGS_NAME) or "").encode()
     except CodecError:

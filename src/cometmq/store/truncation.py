@@ -2,7 +2,7 @@
 
 docs/design/0036 describes the steps and why a stop after any of them leaves a store that opens, with either the old end
 or the new one. The removed part is copied into the folder `cut`. Blocking work runs in another thread, as in cleaning.
-Meanwhile nothing is appended, flushed or dispatched, and readers already see the queues as they will be.
+Meanwhile nothing is appended, flushed or dispatched, and readers soon see the queues as they will be.
 """
 
 from collections import deque
@@ -210,7 +210,7 @@ class Truncation:
         self._waiting, self._kept = deque(), []
 
     def _before(self, batch: Batch, end: int) -> list[Batch]:
-        """Return the part before the new end of a batch that is not visible yet."""
+        """Return the part of a waiting batch before the new end, as batches; the batch itself if all of it is."""
         if batch.end_offset <= end:
             return [batch]
         start = batch.start

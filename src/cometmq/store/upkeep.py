@@ -1,9 +1,9 @@
-"""Upkeep of a store: writes tails, plans checkpoints, checks the disk, and resumes accepting messages.
+"""Upkeep of a store: writes queue entries, plans checkpoints, checks the disk, and resumes accepting messages.
 
-The broker's timer calls `tick`, which does a little work each time. If the disk is full (a file cannot be made, a
-tail cannot be written, or `df` reports it), only sends are refused, with a reason. Once a second, a tick checks whether
-there is room again. (RocketMQ deletes unread messages in this case; we do only with cleanFileForciblyEnable=true:
-docs/compatibility.md.)
+The broker's timer calls `tick`, which does a little work each time. If the disk is full (a file cannot be made,
+entries cannot be written, or `df` reports it), only sends are refused, with a reason. Once a second, a tick checks
+whether there is room again. (RocketMQ deletes unread messages in this case; we do only with
+cleanFileForciblyEnable=true: docs/compatibility.md.)
 """
 
 import logging
@@ -78,7 +78,7 @@ class Upkeep:
         self._ready: tuple[Progress, Checkpoint] | None = None
 
     def tick(self) -> None:
-        """Write what is due: index entries, queue tails, a checkpoint's round; once a second, check the disk and retry."""
+        """Write what is due: index and queue entries, a checkpoint's part; once a second, check the disk and retry."""
         now = self._clock.monotonic()
         self._index.tick()
         if self._queues.dirty or self._is_in_round or self._is_checkpoint_old():
@@ -114,7 +114,7 @@ class Upkeep:
         return self.progress() != (self._checkpoints.progress or NOTHING_DONE)
 
     def _write_tails(self, now: float) -> None:
-        """Begin or continue a round over the queues' tails, then the index."""
+        """Continue a round of writing queue entries, then copying index slots; or begin one if it is due."""
         if not self._is_in_round:
             is_mending = self._flags.has(RunningFlag.QUEUE_DISK_FULL)
             if (now < self._checkpoint_at or self._ready is not None) and not is_mending:
@@ -135,7 +135,7 @@ class Upkeep:
             self.queue_write_failed(error)
 
     def _continue_tails(self, now: float) -> bool:
-        """Write tails within this tick's time limit; return True when the round is finished, raise OSError on failure."""
+        """Write queue entries within this tick's time; return True if the round is finished; may raise OSError."""
         is_idle = self._positions.dispatched == self._dispatched_before
         self._dispatched_before = self._positions.dispatched
         deadline = now + (TAILS_SECONDS_IDLE if is_idle else TAILS_SECONDS_PER_TICK)
@@ -144,7 +144,7 @@ class Upkeep:
         )
 
     def queue_write_failed(self, error: OSError) -> None:
-        """Refuse messages because a tail could not be written; the tail is kept and retried."""
+        """Refuse messages because queue entries could not be written; they are kept in memory and retried."""
         if not self._flags.has(RunningFlag.QUEUE_DISK_FULL):
             logger.error("Queue entries cannot be written: %s; sends are refused", error)
         self._flags.raise_flag(
@@ -154,7 +154,7 @@ class Upkeep:
         )
 
     def queue_stuck(self, queue: ConsumeQueue) -> None:
-        """Exclude the tail of a stuck queue from the checkpoint of the current round."""
+        """Exclude the entries that a queue cannot write to its files from the checkpoint of the current round."""
         if self._noted is not None:
             count = len(queue.tail) // QUEUE_ENTRY_SIZE
             self._noted = (self._noted[0].without(count), self._noted[1])
@@ -202,7 +202,7 @@ class Upkeep:
         self._noted = None
 
     def job(self, progress: Progress, times: Checkpoint) -> CheckpointJob:
-        """Return a checkpoint job for everything written to files so far."""
+        """Return a job that syncs everything written to files so far and then records these values as checkpoint."""
         syncs = [sync for derived in self._derived if (sync := derived.sync()) is not None]
         return CheckpointJob(self._checkpoints, times=times, progress=progress, syncs=syncs)
 

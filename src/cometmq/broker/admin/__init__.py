@@ -1,1 +1,1 @@
-"""Requests of administrators: topics, groups, offsets, message lookup, settings and accounts."""
+"""Requests about topics, groups, offsets, message lookup, cleaning, settings and accounts."""

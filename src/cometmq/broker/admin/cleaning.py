@@ -1,7 +1,6 @@
 """Deletes expired files, and hides messages beyond the limits of their topics.
 
-Each step of a round of the background job runs in the pool, by default a tenth of a second apart. Follows
-AdminBrokerProcessor of RocketMQ 5.3.3, with the differences listed in docs/design/0007.
+Follows AdminBrokerProcessor of RocketMQ 5.3.3, with the differences listed in docs/design/0007.
 """
 
 import logging
@@ -35,7 +34,7 @@ class Cleaning(Feature):
         self._quotas = ByteQuotas(parts.store)
 
     async def start(self) -> None:
-        """Apply the `retention.*` limits of topics; then clean in the background."""
+        """Apply the `retention.*` limits of topics unless the clock is not trusted; then clean in the background."""
         await self._machines.run(self._apply_limits())
         self._rounds = self._machines.keep(
             "rounds",
@@ -52,7 +51,7 @@ class Cleaning(Feature):
         await self._machines.close()
 
     def _clean(self) -> Steps[float]:
-        """Run a due cleaning step, and apply the limits of topics at intervals; return the seconds to the next call."""
+        """Run a due cleaning step, and apply due limits of topics; return the seconds to the next call (or `NEVER`)."""
         clock, store = self._parts.clock, self._parts.store
         step = store.clean_due()
         if step is not None:
@@ -96,7 +95,7 @@ class Cleaning(Feature):
     # --- requests
 
     def delete_expired(self, asker: str) -> None:
-        """Let the background job delete the store's expired files in its next rounds from now on, whatever the hour."""
+        """Let the background job delete the store's expired files in its next 20 rounds, whatever the hour."""
         _log.info("deleting expired files, requested by %s", asker)
         self._parts.store.cleaner.ask()
         self._rounds.wake()

@@ -1,9 +1,9 @@
 """Reads and changes the settings of a running broker.
 
 Requests can only change keys marked `is_remote`, because all parts of the broker read them when needed; other keys are
-refused by name. Changes of UPDATE_BROKER_CONFIG are saved next to the broker's file, which belongs to the user. Follows
-AdminBrokerProcessor of RocketMQ 5.3.3, which instead has a list of keys that must not be changed, and rewrites the
-file.
+refused by name. Changes of UPDATE_BROKER_CONFIG are saved next to the broker's file, if any, which belongs to the user.
+Follows AdminBrokerProcessor of RocketMQ 5.3.3, which instead has a list of keys that must not be changed, and rewrites
+the file.
 """
 
 import logging
@@ -29,11 +29,11 @@ class Configuration:
     """The settings as administrators see them.
 
     Attributes:
-        version: Increases with each change that a request makes.
+        version: Increases with each change made by this object.
     """
 
     def __init__(self, parts: Parts) -> None:
-        """From now on, apply each change of the settings to the store and the tables."""
+        """From now on, apply each change of the settings to the store, its cleaner and the topics."""
         in_force, clock = parts.in_force, parts.clock
         self._in_force = in_force
         self._store = parts.store

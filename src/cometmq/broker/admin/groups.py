@@ -1,6 +1,6 @@
 """Administration of consumer groups: create, change, delete, read; compare and copy their offsets.
 
-Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, except for two bugs: comparing only reads
+Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, without two bugs: comparing only reads
 (Java deletes the offsets of the groups to be left out), and copying without a topic copies all topics (Java looks for a
 topic with an empty name).
 """
@@ -36,7 +36,7 @@ AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind all
 
 
 class GroupAdministration:
-    """The administration of groups; a change of their table is on disk when its steps have ended."""
+    """The administration of groups; `change`, `delete` and `forbid` are generators that wait for the disk."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class GroupAdministration:
     def delete(self, request: DeleteGroup, asker: str) -> Steps[None]:
         """Delete a group; `asker` is for the log.
 
-        Unless the request keeps the offsets, its retry topics are deleted, too (except shared ones), and a new group of
-        this name starts afresh. Dead letters stay, because no group consumes them.
+        Unless the request keeps the offsets, the group's retry topics are deleted, too (except shared ones), and a new
+        group of this name starts afresh. Dead letters stay, because no group consumes them.
 
         Raises:
             StoreBusy: The log is being truncated; nothing is changed.
@@ -148,8 +148,8 @@ class GroupComparison:
     def least_of_all(self, request: CorrectionOffsetRequest) -> dict[int, int]:
         """Return by queue id the smallest committed offset of groups in a topic, except the request's `filter_groups`.
 
-        Queues without an offset are missing. If the compared group is behind that, the value is `AHEAD_OF_ALL`. For
-        the smallest, offsets before the queue's first message do not count.
+        For this, offsets before a queue's first message do not count; queues without an offset that counts are missing.
+        If any offset of the compared group is less than the smallest, the value is `AHEAD_OF_ALL`.
         """
         left_out = set((request.filter_groups or "").split(","))
         smallest: dict[int, int] = {}

@@ -36,9 +36,9 @@ class CommittedOffsets:
         self._offsets = offsets
 
     def find(self, request: QueryConsumerOffset) -> Steps[int]:
-        """Return the offset that a group committed in a queue; without one, the beginning if the queue is new.
+        """Return the offset that a group committed in a queue; without one, 0 if the queue counts as new.
 
-        It is new if its first message is still there and is recent or was stored after the group began with the topic.
+        A queue is new if its first message is still there, and recent or younger than the group's consumption.
 
         Raises:
             RequestError: QUERY_NOT_FOUND: The queue is not new or has no message, or only a committed offset is wanted;
@@ -74,12 +74,12 @@ class CommittedOffsets:
     def _is_younger_than_group(
         self, request: QueryConsumerOffset, queue: ConsumeQueue
     ) -> Steps[bool]:
-        """Return whether a queue was added to a topic that the group consumed before the queue's first message.
+        """Return whether a queue's first message is younger than the group's consumption of the topic's other queues.
 
         Differs: in RocketMQ the group starts at the end of such a queue (its issue 9307), and misses what was sent
         while it was away. A group that is new in the topic must not start at the beginning of one queue just because it
         has committed its offset of another. So the first message must be younger than the group's first commit, or, if
-        that was before the broker's start, younger than all messages that the group consumed in other queues.
+        that time is unknown (as after a restart), younger than the last messages that it consumed in other queues.
         """
         group, topic = request.consumer_group, request.topic
         if queue.min_offset > 0:
@@ -96,7 +96,7 @@ class CommittedOffsets:
         return (yield from elsewhere(is_younger))
 
     def _consumed_until_ms(self, topic: str, offsets: Mapping[int, int]) -> int:
-        """Return the store time, epoch ms, of a topic's youngest message before `offsets`; -1 if none. May block."""
+        """Return about when a topic's youngest message before `offsets` was stored, epoch ms; -1 if none. May block."""
         times_ms = [-1]
         for queue_id, offset in offsets.items():
             queue = self._store.queue(topic, queue_id)
@@ -173,7 +173,7 @@ class QueueOffsets:
         return 0 if queue is None else queue.max_offset
 
     def beginning(self, request: QueueRequest) -> int:
-        """Return the offset of a queue's first remaining message; 0 for a queue that was never written."""
+        """Return a queue's min offset: that of its first remaining message, if any; 0 without a queue."""
         queue = self._store.queue(request.topic, request.queue_id)
         return 0 if queue is None else queue.min_offset
 

@@ -1,8 +1,8 @@
 """Resets the offsets of a group in a topic.
 
 The broker stores the new offsets and moves consumers there with their next pull; held pulls are woken for that. This
-works for every client, and for groups without members (RocketMQ 5.x, useServerSideResetOffset=true). With false the
-members are notified instead, as by brokers of 4.9. Follows AdminBrokerProcessor.resetOffset and
+works also for groups without members (RocketMQ 5.x, useServerSideResetOffset=true). With false the members are notified
+instead, as by brokers of 4.9. Follows AdminBrokerProcessor.resetOffset and
 Broker2Client.resetOffset of RocketMQ 5.3.3.
 """
 
@@ -64,8 +64,8 @@ class GroupResets:
         `asker` is for the log.
 
         Raises:
-            RequestError: The topic, group or offset does not exist, the group is the broker's own, or members must move
-                themselves and there are none.
+            RequestError: The topic or group does not exist, the offset is outside the queue, the group is the broker's
+                own, or members must move themselves and there are none.
         """
         check_group_of_clients(request.group)
         topic = self._topics.get(request.topic)

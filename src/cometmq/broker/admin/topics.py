@@ -1,7 +1,7 @@
 """Administration of topics: create, change, delete, read.
 
-Follows AdminBrokerProcessor of RocketMQ 5.3.3. A change is done when it is on disk and the reachable nameservers
-know it, or have not answered within 3 s.
+Follows AdminBrokerProcessor of RocketMQ 5.3.3. A change ends when it is on disk, and the reachable nameservers
+have answered or failed (it waits 3 s at most for these).
 """
 
 import logging
@@ -45,7 +45,7 @@ class TopicAdministration:
         announce: Callable[[], Steps[None]],
         copied: Callable[[str], Steps[None]] | None = None,
     ) -> None:
-        """`announce` registers a change at the reachable nameservers; it ends when they know it, after 3 s at most.
+        """`announce` registers changes at the nameservers; waits up to 3 s until the reachable ones answer or fail.
 
         `copied` waits up to 4 s until the slaves know of a deletion; None if there can be no slaves.
         """
@@ -162,7 +162,7 @@ class TopicAdministration:
             yield from self._copied(name)
 
     def _pop_retry_topics(self, topic: str) -> list[str]:
-        """Return the names of the existing retry topics of the groups that popped a topic.
+        """Return the names of the existing pop retry topics of the groups with offsets in a topic, without shared ones.
 
         Group a_b with topic c has the same retry topic as group a with topic b_c (enableRetryTopicV2 avoids that). Such
         a topic stays if another group has an offset in it.

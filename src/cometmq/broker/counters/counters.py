@@ -1,8 +1,8 @@
 """The counters of a broker since its start; statistics, consoles, metrics and the dashboard read them.
 
 Records that a slave copies from its master are not counted.
-Sends add once per run of sends to a queue; pulls, pops and runs of acknowledgements add once each. Growth is sampled
-every 10 s (counters.growth). Names and windows follow StoreStatsService and BrokerStatsManager of RocketMQ 5.3.3.
+While tallies grow, they are sampled about every 10 s (counters.growth). Names and windows follow StoreStatsService and
+BrokerStatsManager of RocketMQ 5.3.3.
 """
 
 import time
@@ -35,22 +35,22 @@ class Counters:
 
     Attributes:
         puts: Messages that this broker itself wrote (clients' and its own, no copies), by topic and queue.
-        gets: Messages delivered, by group, topic and queue.
+        gets: Messages put into answers to pulls and pops, by group, topic and queue.
         from_disk: Messages that pulls and pops without SQL92 filters read from the disk.
         acks: Popped messages that were acknowledged.
-        check_points: Check points recorded by pops, at most one per queue.
+        check_points: Check points (records of what a pop took from a queue), by group and topic.
         sent_back: Messages that a group sent back (CONSUMER_SEND_MSG_BACK).
         dead: Messages that became dead letters of a group.
         put_failed: Number of sends that passed the checks but failed.
         found: Number of pulls and pops that got messages.
         missed: Number of pulls answered without messages by a read.
         get_max_us: Longest duration of a pull or pop with messages, microseconds.
-        sends: Durations of clients' sends, from their write to the store until they are stored or confirmed.
+        sends: Durations of clients' sends, from their write until they are stored, confirmed, or no longer waited for.
         now: Returns monotonic seconds, to be used as the start time of events counted here.
         events: Counts and durations of other events, by the labels of their metric.
         at_midnights: Values of `of_today` at the beginning of days.
         fresh: Tallies that have grown since their last sample.
-        is_quiet: Whether no message was written or delivered since the last sample, so that another one is not needed.
+        is_quiet: Whether no message was written or delivered since the last sample, so that no other is needed.
         on_work: Called when a message is stored or delivered while `is_quiet`.
     """
 
@@ -98,17 +98,17 @@ class Counters:
 
     @property
     def get_count(self) -> int:
-        """Number of messages delivered to consumers since the start."""
+        """Number of messages put into answers to consumers since the start."""
         return self.gets.all.count
 
     @property
     def of_today(self) -> tuple[int, int]:
-        """Messages written to users' topics, not copied, and messages delivered from all topics, since the start."""
+        """Numbers of messages written to users' topics, not copied, and delivered from all topics, since the start."""
         return self.puts.users.count, self.gets.all.count
 
     @property
     def put_latencies(self) -> Latencies:
-        """The latencies of all puts, including the broker's own messages."""
+        """The latencies of clients' sends and the broker's own messages together, without copied ones."""
         all_puts = Latencies()
         all_puts.include(self.sends)
         all_puts.include(self._inner_puts)
@@ -122,7 +122,7 @@ class Counters:
             queue.tally = self.puts.of(queue.topic, queue_id=queue.queue_id)
 
     def count_columns(self, batch: SendBatch[ConsumeQueue], began: float) -> None:
-        """Count the sends of a read batch (`SendBatch`) that were stored and can be answered."""
+        """Count the stored sends of a `SendBatch` (of the fast path); their write began at `began`, monotonic s."""
         count, time_us = batch.count, int((self.now() - began) * _US)
         count_columns(batch, 0, count, time_us)
         self.sends.add(time_us, count)
@@ -155,7 +155,7 @@ class Counters:
             self._wake()
 
     def answered(self, code: int, flag: int, answer_code: int, time_ns: int) -> None:
-        """Count the answer to a request that was not handled in a batch, and its duration."""
+        """Count the answer to a request, and its duration, unless it was handled together with others."""
         kind = (code, flag & ONEWAY, answer_code)
         for latencies in self._answered.get(kind) or self._places_of(*kind):
             latencies.add(time_ns // 1_000)
@@ -261,7 +261,7 @@ class Counters:
         }
 
     def _before(self, start: float, now: float) -> tuple[float, int, int, int, int]:
-        """Return the time and totals at the start of a window, or of the first sample if that is later."""
+        """Return the time and totals at the start of a window, or of a later first sample; zeros without samples."""
         before = (now, 0, 0, 0, 0)
         for sample in reversed(self._samples):
             before = (max(sample[0], start), *sample[1:])
@@ -281,8 +281,8 @@ class MidnightTotals:
     """The totals at the beginning of today and of yesterday, local time (BrokerStats of RocketMQ 5.3.3).
 
     Attributes:
-        today: Totals at the last midnight; 0 before the first one.
-        yesterday: The value of `today` before.
+        today: Totals last noted before the day of the last `note`; 0 on the first day.
+        yesterday: The previous value of `today`; 0 at first.
     """
 
     def __init__(self, now_ms: int, totals: tuple[int, ...]) -> None:
@@ -291,7 +291,7 @@ class MidnightTotals:
         self._day = _day_of(now_ms)
 
     def note(self, now_ms: int, totals: tuple[int, ...]) -> None:
-        """Note the current totals; growth since the last call counts for today."""
+        """Note the current totals; growth since the last call counts for the day of `now_ms`."""
         day = _day_of(now_ms)
         if day != self._day:
             self._day = day

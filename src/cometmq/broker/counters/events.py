@@ -53,7 +53,7 @@ class EventCounts:
             latencies.add(time_us, count)
 
     def latencies(self, name: str, *labels: str) -> Latencies | None:
-        """Return the latencies of an event, created if missing; None if there are too many or too long label sets."""
+        """Return the latencies of an event, created if missing; None if too many are known, or labels are too long."""
         latencies = self._latencies[name].get(labels)
         if latencies is None and self._has_room(labels):
             latencies = self._latencies[name][labels] = Latencies()

@@ -25,7 +25,7 @@ class Growth:
         size: Their size in bytes; 0 if only counted.
         time_us: Their total duration, microseconds; 0 if not measured.
         times: Number of additions.
-        seconds: Length of the window; less if the start was later.
+        seconds: Length of the window; less if counting began later.
     """
 
     count: int
@@ -45,7 +45,7 @@ class TallyGrowth:
         self.kept = 0
 
     def note(self, tally: Tally, now: float) -> None:
-        """Sample a tally that has grown, unless `kept_max` others have samples; it is reported again when it grows."""
+        """Sample a tally that has grown, unless `kept_max` others have samples; let it report growth again."""
         tally.looked_at()
         samples = tally.kept
         if samples is None:
@@ -70,7 +70,7 @@ class TallyGrowth:
         return tally.kept is not None or self.kept < self._kept_max
 
     def of(self, tally: Tally, now: float) -> tuple[Growth, ...]:
-        """Return the growth of a tally in each window that ends now."""
+        """Return the growth of a tally in each window that ends at `now`, as far as its samples show."""
         grown = []
         totals = (tally.count, tally.size, tally.time_us, tally.times)
         samples = tally.kept or (array("q"),) * len(WINDOWS)

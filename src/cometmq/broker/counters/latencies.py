@@ -1,7 +1,7 @@
 """Latencies: counts by class of duration, from which percentiles are computed.
 
-Most classes grow by a quarter, so a percentile is usually accurate to a quarter. Displays with fewer classes add them
-up.
+Most bounds of classes are about a quarter apart, so a percentile is usually accurate to a quarter. Displays with fewer
+classes add them up.
 """
 
 from bisect import bisect_left
@@ -51,11 +51,11 @@ class Latencies(TimeCounts):
         return self._before, self._long_before
 
     def turn(self) -> None:
-        """Start a new minute; percentiles cover this one and the last."""
+        """Start a new period; percentiles cover the new one and the one before."""
         self._before, self._long_before = self.counts, self._before
 
     def percentile_ms(self, share: float) -> float:
-        """Return the percentile `share` (0 to 1) of the durations since the last but one `turn`, ms; 0 without any."""
+        """Return about the percentile `share` (0 to 1) of times since the last but one `turn`, ms; 0 without any."""
         recent = [now - then for now, then in zip(self.counts, self._long_before, strict=True)]
         wanted = sum(recent) * share
         if not wanted:

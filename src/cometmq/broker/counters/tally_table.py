@@ -2,7 +2,8 @@
 
  a queue's -> its topic's (of a group) -> all of users, or of the system -> all
 
-The number of tallies is limited: beyond it, a queue is counted with its topic, and a topic only in the totals.
+The number of tallies and the length of names are limited: beyond, a queue counts with its topic, and a topic only in
+the totals.
 """
 
 from collections.abc import Callable
@@ -63,7 +64,7 @@ class TallyTable:
         return self._count
 
     def of(self, topic: str, group: str = "", queue_id: int = WHOLE) -> Tally:
-        """Return the tally of a queue or topic, for a group or none, creating it; beyond the limit, a wider tally."""
+        """Return the tally of a queue or topic, for a group or none, creating it; a wider one beyond the limits."""
         tallies = self._topics.get(topic)
         tally = None if tallies is None else tallies.get((group, queue_id))
         return tally or self._make(topic, group, queue_id)

@@ -1,7 +1,7 @@
 """The delivered offset of each delay level, saved in delayOffset.json.
 
-After a restart, messages before a saved offset are not delivered again. A master therefore saves it only after the
-delivered messages are flushed; otherwise a power failure would lose them.
+After a restart, messages before a saved offset are not delivered again. A master therefore saves an offset only
+after the delivered messages are flushed; a power failure could lose them before that.
 """
 
 from cometmq.codec.bodies.delay_offset import (

@@ -1,8 +1,8 @@
 """Delivers the messages of delay levels when they are due.
 
-A level's queue is ordered by due time, so only its first message is examined: when it is due, and when a message arrives in
-an empty queue. Due messages are read in a pool thread and stored in batches. Follows ScheduleMessageService of RocketMQ
-5.3.3, but with one background job for all levels.
+A level's queue is ordered by due time, so the delivery only waits for its first message. Due messages are read in a
+pool thread and stored in batches. Follows ScheduleMessageService of RocketMQ 5.3.3, but with one background job for all
+levels.
 """
 
 import logging

@@ -82,7 +82,7 @@ class DelayLevels(Feature):
         return self._parts.settings.flush_delay_offset_interval_ms / 1000
 
     def facts(self) -> dict[str, str]:
-        """Return "next offset to deliver,end of the queue" for each level in use, by its key in the runtime numbers."""
+        """Return "next offset to deliver,end of the queue" for each level with an offset, by runtime number."""
         found = {}
         for number, offset in self._delivered.offsets.items():
             queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)

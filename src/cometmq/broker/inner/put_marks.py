@@ -33,7 +33,7 @@ class PutMarks(Generic[T]):
         self._marks.append((end, before))
 
     def go_back(self, end: int) -> T | None:
-        """Forget the writes after the log's new `end`; return the position before the first, or None without any."""
+        """Forget writes that ended after the log's new `end`; return the position before the first one, or None."""
         before = None
         while self._marks and self._marks[-1][0] > end:
             _, before = self._marks.pop()

@@ -1,7 +1,7 @@
 """Writes the broker's own messages: retries, due delays, transaction marks, dead letters.
 
-They are appended to the log with one write, dispatched and flushed like sends, without waiting; `durable` waits until
-they are confirmed, as for a send.
+The messages of one put are appended to the log with one write and dispatched, without waiting for the flush; `durable`
+waits until they are confirmed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -100,7 +100,7 @@ class InnerPuts:
         self._on_written()
 
     def durable(self, results: Sequence[PutResult]) -> Steps[None]:
-        """Wait until messages are confirmed; with a synchronous flush, this means flushed.
+        """Wait until messages are confirmed: with a synchronous flush, at least flushed.
 
         Late or missing replicas are no failure: the messages are stored, and writing them again would not help (as in
         EndTransactionProcessor of RocketMQ 5.3.3).

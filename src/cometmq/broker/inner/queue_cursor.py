@@ -1,4 +1,4 @@
-"""Reads a queue of the broker's own, several messages at a time, from an offset to its end; only disk reads wait."""
+"""Reads a queue, several messages at a time, from an offset to its end; only reads of the disk wait."""
 
 from cometmq.codec.record import Record, decode_records
 from cometmq.steps.steps import Steps, elsewhere

@@ -43,7 +43,7 @@ def once_more(
     is_due_coded: bool = False,
     block: bytes | None = None,
 ) -> InnerMessage:
-    """Return a message with the content of a stored record, for another topic and queue.
+    """Return a message with the content of a stored record, for a topic and queue.
 
     Without `reconsume_times` those of the record are kept. `is_due_coded` means that the destination is the delay topic.
     `block` is the encoded `properties`, or None if they have changed.
@@ -66,9 +66,9 @@ def once_more(
 
 
 def dispatched_record(store: MessageStore, physical_offset: int) -> Steps[bytes | None]:
-    """Return the record at a physical offset; None if there is none.
+    """Return the bytes of the record at a physical offset; None if there is none.
 
-    None also for one that is not dispatched yet: nobody can have consumed it, and a power failure could remove it.
+    None also for one that is not dispatched yet: no consumer can have consumed it, and a power failure could remove it.
     """
     if not store.min_offset <= physical_offset < store.dispatched_offset:
         return None
@@ -93,11 +93,10 @@ def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: T
 
 
 def not_delivered(store: MessageStore, records: Sequence[Record]) -> Steps[list[Record]]:
-    """Return those of these waiting messages that no other broker has delivered.
+    """Return those of these waiting messages of which no later copy is found in their destination topic.
 
-    The log has a later copy of a delivered message, in its topic.
-    A promoted slave knows its master's progress with a delay of some seconds. The index finds a delivered message by its
-    unique key; a message without one counts as not delivered.
+    A promoted slave knows its master's progress with a delay of some seconds, so some were delivered. The index finds a
+    copy by its unique key; a message without unique key or destination is returned.
     """
     searches = [_search_of(store, record) for record in records]
     return (
@@ -146,7 +145,7 @@ def real_place(
     """Return the destination of a waiting message; None, with a log line, if it cannot be delivered.
 
     Follows RocketMQ: a topic that this broker does not know gets the message all the same, and has it once the topic is
-    created. A message of a deleted topic is discarded later (`put_deliverable`).
+    created. Whether the topic was deleted is not checked.
     """
     name, queue = properties.get(keys_of.REAL_TOPIC, ""), properties.get(keys_of.REAL_QID, "")
     # A store may hold messages that clients sent to the timer's topic before brokers refused that.

@@ -1,7 +1,7 @@
 """Reroutes: features store delayed messages, half messages and others in another topic.
 
-A reroute gets a send that has passed all checks and returns it, unchanged or with other topic, queue or properties, or
-refuses it. The fast path does not call reroutes (broker.send.fast_path).
+A reroute gets a send that has passed the checks before it and returns it, unchanged or with other fields, or refuses
+it. The fast path does not call reroutes (broker.send.fast_path).
 """
 
 from collections.abc import Callable

@@ -28,7 +28,7 @@ class BusyPoll:
         self._after_vain = SLEEPS_AFTER_VAIN
 
     def begin(self) -> None:
-        """Start to poll, unless that was in vain lately, because a single producer was answered and no other waits."""
+        """Start to poll, because a lone producer was answered; left out some times after polls in vain."""
         if self._sleeps_left:
             self._sleeps_left -= 1
         elif self._next_poll is None:
@@ -36,14 +36,14 @@ class BusyPoll:
             self._next_poll = self._loop.call_soon(self._poll)
 
     def end(self) -> None:
-        """Stop polling, because a request arrived or the flusher closes."""
+        """Stop polling, because records were written or the flusher closes."""
         if self._next_poll is not None:
             self._next_poll.cancel()
             self._next_poll = None
             self._after_vain = SLEEPS_AFTER_VAIN
 
     def _poll(self) -> None:
-        """Poll once per loop iteration; the loop itself finds new requests before this runs again."""
+        """Poll once per loop iteration until STAY_SECONDS are over; the loop reads requests between polls."""
         if self._clock.monotonic() < self._until:
             os.sched_yield()
             self._next_poll = self._loop.call_soon(self._poll)

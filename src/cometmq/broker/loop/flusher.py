@@ -1,7 +1,7 @@
 """Runs the store's periodic work: flushes, creation of log files ahead of need, checkpoints.
 
-The store decides what is due and when messages count as durable; this provides two threads: one that flushes, and one that
-creates files and checkpoints. With SYNC_FLUSH producers wait for the flush, and switching to a thread and back takes
+The store decides what is due and when messages count as durable; this module provides two threads, for flushes and
+for files and checkpoints. With SYNC_FLUSH producers wait for the flush, and switching to a thread and back takes
 longer than a fast disk does. So the loop flushes itself, once for all reads of one iteration, as long as flushes are quick.
 After a slow one the thread does the next ones (docs/design/0004).
 """
@@ -57,7 +57,7 @@ class Flusher:
         self._tick()
 
     def written(self) -> None:
-        """Note that records were written, and with SYNC_FLUSH flush soon. Called after read batches and own writes."""
+        """Note that records were written, and with SYNC_FLUSH flush soon."""
         if self._is_at_rest:
             self._tick_in(TICK_SECONDS)
         positions = self._positions

@@ -1,4 +1,4 @@
-"""Work on very many items in time slices: 5 ms per loop iteration, the first slice at once."""
+"""Work on very many items in time slices: about 5 ms per loop iteration, the first slice at once."""
 
 import asyncio
 from collections import deque
@@ -30,7 +30,7 @@ class SlicedWork(Generic[Item]):
         return len(self._left)
 
     def add(self, items: Iterable[Item]) -> None:
-        """Append items; if none were left, the first slice of work is done at once."""
+        """Append items; if no work is in progress, the first slice is done at once."""
         self._left.extend(items)
         if not self._is_begun:
             self._slice()

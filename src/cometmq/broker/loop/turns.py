@@ -1,8 +1,8 @@
 """Limits long work per loop iteration.
 
 Compiling a long expression, or filtering messages with one, takes milliseconds. Such work is done at once while the
-iteration's time lasts. Then further work waits for later ones, and connections take turns; so other requests do not
-wait for all of it.
+iteration's time lasts. Then further work waits for later iterations, and connections take turns; so other requests
+do not wait for all of it.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class _Piece(NamedTuple):
 
 
 class Turns:
-    """The scheduler of long work, which gives it a part of the loop's time, in turns of 5 ms."""
+    """The scheduler of long work, which gives it a part of the loop's time, in turns of about 5 ms."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -52,11 +52,11 @@ class Turns:
         Args:
             peer: The connection that the work is for.
             work: The work; it may return further steps, such as a read that waits for the disk.
-            text_size: Bytes of text that it keeps until then.
+            text_size: Bytes of text that the work keeps while it waits.
 
         Raises:
             RequestError: SYSTEM_BUSY, because too much work is waiting.
-            ConnectionLost: The connection was closed before its turn came.
+            ConnectionLost: The connection was closed while the work waited for its turn.
         """
         if self._waiting or self._spent >= TURN_SECONDS:
             size = _SIZE + text_size

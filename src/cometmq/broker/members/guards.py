@@ -214,7 +214,7 @@ def _cut(text: str) -> str:
 
 
 def _subject(conflict: Conflict) -> str:
-    """Return the subject of a conflict, the same for all members that are part of it."""
+    """Return what a conflict is about: the client id, or all of the different subscriptions."""
     if conflict.kind == CLIENT_ID:
         return conflict.sides[0].clients[0].partition(_AT)[0]
     return " | ".join(side.says for side in conflict.sides)

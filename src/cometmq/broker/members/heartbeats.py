@@ -1,4 +1,4 @@
-"""Processes heartbeats: registers a client in its groups, and creates new groups with their retry topics.
+"""Processes heartbeats: registers a client in its groups, and creates new groups with their retry topics, if allowed.
 
 Follows ClientManageProcessor of RocketMQ 5.3.3.
 """
@@ -33,7 +33,7 @@ class HeartbeatResult(NamedTuple):
 
     Attributes:
         is_changed: Whether the client should send its subscriptions again.
-        refusal: Why a group was refused, or None; other groups of the heartbeat were registered all the same.
+        refusal: Why a consumer group (the first one) was refused, or None; other groups were registered all the same.
     """
 
     is_changed: bool
@@ -60,10 +60,10 @@ class Heartbeats:
     def take(
         self, heartbeat: Heartbeat, client: Client
     ) -> HeartbeatResult | Steps[HeartbeatResult]:
-        """Register a client in its groups; if this creates a retry topic, wait up to 1 s until it has a route.
+        """Register a client in its groups; if this creates a retry topic, wait up to 1 s until nameservers have it.
 
         Raises:
-            RequestError: A name is too long, there are too many groups or members, or the client id is another user's.
+            RequestError: A name is too long, there are too many groups or producers, or another user has the client id.
         """
         _check_names(heartbeat)
         self._members.check_owner(client.client_id, client.asker)
@@ -94,7 +94,7 @@ class Heartbeats:
         return HeartbeatResult(is_changed or not heartbeat.fingerprint, refusal)
 
     def _register(self, part: ConsumerPart, client: Client, heartbeat: Heartbeat) -> bool:
-        """Register a consumer; its group and retry topic are created if needed, but not on a slave."""
+        """Register a consumer, unless its group is unknown and not created; return whether its group has changed."""
         group = self._groups.get(part.group)
         if group is None:
             return False  # Follows RocketMQ 5.x: a group that must not be created is ignored.

@@ -32,7 +32,7 @@ class LockResult(NamedTuple):
 
 
 class MemberLocks:
-    """The locks of queues of this broker for members of existing groups."""
+    """The service of locks of this broker's queues, which members of groups request."""
 
     def __init__(
         self, locks: QueueLocks, groups: Groups, topics: Topics, *, broker_name: str
@@ -43,10 +43,10 @@ class MemberLocks:
         self._broker_name = broker_name
 
     def lock(self, request: LockRequest) -> LockResult | Steps[LockResult]:
-        """Lock or renew requested queues that no other member holds; return steps if locks must be saved first.
+        """Lock or renew requested queues that no other member holds; return steps if new locks must be saved first.
 
         Raises:
-            RequestError: The client id is too long, or the group does not exist.
+            RequestError: The client id is too long, or the group does not exist and cannot be created.
         """
         check_client_id(request.client_id)
         if self._groups.get(request.group) is None:

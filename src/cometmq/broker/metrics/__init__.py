@@ -1,1 +1,1 @@
-"""The broker's metrics for Prometheus, and its health (docs/design/0054)."""
+"""The broker's metrics for Prometheus and OpenTelemetry, and its health (docs/design/0054)."""

@@ -1,4 +1,4 @@
-"""The sources of a broker's metrics: functions that return samples of its counters and tables, without waiting."""
+"""The sources of most metrics of a broker: functions that return samples of counters and tables, without waiting."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -130,7 +130,7 @@ class BrokerSamples:
         return samples
 
     def _requests(self) -> Iterator[Sample | None]:
-        """Yield the latencies of requests; stored sends are counted by `Counters.sends`."""
+        """Yield the latencies of requests; those of stored sends (`Counters.sends`) are labelled send_message_v2."""
         name, sends = "rocketmq_rpc_latency_milliseconds", self._counters.sends
         if sends.count:
             yield _OF_SENDS, _buckets(sends, METRICS[name].bounds, 1_000)

@@ -1,4 +1,4 @@
-"""Exports metrics and spans to an OpenTelemetry collector, if `metricsExporterType=OTLP_GRPC`; otherwise imports nothing of it."""
+"""Exports metrics and spans to an OpenTelemetry collector; imports its packages if `metricsExporterType=OTLP_GRPC`."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ _SPANS_SECONDS = 1.0
 
 
 class Exporting:
-    """The export of a broker's metrics at intervals, and of spans for stored messages with a trace.
+    """The export of a broker's metrics at intervals and, if enabled, of spans for stored messages with a trace.
 
     Args:
         parts: The parts of the broker.

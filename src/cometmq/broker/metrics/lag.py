@@ -29,7 +29,7 @@ class Lag(NamedTuple):
         messages: Number of messages not consumed.
         in_flight: Number of messages popped, not in order, and neither acknowledged nor delivered again.
         oldest: Queues with unconsumed messages, each with the offset of about the first one: that of the next message
-            less the number in flight.
+            less the number in flight, but at least the queue's first.
     """
 
     labels: tuple[str, str, str, str]
@@ -41,8 +41,8 @@ class Lag(NamedTuple):
 class Lags:
     """The lag of all consumer groups when last computed, for at most ROWS_MAX pairs of group and topic.
 
-    System groups have no lag here, nor have groups in broadcasting mode, because each member keeps its own offsets. A
-    slave has none while its master is connected: the master reports the same, and a sum over both would count it twice.
+    System groups have no lag here, nor have groups with members in broadcasting mode, which keep their own offsets. A
+    slave has none while it replicates: its master reports the same, and a sum over both would count it twice.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -126,11 +126,11 @@ class Lags:
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:
-        """Yield the age of about the oldest message that each group has not consumed, per topic, ms; 0 without one."""
+        """Yield the age of about the oldest unconsumed message by group and topic, ms, if read; 0 without any."""
         yield from self._ages_ms.items()
 
     def dead_letters(self) -> Iterator[Sample]:
-        """Yield the number of dead letters by group and topic; 0 before the first one, which is thus an increase."""
+        """Yield the number of dead letters by group and topic; 0 for other known pairs except retry topics."""
         counted = set()
         for each in self._parts.counters.dead.wholes():
             counted.add((each.of.group, each.of.topic))

@@ -1,4 +1,4 @@
-"""All metrics of this broker: name, unit, labels and buckets, as in a broker of RocketMQ 5.3.3.
+"""The metrics of this broker: names, labels and buckets, as in a broker of RocketMQ 5.3.3.
 
 Recorded from such a broker: tests/golden/metrics/broker-5.3.3.txt. The page adds the labels that all of them have (cluster,
 node_id, node_type, otel_scope_name).

@@ -1,7 +1,7 @@
 """A broker's metrics as OpenTelemetry points for OTLP, a thousand at a time, built from the SDK's own classes.
 
 Names and units are those of RocketMQ's instruments: `rocketmq_rpc_latency_milliseconds` of Prometheus is the instrument
-`rocketmq_rpc_latency` with the unit "milliseconds". Imported only if metrics are exported.
+`rocketmq_rpc_latency` with the unit "milliseconds". Imported only with OTLP_GRPC.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ Point = NumberDataPoint | HistogramDataPoint
 
 
 def instrument_of(name: str) -> tuple[str, str]:
-    """Return the instrument and the unit of a metric with this Prometheus name."""
+    """Return the instrument and the unit ("" if none) of a metric with this Prometheus name."""
     for unit in _UNITS:
         if name.endswith(f"_{unit}"):
             return (name if name in _KEPT else name.removesuffix(f"_{unit}")), unit
@@ -78,7 +78,7 @@ class MetricPoints:
         self._left: Iterator[tuple[str, Point] | None] = iter(())
 
     def begin(self, now_ms: int) -> None:
-        """Start to encode the current values; `next_piece` returns them."""
+        """Start an export with the time `now_ms`; `next_piece` reads the values and returns them."""
         self._left = self._points(now_ms * 1_000_000)
 
     def next_piece(self) -> Steps[MetricsData | None]:

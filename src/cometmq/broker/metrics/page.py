@@ -1,4 +1,4 @@
-"""The text of /metrics, created piece by piece: 10,000 topics give 32 MB, and no send waits for more than a piece.
+"""The text of /metrics, created piece by piece, because 10,000 topics give 32 MB; other work runs in between.
 
 Prometheus's text format 0.0.4. A metric has at most `metricsOtelCardinalityLimit` label sets; the rest is summed in one
 line, as in OpenTelemetry's SDK. For speed, the common start of all lines of a metric is one string, and the rest is a
@@ -48,7 +48,7 @@ class MetricsPage:
         series_max: int,
         scope: str = SCOPE,
     ) -> None:
-        """`common` has the labels of all lines; `sources` are read for each page."""
+        """`common` has labels of all lines of `metrics`; `sources` are read for each page."""
         assert sources.keys() <= metrics.keys(), "a source of a metric that is described"
         self._metrics = metrics
         self._sources = sources
@@ -79,7 +79,7 @@ class MetricsPage:
     def _of_metric(
         self, name: str, metric: Metric, source: Iterable[Sample | None], at_once: int
     ) -> Iterator[tuple[bytes, int]]:
-        """Yield the text of `at_once` samples at a time, with their number."""
+        """Yield the text of at most `at_once` items of `source` at a time, with their number."""
         common = ",".join(
             [self._common, *(f'{label}="{text}"' for label, text in metric.fixed)]
         )
@@ -148,7 +148,7 @@ def _safe(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sum_of(values: list[float | Buckets]) -> float | Buckets:
-    """Return the sum of a metric's values for which there is no line, because it has too many."""
+    """Return the sum of values of one metric, numbers or `Buckets`, which are too many for lines of their own."""
     buckets = [value for value in values if isinstance(value, Buckets)]
     if not buckets:
         return sum(value for value in values if not isinstance(value, Buckets))

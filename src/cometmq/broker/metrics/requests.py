@@ -1,4 +1,4 @@
-"""The monitoring feature: the metrics page, the health pages, and their port."""
+"""The monitoring feature: the metrics page, the health pages, their port, and the export to a collector."""
 
 import asyncio
 import logging
@@ -180,7 +180,7 @@ class Health:
         return f"it cannot copy from {name} now, and tries again{why}"
 
     def faults(self) -> list[str]:
-        """Return the reasons why a broker is not ready, each with a remedy; empty if it is."""
+        """Return the reasons why a broker is not ready; empty if it is."""
         parts, faults = self._parts, []
         store, settings = parts.store, parts.settings
         if store.refusal is not None:

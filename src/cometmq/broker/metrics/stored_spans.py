@@ -1,8 +1,7 @@
-"""Creates a span for each stored message with an OpenTelemetry trace, as a child of the span that sent it.
+"""Creates spans for stored messages with an OpenTelemetry trace, as children of the spans that sent them.
 
 At most 1,000 are created per piece of the log, usually 1 MB or less. The log is read after dispatch, in a thread, so
-that sends are not affected. It is searched for the property `traceparent`; only if that occurs are records decoded one
-by one.
+that sends hardly wait for it. Only records that contain the property name `traceparent` are decoded.
 """
 
 import logging
@@ -34,7 +33,7 @@ class SpanScan(NamedTuple):
     Attributes:
         offset: Physical offset at which the scan ended.
         spans: Number of spans created.
-        skipped: Number of messages with a trace beyond the limit.
+        skipped: Number of records with the text `traceparent` beyond the limit.
     """
 
     offset: int
@@ -61,7 +60,7 @@ class StoredSpans:
         self._clear_to = 0  # The name does not occur before this offset.
 
     def look(self, start: int, end: int) -> SpanScan:
-        """Scan the log between two record boundaries, or its first piece, and create spans. May wait for the disk."""
+        """Scan the log between two record boundaries, or a first part, and create spans. May wait for the disk."""
         if start != self._next:  # The log was truncated.
             self._clear_to = 0
         found = SpanScan(end, 0, 0) if self._is_clear(start, end) else self._records(start, end)
@@ -82,7 +81,7 @@ class StoredSpans:
         return self._walk(start, content, end)
 
     def _is_clear(self, start: int, end: int) -> bool:
-        """Return whether no trace was found between two offsets."""
+        """Return whether `traceparent` was not found between two offsets, as far as the log could be read."""
         at = max(start, self._clear_to)
         while at < end:
             piece = self._read(at, min(PIECE_SIZE, end - at))

@@ -1,9 +1,10 @@
 """Acknowledges popped messages, one or many at once, and changes the time for which they are invisible.
 
-An acknowledgement without an open check point usually succeeds: its message was acknowledged before, or its invisible
-time is over and it is delivered again. Follows AckMessageProcessor and ChangeInvisibleTimeProcessor of RocketMQ 5.3.3.
-Differs: a message whose time is over cannot be hidden again (Java would deliver it twice), and a handle that was
-replaced by a change of the invisible time is refused (Java answers success and delivers the message again).
+An acknowledgement without an open check point usually succeeds, because its message may have been acknowledged before,
+or delivered again after its invisible time. Follows AckMessageProcessor and ChangeInvisibleTimeProcessor of RocketMQ
+5.3.3. Differs: a message that was put into the retry topic cannot be hidden again (Java would deliver it twice), and a
+handle that was replaced by a change of the invisible time is refused while the new one is open (Java answers success
+and delivers the message again).
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ class ChangedTime(NamedTuple):
     """The values from which a message's new handle (its receipt) is made.
 
     Attributes:
-        pop_time_ms: Pop time of its new check point, if any, epoch ms; for a pop in order, that of its old handle.
+        pop_time_ms: Pop time of its new check point, or now without one, epoch ms; in order, that of its old handle.
         invisible_ms: How long after `pop_time_ms` it is hidden.
         revive_queue: Number of the revive queue, as in its old handle.
     """
@@ -55,8 +56,8 @@ class Acks:
         """Acknowledge a popped message; ignored if that was done before or the message is delivered again.
 
         Raises:
-            RequestError: Topic, queue or offset does not exist, the handle is malformed or was replaced, or the latest
-                pop in order of the queue did not deliver the message.
+            RequestError: Topic or queue does not exist, the offset is out of its range, the handle is malformed or was
+                replaced, or a message popped in order is not found.
         """
         topic, queue_id, offset = request.topic, request.queue_id, request.offset
         low, high = self._range(topic, queue_id)
@@ -76,8 +77,8 @@ class Acks:
         """Acknowledge messages of several check points, as many as possible.
 
         Raises:
-            RequestError: The batch is empty, the latest pop in order of a queue did not deliver a message, or a handle
-                was replaced. The others are acknowledged, except those after an undelivered message in its entry.
+            RequestError: The batch is empty, a message popped in order is not found, or a handle was replaced. Others
+                are acknowledged, except those after a message that is not found in its entry of the batch.
         """
         if not acks:
             raise RequestError(
@@ -177,7 +178,7 @@ class Acks:
     def _hide_again(self, request: ChangeInvisibleTimeRequest, receipt: Receipt) -> int:
         """Give the message its own check point, and return the pop time of that, epoch ms.
 
-        If the message is acknowledged or retried already, only return the current time. Raises RequestError if its
+        If the message has no open check point of this handle, only return the current time. Raises RequestError if its
         handle was replaced.
         """
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
@@ -198,7 +199,7 @@ class Acks:
         return now
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Return a queue's first offset and the offset after its last message; raise RequestError if there is no such queue."""
+        """Return a queue's min and max offset (0 and 0 without messages); raise RequestError if it does not exist."""
         config = self._parts.topics.get(topic)
         if config is None:
             raise RequestError(

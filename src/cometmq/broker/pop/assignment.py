@@ -57,7 +57,7 @@ class Assignments:
         self._routes: dict[str, tuple[float, list[MessageQueue]]] = {}
 
     def load(self) -> None:
-        """Load the request modes from messageRequestMode.json; raises CodecError if it and its .bak are damaged."""
+        """Load the request modes from messageRequestMode.json; raises CodecError if only damaged copies exist."""
         self._modes = self._file.load(decode_request_modes) or {}
 
     async def close(self) -> None:

@@ -43,7 +43,7 @@ class PointState(IntEnum):
 
 
 class PointEvent(IntEnum):
-    """An event that changes a check point's state: ALL_ACKNOWLEDGED, HANDED_ON (retried), NOT_NEEDED or TAKEN_BACK."""
+    """An event that changes a check point's state: ALL_ACKNOWLEDGED, HANDED_ON, NOT_NEEDED or TAKEN_BACK."""
 
     ALL_ACKNOWLEDGED = auto()
     HANDED_ON = auto()  # The rest was put into the retry topic, or its topic or group is gone.
@@ -64,9 +64,9 @@ class CheckPoint:
 
     Attributes:
         body: The content of its record: messages, group, pop time and invisible time.
-        revive_queue: Number of the revive queue that has its record.
+        revive_queue: Number of the revive queue for its record.
         acknowledged: Bits of the messages that are acknowledged, retried or dropped; the lowest is the first message.
-        handed_on: Bits of the messages that were retried or dropped, not acknowledged.
+        handed_on: Bits of the messages that were retried or dropped when they were due.
         recorded: Bits of the acknowledged messages whose acknowledgement is recorded.
         place: Queue offset of its record; -1 if it has none yet.
         end: Physical offset after the last of its records that must be flushed.
@@ -106,7 +106,7 @@ class CheckPoint:
 
     @property
     def key(self) -> Key:
-        """The topic, group, queue id, start offset and pop time by which a message's handle names the check point."""
+        """The topic, group, queue id, start offset and pop time by which an acknowledgement names the check point."""
         body = self.body
         return body.topic, body.group, body.queue_id, body.start_offset, body.pop_time_ms
 
@@ -129,7 +129,7 @@ class CheckPoint:
         )
 
     def left(self) -> tuple[int, ...]:
-        """Return the queue offsets of the messages that are neither acknowledged nor retried."""
+        """Return the queue offsets of the messages that are neither acknowledged nor retried nor dropped."""
         return self.offsets_of(~self.acknowledged)
 
     def ack_of(self, bits: int) -> AckBody:
@@ -226,7 +226,7 @@ class CheckPointTable:
     def begin_again(self, point: CheckPoint, written: WrittenRecord, grace_ms: int) -> None:
         """Add a check point read from the revive topic, of an earlier process or another broker; due `grace_ms` later.
 
-        If it is open here already, only its record's place and its acknowledgements are updated.
+        If the check point is open here already, only its record's place and its acknowledgements are updated.
         """
         known = self._by_key.get(point.key)
         if known is not None:  # Its record was rewritten.
@@ -328,7 +328,7 @@ class CheckPointTable:
         return self._ends[0] * PERIOD_MS if self._ends else None
 
     def again_at(self, point: CheckPoint, at_ms: int) -> None:
-        """Set the due time of a check point, also of one that was due and could not be retried."""
+        """Schedule a check point, also one that was due and could not be retried."""
         period = _period(at_ms)
         ends = self._by_end.get(period)
         if ends is None:
@@ -419,7 +419,7 @@ class CheckPointTable:
         )
 
     def unrecorded(self, count_max: int) -> list[tuple[CheckPoint, int]]:
-        """Return at most `count_max` check points with acknowledgements to record, oldest first, each with their bits."""
+        """Return at most `count_max` check points with acknowledgements to record, and the bits of these."""
         return [
             (point, point.acknowledged & ~point.recorded)
             for point in islice(self._changed, count_max)
@@ -471,7 +471,7 @@ class CheckPointTable:
     # --- output: offsets of groups
 
     def next_offset(self, place: Place) -> int | None:
-        """Return the offset after the uncommitted messages that a group got from a queue; None if all are committed."""
+        """Return the offset after the messages of a queue that a group got or skipped without commit, or None."""
         unsaid = self._unsaid.get(place)
         return unsaid[-1].behind if unsaid else None
 

@@ -82,7 +82,8 @@ class PopFeature(Feature):
         """Restore the check points of messages that were popped before, and start the background jobs.
 
         Raises:
-            CodecError: consumerOrderInfo.json and its .bak, or a whole record of the revive topic, cannot be decoded.
+            CodecError: Only damaged copies of consumerOrderInfo.json exist, or a record of the revive topic cannot
+                be decoded as a record (one with a wrong body is skipped).
             OSError: The disk failed.
         """
         self._is_running = True
@@ -122,7 +123,7 @@ class PopFeature(Feature):
         yield Gauge("rocketmq_pop_checkpoint_buffer_size", (), len(self._check_points))
 
     def truncated(self, end: int) -> None:
-        """Adapt to a truncated log: forget popped messages that it has lost."""
+        """Adapt to a truncated log, for example forget popped messages that it has lost."""
         self._journal.truncated(end)
         self._orders.truncated(self._journal.end_of)
 
@@ -170,7 +171,7 @@ class PopFeature(Feature):
         self._journal.say_done()
 
     def _keep(self) -> float:
-        """Record acknowledgements, commit offsets and answer late pops; return the seconds until the next call."""
+        """Record acknowledgements, commit offsets, answer late pops and more; return the seconds to the next call."""
         self._check_points.look()
         clock = self._parts.clock
         self._write_and_say()
@@ -185,7 +186,7 @@ class PopFeature(Feature):
         return NEVER
 
     def _hand_on(self) -> Steps[float]:
-        """Redeliver due messages, and read other brokers' records in the revive topic; return the seconds until the next call."""
+        """Read other brokers' records of the revive topic, redeliver due messages; return seconds to the next call."""
         self._check_points.look()
         yield from self._journal.read_on()
         clock = self._parts.clock
@@ -215,7 +216,7 @@ class AssignmentFeature(Feature):
         )
 
     async def start(self) -> None:
-        """Read the request modes from messageRequestMode.json; raises CodecError if it and its .bak are damaged."""
+        """Read the request modes from messageRequestMode.json; raises CodecError if only damaged copies exist."""
         self._assignments.load()
 
     def forget_topic(self, topic: str) -> None:

@@ -1,7 +1,7 @@
 """The offset at which each group continues in each queue that it pops.
 
-A start continues from the committed offset in the offset table. An offset is committed when the check point of the messages
-before it is flushed, or all of them are acknowledged; until then only `CheckPointTable` knows it.
+After a start, pops continue from the offset table. An offset after messages popped not in order is committed when their
+check point is flushed, or all of them are acknowledged; until then only `CheckPointTable` knows it.
 """
 
 from collections import Counter
@@ -51,7 +51,8 @@ class GroupOffsets:
     def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> int:
         """Return and commit the offset at which a new group starts to pop a queue (PopMessageProcessor.getInitOffset).
 
-        That is the first message for FROM_MIN, for a retry topic and for a young queue, otherwise the last message.
+        That is the first message for FROM_MIN, for a retry topic, and for a queue that is recent or younger than the
+        group (see `_is_young` and `_is_younger_than_group`), else the last message; 0 if the queue never had one.
         """
         group, topic, queue_id = place
         offset = 0
@@ -64,13 +65,13 @@ class GroupOffsets:
         return offset
 
     def _is_young(self, queue: ConsumeQueue, topic: str, queue_id: int) -> bool:
-        """Return whether the queue still has its first message, and that is recent enough to be in memory."""
+        """Return whether a queue starts at offset 0, not so far back in the log that a slave should serve it."""
         if queue.min_offset > 0:
             return False
         return not self._store.get(topic, queue_id, 0, max_count=1).suggest_slave
 
     def _is_younger_than_group(self, queue: ConsumeQueue, group: str, topic: str) -> bool:
-        """Return whether a queue was added after the group had begun to pop its topic; False if it began before this start."""
+        """Return whether a queue from 0 on is younger than the group's first commit in the topic since this start."""
         began_ms = self._offsets.began_ms(group, topic)
         if began_ms is None or queue.min_offset > 0:
             return False
@@ -97,7 +98,7 @@ class GroupOffsets:
     def restore(self, point: CheckPoint) -> None:
         """Commit the offset after a check point of an earlier process, so that its messages stay hidden until due.
 
-        Does nothing if the committed offset is after its first message. The record of a reset sets the offset, also
+        Does nothing if the committed offset is after its start offset. The record of a reset sets the offset, also
         back.
         """
         body = point.body

@@ -1,8 +1,8 @@
 """Records check points in the revive topic, and reads them again at a start.
 
 A check point is written before its messages are sent, acknowledgements a moment later and many at once;
-`CheckPointTable` decides what is written. A start reads from the committed offset of the group CID_RMQ_SYS_REVIVE_GROUP
-on; as in Java that is the offset of the last record that is not needed.
+`CheckPointTable` decides what is written. A start reads after the committed offset of the group
+CID_RMQ_SYS_REVIVE_GROUP; as in Java that is the offset of the last record that is not needed.
 
 Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3. Differs: records do not pass through the
 timer, so that the broker knows at once what was popped (docs/design/0014).
@@ -196,7 +196,7 @@ class Journal:
                 self.passed(point, result)
 
     def truncated(self, end: int) -> None:
-        """Adapt to a truncated log: forget popped messages that it lost, and queue lost check points for rewriting."""
+        """Adapt to a truncated log: forget popped messages that it lost, and note lost records to rewrite."""
         topic = self._topic.name
         self._anew = deque(self.check_points.truncated(end, self.end_of))
         for queue_id, cursor in enumerate(self._cursors):
@@ -284,7 +284,7 @@ class Journal:
         )
 
     def passed(self, point: CheckPoint, result: PutResult) -> WrittenRecord:
-        """Note that a record of the revive topic was written and need not be read again; return its position."""
+        """Note that a record of the revive topic was written, skip it if it is next to read, return its position."""
         written = WrittenRecord._make(result)
         cursor = self._cursors[point.revive_queue]
         if cursor.offset == written.queue_offset:

@@ -31,11 +31,11 @@ class Orders:
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
-        """Read consumerOrderInfo.json, if it exists; raises CodecError if it and its .bak are damaged."""
+        """Read consumerOrderInfo.json, if it exists; raises CodecError if only damaged copies exist."""
         self._states = self._file.load(decode_order_states) or {}
 
     def is_closed(self, place: Place, attempt_id: str | None) -> bool:
-        """Return whether messages of a queue popped in order are in flight, so that it must not be popped.
+        """Return whether a queue popped in order has hidden, unacknowledged messages, so that it must not be popped.
 
         A client that repeats a pop whose answer was lost, with the same attempt id, may pop them again.
         """

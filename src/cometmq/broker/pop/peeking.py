@@ -1,8 +1,8 @@
-"""Peeks: return messages that a group has not popped yet, without popping them.
+"""Peeks: return messages from a group's offset on, without popping them.
 
 Unlike a pop, a peek has no filter, ignores locks of pops in order, and starts at a queue's first message for a new
-group. Follows PeekMessageProcessor of RocketMQ 5.3.3: the topic's queues, starting with a random one, before or after
-the group's retry topics.
+group. Follows PeekMessageProcessor of RocketMQ 5.3.3: the wanted queue, or all starting with a random one,
+before or after the group's retry topics.
 """
 
 from random import Random
@@ -24,7 +24,7 @@ class PeekResult(NamedTuple):
     Attributes:
         code: SUCCESS if there are messages, else PULL_NOT_FOUND.
         remark: The status of the read.
-        left: Number of further messages.
+        left: Number of further messages, in the queues that were examined.
         records: The messages as they are encoded in the log.
     """
 
@@ -53,7 +53,7 @@ class Peeking:
         self._chance = chance
 
     def peek(self, request: PeekRequest) -> Steps[PeekResult]:
-        """Return at most as many messages as requested, up to 32, that the group has not popped yet, or PULL_NOT_FOUND.
+        """Return at most as many messages as requested, up to 32, from the group's offsets on, or PULL_NOT_FOUND.
 
         Raises:
             RequestError: The topic or this queue of it cannot be popped, or not by this group.

@@ -45,11 +45,11 @@ class PopResult(NamedTuple):
         invisible_ms: How long the messages are hidden.
         revive_queue: Revive queue with their check points, or ORDER_QUEUE.
         left: Number of further messages.
-        starts: Topic kind, queue id and start offset of each queue.
-        offsets: Topic kind, queue id and the messages' queue offsets of each queue.
+        starts: Topic kind, queue id and start offset of each queue with messages.
+        offsets: Topic kind, queue id and the messages' queue offsets of each queue with messages.
         order_counts: For pops in order, (topic kind, place, number of earlier deliveries) of each message that was
             delivered before, with the place "qo<queue id>%<queue offset>", and of each queue, with the place
-            "<queue id>" and the lowest number of its messages; otherwise None.
+            "<queue id>" and the lowest number of its messages (0 if one is new); None if not in order.
         records: The messages as they are encoded in the log; retried ones usually with the requested topic.
     """
 

@@ -1,8 +1,8 @@
 """Reads messages for a pop from the queues of a topic and of its retry topics.
 
-A pop visits the queues, starting with a random one, until it has enough. The messages of each queue are recorded as one
-check point before they enter the answer, or lock the queue if the pop is in order. Only reads from the disk wait
-(docs/design/0040). Follows PopMessageProcessor of RocketMQ 5.3.3.
+A pop visits the wanted queue, or all starting with a random one, until it has enough. The messages of each queue are
+recorded as one check point before they enter the answer, or lock the queue if the pop is in order. Only reads from the
+disk wait (docs/design/0040). Follows PopMessageProcessor of RocketMQ 5.3.3.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,13 +56,13 @@ class PoppedMessages:
         pieces: The records of the answer.
         count: Number of messages.
         size: Their size in bytes.
-        starts: Topic kind, queue id and start offset of each queue.
-        offsets: Topic kind, queue id and queue offsets of each queue.
+        starts: Topic kind, queue id and start offset of each queue with messages.
+        offsets: Topic kind, queue id and queue offsets of each queue with messages.
         order_counts: For pops in order, as in `PopResult`; otherwise empty.
-        left: Number of further messages.
+        left: Number of further messages, as far as the pop knows.
         budget: The time that is left for examining messages.
-        is_unfinished: Whether some messages were not examined.
-        is_cold: Whether some messages were read from the disk, so that others may have arrived meanwhile.
+        is_unfinished: Whether to try again, because the time was over or a read ended before its queue.
+        is_cold: Whether the pop has read from the disk, so that messages may have arrived meanwhile.
         began: When this attempt of the pop began to read, monotonic seconds.
     """
 
@@ -103,7 +103,7 @@ class PopReader:
         self._chance = chance
 
     def collect(self, pop: Pop) -> Steps[PoppedMessages]:
-        """Read messages for a pop and record a check point for those of each queue; if in order, lock it instead.
+        """Read messages for a pop; record a check point for those of each queue or, in order, lock the queue.
 
         Raises:
             StoreError: No check point can be recorded, so no message is returned.
@@ -129,7 +129,7 @@ class PopReader:
         return taken
 
     def retry_topics(self, topic: str, group: str) -> Iterator[TopicConfig]:
-        """Yield the existing retry topics of a group that are to be read: v2, v1 or both, by the settings."""
+        """Yield a group's existing retry topics of a topic that are to be read: v2, v1 or both, by the settings."""
         settings = self._settings
         if settings.is_retry_topic_v2:
             config = self._parts.topics.get(pop_retry_topic(topic, group, is_v2=True))
@@ -141,7 +141,7 @@ class PopReader:
                 yield config
 
     def has_messages(self, topic: str, group: str, queue_id: int) -> bool:
-        """Return whether a queue has messages that the group has not received; filters and locks are ignored."""
+        """Return whether a queue has messages from the group's offset on; filters and locks are ignored."""
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return False
@@ -198,7 +198,7 @@ class PopReader:
         taken.left += max(result.max_offset - result.next_offset, 0)
 
     def _leave(self, pop: Pop, taken: PoppedMessages, place: Place) -> None:
-        """Add the messages of a queue that the pop does not read to the number of further messages (`left`)."""
+        """Add the messages of a queue that the pop does not read, unless it is locked, to `taken.left`."""
         request = pop.request
         offset = self._begin(place, request)
         queue = self._store.queue(place[1], place[2])
@@ -364,7 +364,7 @@ def _split(pieces: list[memoryview]) -> list[memoryview]:
 def _of_origin(record: memoryview, topic: str, receipt: Receipt) -> bytes | memoryview:
     """Encode a retried message as one of the requested topic, with its handle as a property (as Java does).
 
-    If there is no room for the handle, the record is returned unchanged.
+    If that fails, for example without room for the handle, the record is returned unchanged.
     """
     try:
         decoded = decode_record(record)

@@ -45,7 +45,7 @@ class Revive:
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
         """Redeliver the unacknowledged messages of due check points; those that fail are retried 10 s later.
 
-        Messages of a deleted topic, or of a deleted group whose offsets are deleted, are dropped.
+        Messages that never can be redelivered, for example of a deleted topic, are dropped.
         """
         for point in due:
             if point.state is not PointState.OPEN:

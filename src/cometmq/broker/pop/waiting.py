@@ -1,9 +1,9 @@
 """Pops and notification requests that wait for messages; they are tried again roughly in order of arrival.
 
-Once one that may pop from any queue, but not in order, finds nothing, the later ones are not tried.
+Once one that may pop from any queue, but not in order, finds nothing, later ones of its topic and group are not tried.
 
 A pop waits for a topic and a group; meanwhile the queues of the topic and of its retry topics are watched. When a
-message arrives, pops are tried in the next iteration of the loop: a pop writes a check point, which is not allowed
+message arrives, pops are tried from the next iteration of the loop on: a pop writes a check point, which is not allowed
 during dispatch. A state machine (docs/design/0044) without I/O of its own. Follows PopLongPollingService of RocketMQ
 5.3.3.
 """
@@ -51,10 +51,10 @@ class HeldPop:
 
     Attributes:
         queue_id: The requested queue; -1 for any.
-        deadline: Monotonic seconds at which it is answered in any case.
+        deadline: Monotonic seconds at which it is answered if it still waits.
         attempt: Tries again: returns the answer, None if there is still nothing, or steps that return either.
         late: Returns the answer when the deadline has passed.
-        is_ordered: Whether it waits for a queue that may unlock by time alone.
+        is_ordered: Whether it pops in order, so that it may wait for a queue that time alone unlocks.
         text_size: Bytes of its expression and of its tag hashes.
         is_unfinished: Whether its last attempt found nothing but did not examine all messages.
         is_woken: Whether messages arrived during its attempt, which may have missed them.
@@ -118,7 +118,7 @@ class PopLongPolls:
         return self._count >= settings.polling_total_max or here > settings.polling_max
 
     def hold(self, waiter: HeldPop) -> bool:
-        """Let a pop wait; return False if those of its connection are too many or too large, or all are too large."""
+        """Let a pop wait; return False if pops of its connection are too many or too large, or all are too large."""
         if not self._bounds.take(waiter.caller.owner, _SIZE + waiter.text_size):
             return False
         self._hold(waiter, is_first=False)
@@ -138,7 +138,7 @@ class PopLongPolls:
         self.on_hold()
 
     def wake(self, key: Key) -> None:
-        """Try the waiting pops of a topic and group in the next iteration of the loop."""
+        """Let the waiting pops of a topic and group be tried, from the next iteration of the loop on."""
         for waiter in self._tried.get(key, ()):
             waiter.is_woken = True
         self._run_soon(key)
@@ -267,7 +267,7 @@ class PopLongPolls:
         return found
 
     def _end_reading(self, waiter: HeldPop) -> None:
-        """Let a pop wait again, or forget it; `_run` does that for attempts that end at once."""
+        """Let a pop wait again, or forget it, after an attempt that waited; `_run` does that for all other attempts."""
         if waiter.state is HeldState.WAITING:
             self._hold(waiter, is_first=True)
             if waiter.is_unfinished or waiter.is_woken:

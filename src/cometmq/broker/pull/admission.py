@@ -1,6 +1,6 @@
 """Checks pulls against the broker's permission, the group, the topic and the group's subscription.
 
-Codes and remarks are those of PullMessageProcessor of RocketMQ 5.3.3, and `pull.pulls` calls the checks in its order.
+Codes and most remarks are those of PullMessageProcessor of RocketMQ 5.3.3; `pull.pulls` calls the checks in its order.
 """
 
 from cometmq.broker.settings.broker_settings import BrokerSettings
@@ -41,7 +41,7 @@ class PullAdmission:
             )
 
     def group_of(self, request: PullRequest) -> GroupConfig:
-        """Return the configuration of the group that pulls; a missing one is created if the settings allow it.
+        """Return the configuration of the group that pulls; a master creates a missing one if the settings allow it.
 
         Raises:
             RequestError: The group does not exist, or may not consume.

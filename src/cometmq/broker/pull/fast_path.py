@@ -1,9 +1,9 @@
 """The fast path of pulls: answers pulls with a known header directly from the bytes that were read.
 
-A consumer pulls again as soon as its last pull was answered. The bytes read from its connection are therefore one pull, or
-one per queue, whose header differs from the previous pull's in four numbers only (`kernel.split_pull`). The rest of the
-header is checked once and cached. A pull that does not find messages at once is decoded into a command, like all requests
-after it (docs/design/0046-columns.md).
+A consumer pulls again as soon as its last pull was answered. The bytes read from its connection are therefore
+usually one pull, or one per queue, whose header differs from the previous pull's in four numbers only
+(`kernel.split_pull`). The rest of the header is checked once and cached. A pull that does not find messages at once is
+decoded into a command (docs/design/0046-columns.md).
 """
 
 from cometmq.broker.parts import Parts
@@ -44,7 +44,7 @@ class PullIntake:
     """The fast path for pulls that find messages at once and need no special treatment.
 
     Attributes:
-        size: Bytes of messages answered in this read batch; the owner of the batch resets it to 0.
+        size: Bytes of messages answered since its owner set it to 0, which it does for each group of reads.
     """
 
     codes = frozenset({_PULL})
@@ -73,7 +73,7 @@ class PullIntake:
     def _take_some(
         self, data: bytes, peer: Peer, count_max: int, size_max: int
     ) -> tuple[int, int]:
-        """Answer several pulls with one write, until their answers reach `size_max` bytes."""
+        """Answer several pulls with one write, until their messages reach `size_max` bytes."""
         frames: list[bytes | memoryview] = []
         position = size = written = 0
         while position < len(data) and len(frames) < count_max and size < size_max:

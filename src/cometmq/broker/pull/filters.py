@@ -154,10 +154,10 @@ class FilterCheck:
         self._turns = turns
 
     def check(self, asked: Subscription, owner: Owner) -> Steps[None]:
-        """Check that a subscription can be used; waits for the turn of the connection `owner` (`Caller.owner`).
+        """Check that a subscription can be used, maybe in a later loop iteration, for the connection `owner`.
 
         Raises:
-            RequestError: SUBSCRIPTION_PARSE_FAILED with the column, this kind of expression is not supported, or too
+            RequestError: SUBSCRIPTION_PARSE_FAILED, this kind of expression is not supported, or too
                 much work waits for its turn.
         """
         return self._turns.run(owner, partial(self._check, asked), len(asked.expression))

@@ -1,8 +1,9 @@
 """The slow path of pulls: found messages are returned at once as views of the log; other pulls may be held.
 
 Checks and codes are in the order of PullMessageProcessor of RocketMQ 5.3.3. A pull that finds nothing new and may wait
-is held until a message arrives that passes its filter by tags, or its time is over (long polling). Then it is run
-again; if it finds nothing again, that is its answer, unless an SQL92 filter let none of the new messages pass.
+is held until a message arrives that passes its filter by tags, its time is over (long polling), or it is woken for a
+reset. Then it is run again; if it finds nothing again, that is its answer, unless an SQL92 filter let none of
+the new messages pass.
 """
 
 from collections.abc import Callable
@@ -66,7 +67,7 @@ class PullAnswer(NamedTuple):
         remark: The reason for the code.
         next_offset: Queue offset of the next pull.
         min_offset: First offset of the queue.
-        max_offset: Offset that the queue's next message gets.
+        max_offset: Offset after the queue's last readable message.
         next_broker: Id of the broker to pull from next.
         records: The messages as they are encoded in the log.
         group_flag: System flag of the group's configuration.
@@ -94,7 +95,7 @@ class Pull(NamedTuple):
     """A pull that has passed its checks.
 
     Attributes:
-        may_hold: Whether the pull may commit, and be held although it found no message; False once it has been held.
+        may_hold: False once the pull was held: then it commits nothing, and only an SQL92 filter can hold it again.
         deadline: For a pull that was held: until when it may wait on, monotonic seconds.
         began: When the pull arrived or was run again, monotonic seconds.
     """
@@ -150,7 +151,7 @@ class Pulls:
         self._again = self._run_again  # One bound method for all held pulls.
 
     def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
-        """Return messages, or the reason why there are none, or steps that return it; None if the pull is held.
+        """Return messages, the reason for none, or a generator that waits and returns either; None if the pull is held.
 
         Raises:
             RequestError: The pull is refused.
@@ -167,7 +168,7 @@ class Pulls:
         return self._admit(request, caller, may_hold=True)
 
     def _run_again(self, held: HeldPull) -> None:
-        """Run a held pull again; it is held once more only if no message passes its filter."""
+        """Run a held pull again; it is held once more only if no message passes its SQL92 filter."""
         held.caller.answer(
             partial(
                 self._admit, held.request, held.caller, may_hold=False, deadline=held.deadline
@@ -182,7 +183,7 @@ class Pulls:
         may_hold: bool,
         deadline: float = 0,
     ) -> Outcome:
-        """Check a pull and do it; if its filter may be slow, the pull waits for its turn."""
+        """Check a pull and do it; if its filter may be slow, the pull may wait for its turn."""
         admission = self.admission
         admission.check_broker()
         group, topic = admission.group_of(request), admission.topic_of(request)
@@ -243,7 +244,7 @@ class Pulls:
         )
 
     def _commit(self, pull: Pull, max_offset: int) -> None:
-        """Commit the offset that a pull carries; if it carries none, note where the group starts.
+        """Commit the offset that a pull carries, unless it was held; if it carries none, note where the group starts.
 
         A pull beyond the queue's end commits nothing, because it may be at an offset of a deleted queue; but on a slave it
         commits, because a slave's queues end before its master's.
@@ -336,7 +337,7 @@ class Pulls:
         )  # fmt: skip
 
     def _is_lost(self, request: PullRequest) -> bool:
-        """Return whether an offset beyond a queue's end belongs to a deleted queue: the group has no offset in this one.
+        """Return whether an offset beyond a queue's end counts as that of a deleted queue: the group has none here.
 
         Differs: RocketMQ moves every such group to the end, so it misses earlier messages of the new queue. A group with an
         offset here has seen more of this queue than a crash has left of it; it continues at the end. So does a program that
@@ -350,7 +351,7 @@ class Pulls:
     def _lacking(
         self, pull: Pull, wanted: MessageFilter, result: GetResult, *, has_master: bool
     ) -> PullAnswer | None:
-        """Answer a pull of messages that a slave lacks: keep the consumer's offset, and name the broker to pull from.
+        """Answer or hold a pull of messages that a slave lacks: keep the offset, and name the broker to pull from.
 
         While the slave is not connected to its master, a pull that may wait is held for a second first.
         The slave's log may start later or end earlier than the master's. A group that was moved would skip messages or get
@@ -393,7 +394,7 @@ class Pulls:
         self._polls.hold(queue, HeldPull(request, caller, codes, deadline, self._again))
 
     def _is_held_again(self, pull: Pull, result: GetResult) -> bool:
-        """Hold a pull again, after messages none of which passed its filter; return whether it is held."""
+        """Hold a pull again if no message passed its filter and its time is not over; return whether it is held."""
         if (
             result.status is not GetStatus.NO_MATCHED_MESSAGE
             or result.next_offset < result.max_offset

@@ -64,7 +64,7 @@ def addresses_of(settings: BrokerSettings) -> Addresses:
 
 
 def _check_told_to_slaves(host: str | None) -> None:
-    """Refuse an address that slaves could not connect to. A name is resolved by them, so it need not be known here."""
+    """Raise SettingsError for a `brokerIP2` that is no IP or host name; slaves resolve a name, so it may be unknown."""
     if not host or _is_ip(host) or _HOST_NAME.fullmatch(host):
         return
     try:
@@ -101,7 +101,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _is_here(ip: str) -> bool:
-    """Return whether an interface of this machine has this address."""
+    """Return whether an interface of this machine has this address; True if that cannot be found out."""
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         try:
@@ -122,7 +122,7 @@ def _own_ip(ip: str) -> str:
 
 
 def _ip_of(key: str, host: str) -> str:
-    """Return the IP of a setting, resolving a host name; IPv4 if it has both."""
+    """Return the IP of a setting, resolving a host name (IPv4 if it has both); raise SettingsError if that fails."""
     if _is_ip(host):
         return host
     try:

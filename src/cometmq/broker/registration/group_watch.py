@@ -2,11 +2,12 @@
 
 A registration is by default sent only every 30 s, and a nameserver that prefers another master still answers it with
 success (RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the members (GET_BROKER_MEMBER_GROUP): by a
-master after each registration, by a slave each second while it has no master. A nameserver of CometMQ also closes the
-connection of a broker that has lost its place.
+master at the start and after each registration of all topics, by a slave each second while it has no master.
+A nameserver of CometMQ also closes the connection of a broker that has lost its place.
 
 A master whose place another broker has, on every nameserver that knows either, accepts no messages, because consumers
-read from the other one. A slave without a master registers again as soon as there is one; the answer has its HA port.
+read from the other one. A slave without a master registers again soon after a nameserver lists one; the answer
+has its HA port.
 """
 
 import logging
@@ -45,13 +46,13 @@ class Fence:
         )  # Log end when a nameserver last listed this broker as the master.
 
     def confirm(self) -> None:
-        """Note that a nameserver lists this broker as the master, and accept messages again."""
+        """Note that a nameserver lists this broker as the master, and accept messages again if they were refused."""
         self._known_end = self._store.max_offset
         if self._store.flags.clear(RunningFlag.FENCED):
             _log.warning("this broker is the master again and accepts messages")
 
     def close(self, rival: str, nameserver: str) -> None:
-        """Refuse messages, because `rival` is the master."""
+        """Refuse messages from now on, because `nameserver` has `rival` as the master."""
         if self._store.flags.has(RunningFlag.FENCED):
             return
         name, end = self._identity.broker_name, self._store.max_offset

@@ -49,7 +49,7 @@ class RegisteredTopics:
         return True
 
     def table(self) -> TopicTable:
-        """Return the topics with their current permissions; once these have changed, with a newer version."""
+        """Return the topics with the permissions that the last `look` found; after a change, with a newer version."""
         table = self._topics.table()
         version = table.version
         if self._changed_ms is not None:

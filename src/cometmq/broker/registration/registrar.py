@@ -4,8 +4,8 @@ Each nameserver has its own background job, so one that is down delays no other.
 a registration are sent together in the next round. A lost nameserver is retried every few seconds: it has forgotten the
 broker, or soon will.
 
-While there are few topics, each registration has all of them. Of many, a change only registers up to 200 changed ones,
-one by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All of them are sent once a
+While there are few topics, each registration has all of them. Of many, up to 200 changed ones are registered one
+by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All of them are sent once a
 period; their body is encoded in a thread. Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ
 5.3.3.
 """
@@ -166,7 +166,7 @@ class Registrar:
         yield from _all_of(up, seconds=seconds_max)
 
     def leave(self) -> Steps[None]:
-        """Unregister from all reachable nameservers at once, logging failures; the jobs must be stopped before."""
+        """Unregister from nameservers that accepted the last registration; log failures. The jobs must be stopped."""
         rounds = []
         for link in self._links:
             if link.is_up:
@@ -335,7 +335,7 @@ class _Link:
     """The background job that keeps the broker registered at one nameserver.
 
     Attributes:
-        is_up: Whether it accepted the last registration.
+        is_up: Whether the nameserver accepted the last registration.
     """
 
     def __init__(self, address: str, registrar: Registrar) -> None:

@@ -53,7 +53,7 @@ class Registration:
         await self._machines.run(self.registrar.start(self._machines.keep))
 
     async def close(self, *, leaves: bool = True) -> None:
-        """Stop; if the broker `leaves`, unregister from all reachable nameservers."""
+        """Stop the jobs; if the broker `leaves`, unregister from nameservers that accepted the last registration."""
         await self._machines.close()
         if leaves:
             await self._machines.run(self.registrar.leave())

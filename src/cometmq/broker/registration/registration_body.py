@@ -1,7 +1,7 @@
 """Encodes the body of a registration so that it fits a frame, however many topics a broker has.
 
 A small table is sent as JSON unless `compressedRegister` is true. A large one is compressed whatever
-`compressedRegister` says; every nameserver since 4.0 can read that. If it is still too large, which is only possible
+`compressedRegister` says. If it is still too large, which is only possible
 with files from before there were limits, only a part of the topics is sent: users' topics before retry and dead-letter
 topics.
 """

@@ -33,7 +33,7 @@ class NameserverChannels:
         timeout_ms: int,
         done: Callable[[PeerAnswer | None, BaseException | None], None],
     ) -> None:
-        """Send a request; `done` is called with the answer or the error."""
+        """Send a request in a background task; `done` gets the answer and None, or None and the error."""
         work = self._ask(address, Command(code, fields=fields, body=body), timeout_ms, done)
         self._tasks.spawn(work, f"{code} at {address}")
 

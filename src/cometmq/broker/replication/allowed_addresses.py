@@ -1,6 +1,6 @@
 """The addresses that may copy the log: members known to a nameserver, and those in the settings.
 
-Members of this project register an IP; Java's register brokerIP1 as configured, which may be a host name.
+Brokers of this project register an IP; Java's register brokerIP1 as configured, which may be a host name.
 """
 
 import asyncio
@@ -53,17 +53,17 @@ class AllowedAddresses:
         return ip in self._members or any(ip_address(ip) in each for each in self._networks)
 
     def knows(self, ip: str) -> bool:
-        """Return whether an address is known to be allowed; if not, ask nameservers, if any, at most once a second."""
+        """Return whether an address is known to be allowed; if not, ask nameservers, if any, in the background."""
         if self.has(ip):
             return True
         self._begin_look()
         return False
 
     async def admits(self, ip: str) -> bool:
-        """Return whether an address may copy the log; if unknown, first wait for a new answer of the nameservers.
+        """Return whether an address may copy the log; if unknown, first ask nameservers, if any, and wait.
 
-        A slave may register and connect within the second after the last question. Without `find_members`, nameservers
-        are not asked.
+        They are asked after the call, because a slave may register and connect within the second after the last
+        question.
         """
         if self._find_members is None:
             return self.has(ip)
@@ -78,7 +78,7 @@ class AllowedAddresses:
         return True
 
     async def look(self) -> None:
-        """Ask nameservers, if any, for the members and wait for the answer, unless that was done in the last second."""
+        """Ask nameservers, if any, for the slaves, unless asked in the last second; wait for pending answers."""
         self._begin_look()
         if self._looking is not None:
             await asyncio.shield(self._looking)
@@ -104,7 +104,7 @@ def members_by_nameservers(
 ) -> FindMembers:
     """Return a function that asks all nameservers for the IPs of a group's slaves (by GET_BROKER_CLUSTER_INFO).
 
-    `calls` sends the requests, which nameservers of all versions support, and `ips_of` resolves a host name.
+    `calls` sends the requests, and `ips_of` resolves a host name.
     """
     # The last answer of each nameserver; used while it does not answer.
     said: dict[str, frozenset[str]] = {}
@@ -136,7 +136,7 @@ def members_by_nameservers(
         return frozenset().union(*await asyncio.gather(*map(plain_ips_of, hosts)))
 
     async def plain_ips_of(host: str) -> frozenset[str]:
-        """Return the IPs of a host as `plain_ip` does: Java writes fd00::2 as fd00:0:0:0:0:0:0:2."""
+        """Return the IPs of a host name, or an IP as `plain_ip` writes it (Java: fd00:0:0:0:0:0:0:2 for fd00::2)."""
         try:
             return frozenset([plain_ip(host)])
         except ValueError:

@@ -46,7 +46,7 @@ class LogCopier:
         on_written: Callable[[], None],
         tls: TlsSettings | None = None,
     ) -> None:
-        """Nothing else may be written to `store`; `own_ip` is the local address of connections, None: any.
+        """Nobody else may write to `store`; `own_ip` is the local address of connections, None: any.
 
         `pool` reads this broker's log; `on_written` is called to flush what was appended; without `tls` there is no
         TLS.
@@ -69,7 +69,7 @@ class LogCopier:
         self._tasks = Tasks("copier")
 
     def serve(self) -> None:
-        """Start to copy as soon as a master is known."""
+        """Start the job that copies as soon as the master's address is known."""
         self._side.begin_copying()
         self._side.on_moved(self._moved)
         self._tasks.spawn(self._run(), "run")
@@ -81,7 +81,7 @@ class LogCopier:
             await asyncio.wait([self._last.gone], timeout=1)
 
     def master_told(self, address: str) -> None:
-        """Set the address of the master's HA port, "ip:port", and connect to it; ignored if empty or unchanged."""
+        """Let the copier connect to the master's HA port at this "host:port"; ignored if empty or unchanged."""
         if not address or address == self._address:
             return
         _log.info("the log is copied from the master's HA port, %s", address)
@@ -139,7 +139,7 @@ class LogCopier:
                     self._is_told.set()
 
     async def _copy(self, address: str) -> float:
-        """Copy until the connection ends; return the seconds until the next one."""
+        """Connect and copy until the connection ends; return the pause before the next one, in seconds."""
         link = await self._connect(address)
         if link is None:
             return _RETRY_SECONDS

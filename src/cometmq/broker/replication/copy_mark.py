@@ -46,7 +46,7 @@ class CopyMark:
     """The file `slaveMark.json`.
 
     Attributes:
-        known: Its content; None without a mark, as on a master; end 0 if the file is damaged.
+        known: Its content; None without a mark, as on a master; `log_end` 0 if only damaged files exist.
     """
 
     def __init__(self, file: ConfigFile, disk: Disk) -> None:
@@ -55,7 +55,7 @@ class CopyMark:
         self._disk = disk
 
     def load(self) -> None:
-        """Read slaveMark.json; if it and its .bak are damaged, assume that no topic is known as the master's (end 0).
+        """Read slaveMark.json or its .bak; if there are only damaged ones, assume that no topic is known (`log_end` 0).
 
         Raises:
             OSError: The disk failed.
@@ -84,9 +84,9 @@ class CopyMark:
 
 
 def log_end_of(fields: Mapping[str, str], ours: int) -> int:
-    """Return the end of the master's log when it sent a table, from the header `fields` of its answer.
+    """Return the end of the master's log when it sent a table, from the header `fields` of its answer; at least `ours`.
 
-    `ours` is the end of the log here before the request: a lower bound, because a Java master does not send its end.
+    `ours` is the end of the log here before the request, which is returned for a Java master: it does not send its end.
     """
     said = fields.get(LOG_END, "")
     return max(int(said), ours) if said.isdecimal() and len(said) < 20 else ours

@@ -29,8 +29,8 @@ class MasterLink(asyncio.BufferedProtocol):
     Attributes:
         end: The state machine of the protocol.
         gone: Done when the connection is closed.
-        why: The error that ended it; None if it is open, or was ended without one by either side.
-        trouble: Why received bytes cannot be stored at the moment; None if they can.
+        why: The first error for which this side closed the connection; None if there was none.
+        trouble: Why the last try to store received bytes failed for the time being; None if it did not.
         read_ms: When bytes were last received, epoch ms; 0 if never.
         written_ms: When a report was last sent, epoch ms; 0 if never.
     """
@@ -85,7 +85,7 @@ class MasterLink(asyncio.BufferedProtocol):
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def get_buffer(self, _size: int) -> memoryview:
-        """Return the buffer for the master's next bytes; log bytes go directly to where the store reads them."""
+        """Return the buffer for the master's next bytes."""
         size = self.end.log_wanted
         if size:
             self._received_in = self._intake.space(size)

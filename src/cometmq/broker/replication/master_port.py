@@ -2,7 +2,7 @@
 
 Each connection is a state machine (`replication.master_end`) with a transport. When the log has grown, each slave is
 sent the new part, frame by frame as its connection accepts them; bytes that are not in the page cache are read in a
-thread. The slaves' acknowledgements confirm waiting sends in the store.
+thread. If sends wait for replicas, acknowledgements of slaves confirm them in the store.
 """
 
 import asyncio
@@ -40,10 +40,7 @@ _TOO_FEW = "in-sync replicas not enough"  # Text of CommitLog of RocketMQ 5.3.3.
 
 
 class _LinkFailure(NamedTuple):
-    """The reason why a slave's connection ended, and the offset that it had acknowledged.
-
-    It is forgotten when the slave acknowledges more.
-    """
+    """The reason why a slave's connection ended or could not copy more, and the offset that it had acknowledged."""
 
     why: str | None
     acked: int
@@ -151,9 +148,10 @@ class MasterPort:
         )
 
     def knows(self, ip: str) -> bool:
-        """Return whether an address may be that of a slave of this group; otherwise nameservers may be asked for later.
+        """Return whether an address is known as that of a slave of this group.
 
-        If slaves authenticate with a secret, only addresses from which a slave is copying are known.
+        If slaves authenticate with a secret, these are the addresses from which a slave is copying; if not, those that
+        may copy the log, and for an unknown one nameservers, if any, are asked in the background.
         """
         if self._terms.secret is not None:
             return any(link.ip == ip and link.end.is_copying for link in self._links)
@@ -167,7 +165,7 @@ class MasterPort:
     # --- called by links
 
     def bounds(self) -> LogBounds:
-        """Return the current bounds of the log, as physical offsets."""
+        """Return the physical offsets that bound the log now, and the size of its files."""
         store = self._store
         return LogBounds(
             store.min_offset,
@@ -192,8 +190,8 @@ class MasterPort:
     def joined(self, link: SlaveLink) -> None:
         """Note that a slave starts to get frames.
 
-        Older connections with its broker id are closed, and the offset of that member is forgotten; a Java slave sends
-        no id.
+        Other connections with its broker id are closed, and the offset of that member is forgotten. A Java slave sends
+        no id, so its other connections stay.
         """
         _log.info(
             "slave %s copies the log from physical offset %d on", link.name, link.end.sent
@@ -249,7 +247,7 @@ class MasterPort:
         self._count()
 
     async def _look_at_log(self, link: SlaveLink) -> None:
-        """Check whether a slave left because this log is damaged after its offset; log that once per place."""
+        """Look for damage of this log after the last offset of a slave that left; log damage that is new for it."""
         loop = asyncio.get_running_loop()
         try:
             fault = await loop.run_in_executor(
@@ -286,7 +284,7 @@ class MasterPort:
         self._side.on_moved(self.moved if is_followed else None)
 
     def moved(self) -> None:
-        """Send the new part of the log to the slaves; collect it for 5 ms or 1 MiB unless sends wait for replicas."""
+        """Send the new part of the log to the slaves; collect it up to 5 ms or 1 MiB unless sends wait for replicas."""
         if self._copies.rule.needed > 1:
             self._pump()
             self._count()

@@ -118,7 +118,7 @@ class OwnTables:
     def _note_topics(self, end: int | None) -> Steps[None]:
         """Record, once the topics are on disk, up to which log offset they are known to be the master's.
 
-        Does nothing without a mark, and while a deleted topic still has queues.
+        If `end` is None, the offset stays. Does nothing without a mark, and while a deleted topic still has queues.
         """
         mark = self._mark
         if mark is None or self._going:
@@ -135,7 +135,7 @@ class OwnTables:
         yield from self._saved(self._groups.saver)
 
     def _saved(self, saver: Saver) -> Steps[None]:
-        """Wait until a table is on disk, if there is a mark; the next request tells the master that it is."""
+        """Save a table if it has unsaved changes, and wait until it is on disk; do nothing without a mark."""
         if self._mark is not None:
             yield from saved(saver.saving())
 

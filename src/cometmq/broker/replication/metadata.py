@@ -1,10 +1,10 @@
 """Keeps a slave's tables equal to its master's: topics, groups, offsets, modes, progress of delays and timer.
 
-The slave requests the tables every 3 s (Java: 10 s in 4.9, 60 s in 5.x) and when its master notifies it. A body equal
-to the last one is not decoded, unless the table here has changed. The progress of deliveries, and offsets of the
-broker's own groups, are applied only when the log here has reached the end that the master's log had then; otherwise a
-promoted slave would skip deliveries that it does not have. Larger offsets that groups committed here are sent to the
-master, one UPDATE_CONSUMER_OFFSET each and at most 1,000 per round, until it has reached them.
+The slave requests the tables every 3 s (Java: 10 s in 4.9, 60 s in 5.x) and when its master notifies it. The progress
+of deliveries, and offsets of the broker's own groups, are applied only when the log here has reached the end that the
+master's log had then; without this wait a promoted slave would skip deliveries that it does not have. Larger
+offsets that groups committed here are sent to the master, one UPDATE_CONSUMER_OFFSET each and at most 1,000 per round,
+until it has reached them.
 """
 
 import logging
@@ -84,7 +84,7 @@ class MasterMetadata:
         """Copy `tables`, in this order, from `master()` (None: not known yet); consumer `offsets` are also sent to it.
 
         `log_end` returns the physical offset of the log's end here, and `is_joined` whether this log is known to be the
-        master's; otherwise no topics, groups or offsets are deleted.
+        master's; while it is not, no topics, groups or offsets are deleted.
         """
         self.copied_ms = 0
         self.error: str | None = None
@@ -103,7 +103,7 @@ class MasterMetadata:
     def step(self) -> Steps[float]:
         """Copy the tables from the master once; return the seconds until the next round.
 
-        A failure is noted in `error`; the first one in a row is logged.
+        A failure, also that no master is known, is noted in `error`; the first one in a row is logged.
         """
         master = self._master()
         if master is None:

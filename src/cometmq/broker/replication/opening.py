@@ -85,7 +85,7 @@ class ReplicasOpening:
         `port` is the port object of this broker, `host` the address to listen on, and `beside` the broker's own port.
 
         Raises:
-            NetError: The port cannot be bound, and it was set explicitly or sends need it.
+            NetError: The port cannot be bound, and it was set explicitly or the role is SYNC_MASTER.
         """
         settings = self._settings
         if not settings.nameserver_addresses and not settings.ha_allowed:
@@ -106,8 +106,8 @@ class ReplicasOpening:
     def copier(self, host: str, *, on_written: Callable[[], None]) -> LogCopier:
         """Create a slave's copier, which `serve` starts; raise SettingsError for a bad secret or TLS settings.
 
-        `host` is the address that the broker listens on, from which it also connects; `on_written` is called to flush
-        what was appended.
+        `host` is the address that the broker listens on; unless it is 0.0.0.0 or ::, the slave also connects from it.
+        `on_written` is called to flush what was appended.
         """
         settings = self._settings
         copier = LogCopier(

@@ -1,7 +1,7 @@
 """Appends received bytes of a master's log to a slave's store: whole records at once, a partial one when complete.
 
-Bytes are received in the buffer from which the store reads them, so usually the only copy is into the log. They are
-appended in pieces that do not block the loop for long.
+Bytes are received in the buffer from which the store reads them. They are appended in pieces, so as not to block the
+loop for long.
 """
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
@@ -33,11 +33,11 @@ class LogIntake:
 
     Attributes:
         size: Number of bytes that have been received but not appended.
-        piece_size: Number of bytes to append per loop iteration, if no record is larger.
+        piece_size: Largest number of bytes to append per loop iteration, if no record is larger.
     """
 
     def __init__(self, store: MessageStore, start: int) -> None:
-        """The first bytes are those at physical offset `start`, which is the end of the store's log."""
+        """The first bytes to append are those at physical offset `start`, the end of the store's log."""
         self._store = store
         self._side = store.replica_side
         self._room = bytearray(ROOM_SIZE)
@@ -60,12 +60,12 @@ class LogIntake:
 
     @property
     def is_due(self) -> bool:
-        """Whether the bytes that were received but not appended may contain a whole record."""
+        """Whether enough bytes were received, but not appended, to try an append."""
         return self.size >= self._wanted
 
     @property
     def end(self) -> int:
-        """Physical offset after all bytes received from the master."""
+        """Physical offset after the bytes that were received, appended or not."""
         return self._start + self.size
 
     @property
@@ -100,7 +100,7 @@ class LogIntake:
         self._from = 0
 
     def took(self, offset: int, content: memoryview) -> None:
-        """Note that bytes were received, in the last `space` or elsewhere."""
+        """Note received bytes: in the buffer that `space` returned, or from elsewhere, which are copied there."""
         if not self.size:
             self._start = offset
         assert offset == self.end
@@ -109,10 +109,10 @@ class LogIntake:
         self.size += len(content)
 
     def append(self) -> None:
-        """Append a piece of the received bytes to the log: whole records, or a part of the blank space at a file's end.
+        """Append whole records or blank space at a file's end, if the received bytes have some; at most about a piece.
 
         Raises:
-            CopyingStopped: The bytes are not records.
+            CopyingStopped: The bytes are not records, or a record would be too large.
             StoreError: The store does not accept them now, or for good; the bytes are kept.
         """
         held = memoryview(self._room)[self._from : self._to]
@@ -138,7 +138,7 @@ class LogIntake:
             self.piece_size = min(self.piece_size * 2, PIECE_SIZE)
 
     def _size_wanted(self, held: memoryview) -> int:
-        """Return the number of bytes needed to continue: the next whole record, or the header of a blank end."""
+        """Return the size of the next record or of a blank end's header; raise CopyingStopped for a wrong size."""
         if len(held) < BLANK_TAIL_SIZE or int.from_bytes(held[4:8]) == MAGIC_BLANK:
             return BLANK_TAIL_SIZE
         size = int.from_bytes(held[:4])

@@ -141,7 +141,7 @@ class SlaveLink(ServedProtocol):
             self._transport.write(beat)
 
     def pump(self) -> None:
-        """Send the part of the log that the slave may have, as far as its connection and its rate limit allow."""
+        """Send the next frames of the log that the slave may have, as far as its connection and rate limit allow."""
         for _ in range(_FRAMES_A_TURN):
             if self._is_busy:
                 return
@@ -236,7 +236,7 @@ class SlaveLink(ServedProtocol):
             self._again = None
 
     def _read_nowait(self, span: Span) -> Buffer | None:
-        """Read log that is in the page cache; otherwise let a thread read it, after which it is sent."""
+        """Return log from the page cache; if None, a thread reads and sends it, or a read error closed the link."""
         try:
             content = self._store.replica_side.read_nowait(*span)
         except OSError as error:

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def begin_to_follow(mark: CopyMark, topics: Topics, store: MessageStore) -> KnownTopics:
-    """Return the mark that a new slave must write: up to which log offset its topics are known to be its master's.
+    """Return the mark that a new slave must write: up to which log offset its topics are known.
 
     `topics` is no longer marked as that of a promoted broker.
     """
@@ -28,11 +28,11 @@ def begin_to_follow(mark: CopyMark, topics: Topics, store: MessageStore) -> Know
 def take_over(
     known: KnownTopics, *, topics: Topics, groups: Groups, store: MessageStore
 ) -> Steps[None]:
-    """Adapt the tables of a promoted slave to all messages of its log.
+    """Adapt the topics and groups of a promoted slave to the messages of its log.
 
     Topics younger than the copied table are recreated, with as many queues as their messages need, and groups with such
-    retry or dead-letter topics. The remains of deleted topics are deleted, unless the table is older than the mark
-    `known`. Raises OSError if a queue file could not be read.
+    retry or dead-letter topics. The remains of deleted topics are deleted, unless the table is incomplete or older
+    than the mark `known`. Raises OSError if a queue file could not be read.
     """
     # topics.json may have been replaced by an older one than the mark's.
     is_current = topics.is_whole and topics.whole_version.counter >= known.version.counter

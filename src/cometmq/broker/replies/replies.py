@@ -4,8 +4,8 @@
  requester <--(326)-- broker <--(324/325: the reply)-- responder
 
 The reply's REPLY_TO_CLIENT has the requester's client id. The requester is connected here as a producer, because it sends
-heartbeats to all brokers before its request. Unless storeReplyMessageEnable=false the reply is also stored in its
-topic, normally `<cluster>_REPLY_TOPIC`, for later inspection. Follows ReplyMessageProcessor of RocketMQ 5.3.3.
+heartbeats to all brokers before its request. Unless storeReplyMessageEnable=false a delivered reply is also stored in
+its topic, normally `<cluster>_REPLY_TOPIC`, for later inspection. Follows ReplyMessageProcessor of RocketMQ 5.3.3.
 """
 
 import logging
@@ -38,7 +38,7 @@ class ReplyResult(NamedTuple):
     """The result of a reply.
 
     Attributes:
-        fault: Why the requester did not get it; None if it did.
+        fault: Why the delivery failed; None if the requester has accepted the reply.
         queue_id: The queue of the reply.
         message_id: Offset message id of the stored reply; "0" if it was not stored.
         queue_offset: Queue offset of the stored reply.
@@ -74,7 +74,7 @@ class Replies:
         self._clock = clock
 
     def reply(self, request: AnySend, body: bytes, sender: Sender) -> Steps[ReplyResult]:
-        """Deliver a reply and, unless that fails or storeReplyMessageEnable=false, store it.
+        """Deliver a reply and, unless that fails or storeReplyMessageEnable=false, try to store it.
 
         Raises:
             RequestError: The reply is refused; the code says why.

@@ -29,7 +29,7 @@ class RetryHandler(Feature):
         self.answers = {RequestCode.CONSUMER_SEND_MSG_BACK: WithAsker(self.give_back)}
 
     def give_back(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Store a message again, as a retry or dead letter, and answer (CONSUMER_SEND_MSG_BACK 36)."""
+        """Store a message again, as retry or dead letter, unless its topic was deleted (CONSUMER_SEND_MSG_BACK 36)."""
         request = decode_fields(SendBackRequest, command.fields)
         may = may_of(asker, Action.SUB)
         yield from self._retries.give_back(request, version=command.version, may=may)

@@ -1,6 +1,6 @@
 """Retries of messages that a consumer sends back; after the last one the message becomes a dead letter.
 
-The consumer names a record; the broker reads it and stores it in the group's retry topic, at the delay level that the
+The consumer names a record; the broker reads it and stores it for the group's retry topic, at the delay level that the
 consumer chooses (0: 3 + number of tries), or in its dead-letter topic, after the last try or if the level is negative.
 Follows AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
 """
@@ -52,7 +52,7 @@ class Retries:
         counters: Counters,
         chance: random.Random,
     ) -> None:
-        """`chance` picks queues."""
+        """`chance` is the random generator that picks queues."""
         self._settings = settings
         self._store = store
         self._topics = topics
@@ -174,7 +174,7 @@ def _no_record(physical_offset: int) -> RequestError:
 
 
 def _marked(record: Record) -> dict[str, str]:
-    """Return the properties of a record, with the message's original topic and id."""
+    """Return the properties of a record, with the message's original topic and id, and WAIT=false."""
     properties = record.properties()
     properties.setdefault(keys_of.RETRY_TOPIC, record.topic)
     properties[keys_of.WAIT] = "false"

@@ -1,7 +1,7 @@
 """Checks sends in RocketMQ's order; the result is either the records to store or a refusal.
 
-Order, codes and remarks follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of RocketMQ 5.3.3. The fast
-path skips this for simple sends (broker.send.fast_path).
+Order, codes and most remarks follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of RocketMQ 5.3.3.
+The fast path skips this for simple sends (broker.send.fast_path).
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Admission:
     Attributes:
         property_suffix: The properties that the broker adds to each message, encoded.
         body_size_max: Largest allowed body in bytes (maxMessageSize).
-        reroutes: Called in this order for each send; each may store it elsewhere (delayed, half message ...).
+        reroutes: Called in this order for each send; each may change its destination (delayed ...) or refuse it.
     """
 
     def __init__(self, parts: Parts, unique_ids: UniqueIds) -> None:
@@ -249,7 +249,7 @@ class Admission:
     def _is_dead(self, request: AnySend, topic: str) -> bool:
         """Return whether a message that a consumer sends to a retry topic becomes a dead letter.
 
-        It does if its retries are used up, or its group consumes in order or has no retry queues.
+        A message does if its retries are used up, or its group consumes in order or has no retry queues.
         """
         name = topic.removeprefix(RETRY_PREFIX)
         group = self._groups.get(name)
@@ -282,7 +282,7 @@ class Admission:
 
 
 def _check_queue(queue: ConsumeQueue) -> None:
-    """Refuse a queue whose entries cannot be written; other queues of the topic may be writable."""
+    """Raise RequestError for a queue whose entries cannot be written; the topic's other queues may be writable."""
     if queue.fault is not None:
         raise RequestError(
             ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -298,7 +298,7 @@ def _read_properties(text: str | None) -> dict[str, str]:
 
 
 def _check_ranges(request: AnySend) -> None:
-    """Refuse numbers that do not fit the 32-bit fields of a record."""
+    """Raise RequestError for numbers that do not fit the 32-bit fields of a record."""
     if (
         _INT32_MIN <= request.flag <= _INT32_MAX
         and _INT32_MIN <= request.sys_flag <= _INT32_MAX

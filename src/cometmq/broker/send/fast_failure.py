@@ -1,4 +1,4 @@
-"""Refuses requests that have waited too long with SYSTEM_BUSY, so that clients use another broker.
+"""Refuses sends and reads from the disk that have waited too long, so that clients use another broker.
 
 RocketMQ checks its request queues every 10 ms (BrokerFastFailure of 5.3.3). This broker has no such queues. A request
 waits mainly in two places: in its socket while the event loop is blocked (a busy page cache makes a write slow), and
@@ -39,7 +39,7 @@ class ColdReads:
 
         Raises:
             ConnectionLost: The client disconnected before the read began.
-            RequestError: The read waited for a thread for waitTimeMillsInPullQueue, if brokerFastFailureEnable.
+            RequestError: The read waited for a thread for waitTimeMillsInPullQueue or more, if brokerFastFailureEnable.
         """
         asked = self._clock.monotonic()
 
@@ -58,10 +58,10 @@ class ColdReads:
 
 
 class StallWatch(Feature):
-    """A watch that notices when the event loop was blocked, and refuses the sends that arrived meanwhile.
+    """A watch that notices when the event loop was blocked, and then refuses sends for some milliseconds.
 
-    Their clients may have given up, so storing them would only create duplicates. A timer that fires late shows the stall:
-    after a slow write, uvloop runs timers before it reads sockets again.
+    The clients of sends that arrived meanwhile may have given up, so storing these would create duplicates. A
+    timer that fires late shows the stall: after a slow write, uvloop runs timers before it reads sockets again.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -72,7 +72,7 @@ class StallWatch(Feature):
         self._timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Start to watch the loop for stalls, unless brokerFastFailureEnable is false."""
+        """Start to watch the loop for stalls, unless brokerFastFailureEnable is false or time is virtual."""
         if self._is_on:
             self._loop = asyncio.get_running_loop()
             self._look_later(TICK_SECONDS, self._look)
@@ -101,6 +101,6 @@ class StallWatch(Feature):
         self._look_later(READ_SECONDS, self._over)
 
     def _over(self) -> None:
-        """End the refusals: the sends that arrived during the stall have been read."""
+        """End the refusals: the sends that arrived during the stall should have been read."""
         self._store.take_again()
         self._look_later(TICK_SECONDS, self._look)

@@ -1,4 +1,4 @@
-"""The fast path of sends: turns the bytes of a read batch into records and answers, as columns.
+"""The fast path of sends: turns bytes that were read together into records and answers, as columns.
 
 Parses simple sends and batch messages directly from the bytes of their connections (`kernel.take_sends`), stores them with
 one write, and answers with one write per connection. Other sends are decoded into commands and handled by
@@ -45,7 +45,7 @@ class SendIntake:
         judged: The request codes of sends.
         count: Number of requests accepted since the last `handle`.
         codes: The request codes of sends, and of pulls if it has their fast path.
-        answer_ahead: Answers a pull before the rest of its read batch; see `PullIntake.answer`.
+        answer_ahead: Answers a pull before other requests that were read with it; see `PullIntake.answer`.
     """
 
     judged = frozenset(map(int, SEND_CODES))
@@ -130,7 +130,7 @@ class SendIntake:
         return position
 
     def handle(self) -> bool:
-        """Store the accepted sends and answer each connection; return False if there were none (pulls are answered already)."""
+        """Store the accepted sends and answer each connection, maybe later; return False if there were none."""
         self.count = 0
         if self._pulls is not None:
             self._pulls.size = 0

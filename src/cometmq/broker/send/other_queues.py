@@ -1,7 +1,7 @@
 """Refuses sends to queues that this broker only reads: batch topics and, with enableMultiDispatch, light queues.
 
 Both occur in stores that a Java broker wrote (docs/format/other-queues.md). If such a send were stored, its message would
-be in no queue and silently lost.
+be missing in them.
 """
 
 from cometmq.broker.inner.reroute import RoutedSend

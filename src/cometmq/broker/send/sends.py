@@ -1,4 +1,4 @@
-"""Stores the sends of clients: all that were put together with one write, each answered when it may be acknowledged.
+"""Stores the sends of clients, most of those put together with one write, and answers each when it is confirmed.
 
 A send has passed `admission`. Its caller gets the places of its records: a connection that encodes answers (send.requests),
 or code in this process (embedded). With SYNC_FLUSH or replicas the sends of one caller wait together, with one waiter.
@@ -41,7 +41,7 @@ class SendCaller(Protocol):
         ...
 
     def refused(self, sends: list[Any], error: BaseException) -> None:
-        """Handle sends that are not stored, or whose topic is not."""
+        """Handle sends that are not stored, or whose new topic could not be saved."""
         ...
 
 

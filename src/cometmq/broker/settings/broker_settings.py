@@ -1,4 +1,4 @@
-"""The broker's settings: RocketMQ's keys, so that an unmodified broker.conf of a Java broker usually works.
+"""The broker's settings: mostly RocketMQ's keys, so that a Java broker's broker.conf usually works unmodified.
 
 The keys in `KEYS_WITHOUT_EFFECT` are accepted but change nothing: most belong to thread pools that this design does
 not have, or to features that are not implemented.
@@ -53,7 +53,7 @@ class BrokerRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings(MetricsKeys):
-    """BrokerConfig and NettyServerConfig of RocketMQ 5.3.3 as far as supported; other keys are in the base classes.
+    """Settings of a broker: keys of RocketMQ 5.3.3 as far as supported, some of CometMQ only; more in the base classes.
 
     Attributes:
         cluster_name: the cluster that the broker belongs to.
@@ -273,10 +273,11 @@ def load_settings(
 ) -> tuple[BrokerSettings, list[str]]:
     """Read the settings of a broker from its conf file, environment and flags; return them with warnings.
 
-    Flags take precedence over COMETMQ_* variables, then the file, then NAMESRV_ADDR, then the defaults.
+    Order of precedence: flags, COMETMQ_* variables, remote changes, conf file, NAMESRV_ADDR, TLS file, defaults.
 
     Raises:
-        SettingsError: The file cannot be read, a value is invalid, or a feature is required whose absence matters.
+        SettingsError: A file cannot be read or other users can read its secrets, a value is invalid, or a feature is
+            required whose absence matters.
     """
     environ = os.environ if environment is None else environment
     layers = []
@@ -295,7 +296,7 @@ def load_settings(
 def changeable(
     settings: BrokerSettings, conf: ConfFile | None
 ) -> SettingsInForce[BrokerSettings]:
-    """Return the changeable settings of a running broker; without a file, changes last until the next start."""
+    """Return a broker's settings as an object that can change some; without a file, only until the next start."""
 
     def check(changed: BrokerSettings) -> None:
         changed.check_role()
@@ -316,7 +317,7 @@ def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
     """Merge layers of settings, the last with the highest precedence; return the settings with warnings.
 
     Raises:
-        SettingsError: A value is invalid, or requires a feature whose absence matters.
+        SettingsError: A value is invalid or contradicts others, or requires a feature whose absence matters.
     """
     known = KEYS_WITHOUT_EFFECT.union(
         AUTH_KEYS_WITHOUT_EFFECT, *(each.keys for each in UNSUPPORTED_KEYS)

@@ -16,7 +16,7 @@ class RequestMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumeKeys(ReplicaKeys):
-    """BrokerConfig of RocketMQ 5.3.3 for filters, pop and cold reads.
+    """Settings of filters, pop and cold reads: keys of RocketMQ 5.3.3.
 
     Attributes:
         is_sql92: consumers may filter by SQL92; differs: off in RocketMQ.

@@ -8,7 +8,7 @@ from cometmq.model.settings import setting
 
 @dataclass(frozen=True, slots=True)
 class DelayKeys(AccessKeys):
-    """MessageStoreConfig and BrokerConfig of RocketMQ 5.3.3 for delayed and timed messages.
+    """Settings of delayed and timed messages: keys of MessageStoreConfig and BrokerConfig of RocketMQ 5.3.3.
 
     Attributes:
         delay_levels: the delay levels, from level 1.

@@ -1,4 +1,4 @@
-"""Settings of a broker for metrics and spans: RocketMQ's keys."""
+"""Settings of a broker for metrics and spans: RocketMQ's keys, and spansExporterEnable of CometMQ only."""
 
 from enum import Enum
 
@@ -8,7 +8,7 @@ from cometmq.model.settings import setting
 
 
 class MetricsExporter(Enum):
-    """The way a broker exports metrics: DISABLE, PROM (a page), OTLP_GRPC (a collector, and the page) or LOG."""
+    """The way a broker exports metrics: DISABLE, PROM (a page), OTLP_GRPC (also a collector), LOG (page, warning)."""
 
     DISABLE = "DISABLE"
     PROM = "PROM"
@@ -18,7 +18,7 @@ class MetricsExporter(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MetricsKeys(ConsumeKeys):
-    """BrokerConfig of RocketMQ 5.3.3 for metrics.
+    """Settings of metrics and spans: keys of BrokerConfig of RocketMQ 5.3.3, and spansExporterEnable of CometMQ only.
 
     Attributes:
         metrics_exporter: PROM serves /metrics, /healthz and /readyz; differs: the default is DISABLE in RocketMQ.

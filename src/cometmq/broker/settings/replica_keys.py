@@ -1,4 +1,4 @@
-"""Settings of a broker for replication: RocketMQ's keys, and three of our own."""
+"""Settings of a broker for replication: RocketMQ's keys, and three of CometMQ only."""
 
 from ipaddress import ip_network
 
@@ -12,7 +12,7 @@ from cometmq.model.settings import setting
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKeys(StoreKeys):
-    """HA settings in MessageStoreConfig of RocketMQ 5.3.3, as far as supported.
+    """Settings of replication: keys of RocketMQ 5.3.3, as far as supported, and three of CometMQ only.
 
     Attributes:
         ha_port: the port from which slaves copy the log; 0: listenPort + 1; differs: not opened if no slave could be

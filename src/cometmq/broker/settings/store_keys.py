@@ -1,4 +1,4 @@
-"""Settings of a broker for its files: RocketMQ's keys, and their conversion to settings of the store."""
+"""Settings of a broker for its files: mostly RocketMQ's keys, and their conversion to settings of the store."""
 
 from enum import Enum
 from pathlib import Path
@@ -27,7 +27,7 @@ class FlushDiskType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StoreKeys(DelayKeys):
-    """MessageStoreConfig of RocketMQ 5.3.3, as far as supported.
+    """Settings of a broker's files: keys of RocketMQ 5.3.3, as far as supported, and archiveGuard of CometMQ only.
 
     Attributes:
         store_path: the store directory.
@@ -160,7 +160,7 @@ class StoreKeys(DelayKeys):
         """Return the settings of the store.
 
         Raises:
-            SettingsError: A delay level or an hour is invalid, or no log directory is writable.
+            SettingsError: A delay level or an hour is invalid, or all named log directories are set read-only.
         """
         is_sync = self.flush_disk_type is FlushDiskType.SYNC_FLUSH
         paths = _paths(self.commitlog_path or "")

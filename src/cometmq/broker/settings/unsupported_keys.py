@@ -1,6 +1,6 @@
-"""Keys of RocketMQ's brokers (BrokerConfig, MessageStoreConfig of 5.3.3, some newer) that this broker does not support.
+"""Keys of RocketMQ's brokers (5.3.3 and some newer) of which this broker does not support all or some values.
 
-Missing features are listed in docs/compatibility.md; this module has the messages for a file that requests them.
+Missing features are listed in docs/compatibility.md; this module has the messages for settings that request them.
 """
 
 from cometmq.model.unsupported import TLS, Unsupported, is_set

@@ -45,7 +45,7 @@ def _time_each(growth: Growth) -> tuple[int, int]:
 
 
 def _time_of_calls(growth: Growth) -> tuple[int, int]:
-    """Return the total duration in ms and the number of pulls and pops, for an average of these."""
+    """Return the total duration in ms and the number of additions (pulls, reads of pops), for an average of these."""
     return growth.time_us // 1000, growth.times
 
 
@@ -135,8 +135,8 @@ class BrokerStats:
     def _find(self, name: StatsRow, key: str) -> Tally | None:
         """Return the tally that a statistic's key names, or None if there is none.
 
-        If the key is only a topic and the topic exists, a missing tally is created; its counts are 0. Beyond
-        TALLIES_MAX tallies, a wider one is returned, as by `TallyTable.of`. A tally without samples is not returned if
+        If the key is only a topic and the topic exists, a missing tally is created, or beyond
+        TALLIES_MAX tallies a wider one returned, as by `TallyTable.of`. A tally without samples is not returned if
         KEPT_MAX others have some, because its growth is unknown.
         """
         table: TallyTable = getattr(self._counters, name.table)
@@ -159,7 +159,7 @@ class BrokerStats:
     # --- samples
 
     def sample(self) -> Steps[None]:
-        """Sample the tallies that have grown; called about every 10 s while there are any.
+        """Sample the tallies that have grown; called about every 10 s unless the broker is idle.
 
         At most once an hour, the tallies of groups that do not exist are removed.
         """

@@ -26,7 +26,7 @@ class QueueEntries:
         self._members = members
 
     def look(self, request: QueueEntriesRequest) -> Steps[QueueLook]:
-        """Return a queue's bounds, up to 10,000 entries from an offset on, and a group's subscription to the topic.
+        """Return a queue's bounds, requested entries (10,000 at most), and a group's subscription to the topic, if any.
 
         Raises:
             RequestError: SYSTEM_ERROR: There is no such queue.

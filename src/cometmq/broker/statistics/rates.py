@@ -1,4 +1,4 @@
-"""The rates at which groups consume, from samples of all offsets over the last minute.
+"""The rates at which groups consume, from the last samples of all offsets.
 
 Pulls count nothing for it: if an offset grew by n since a sample, n messages count as consumed.
 """
@@ -14,7 +14,7 @@ SAMPLE_SECONDS = 10.0
 
 
 class ConsumeRateSamples:
-    """Samples of the offsets of groups over the last minute."""
+    """The last samples of the offsets of groups, at most six, normally 10 s apart."""
 
     def __init__(self, offsets: Offsets, clock: Clock) -> None:
         self._offsets = offsets
@@ -24,12 +24,12 @@ class ConsumeRateSamples:
         )
 
     def sample(self) -> bool:
-        """Sample all offsets; return whether they changed within the window, so that sampling should continue."""
+        """Sample all offsets; return whether the kept samples differ, so that sampling should continue."""
         self._samples.append((self._clock.monotonic(), self._offsets.consumed_counts()))
         return any(counts != self._samples[0][1] for _, counts in self._samples)
 
     def rate(self, group: str, topic: str) -> float:
-        """Return the messages per second that a group consumed of a topic in the last minute. For any thread."""
+        """Return about the messages per second that a group consumed of a topic in the last minute. For any thread."""
         key = topic + TOPIC_GROUP_SEPARATOR + group
         # A copy, because the loop adds samples meanwhile.
         known = [(at, counts[key]) for at, counts in list(self._samples) if key in counts]

@@ -48,7 +48,7 @@ class ProgressStatistics:
         rates: ConsumeRateSamples,
         clock: Clock,
     ) -> None:
-        """The owner of this samples the `rates`."""
+        """The caller must sample `rates` itself."""
         self._broker_name = broker_name
         self._store = store
         self._topics = topics
@@ -95,7 +95,7 @@ class ProgressStatistics:
     def of_groups(
         self, groups: Sequence[str], *, only_ordered: bool
     ) -> Steps[dict[str, list[ConsumeStats]]]:
-        """Return the progress of groups by name, in all or only in ordered topics; some of them per loop iteration."""
+        """Return the progress of groups by name, in all or only in ordered topics; some groups are read at a time."""
         in_flight = yield from self._positions.in_flight()
         offsets = self._offsets.places()
         topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))
@@ -126,7 +126,7 @@ class ProgressStatistics:
         *,
         only_ordered: bool,
     ) -> list[_Work]:
-        """Return the positions in the queues of each existing topic."""
+        """Return a group's positions in the read queues of those topics that exist (`only_ordered`: are ordered)."""
         configs = [
             config
             for name in topics

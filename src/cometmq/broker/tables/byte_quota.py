@@ -1,7 +1,7 @@
 """Finds the first message that the topic attribute `retention.bytes` keeps in a queue.
 
-The record sizes in the queue's entries are summed when a queue is first examined; later calls usually read only new and
-removed entries.
+The record sizes in the queue's entries are summed when a queue is first examined; later calls usually read only
+entries that are new or no longer kept.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class _QueueSpan:
 class ByteQuotas:
     """Sums of the record sizes of queues, to find the last messages that fit into a number of bytes.
 
-    Used by one thread at a time; reads may wait for the disk.
+    `first_kept` is for one thread at a time; its reads may wait for the disk.
     """
 
     def __init__(self, store: MessageStore) -> None:
@@ -40,7 +40,8 @@ class ByteQuotas:
     def first_kept(self, queue: ConsumeQueue, most: int) -> int:
         """Return the queue offset of the first of the last messages that fit into `most` bytes.
 
-        The newest is always among them. If the queue's oldest file is deleted meanwhile, it is the queue's min offset.
+        The newest message, if any, is always among them. If the queue's oldest file is deleted meanwhile, the result is
+        the queue's min offset.
         """
         span = self._spans.get(queue)
         if span is None:
@@ -61,7 +62,7 @@ class ByteQuotas:
             del spans[queue]
 
     def _follow(self, queue: ConsumeQueue, span: _QueueSpan) -> None:
-        """Add new messages to the sum, and subtract those that are already hidden."""
+        """Adapt the sum to the queue's present min and max offset."""
         first, end = queue.min_offset, queue.max_offset
         if not span.first <= first <= span.end <= end:
             span.first = span.end = first
@@ -88,7 +89,7 @@ class ByteQuotas:
         span.first += len(sizes)
 
     def _sizes(self, queue: ConsumeQueue, offset: int, count: int) -> list[int]:
-        """Return the record sizes of 1 to `count` messages, in bytes (0 for gaps); raise FileNotFoundError if none."""
+        """Return the record sizes of 1 to `count` entries, in bytes (0 for gaps); raise FileNotFoundError if none."""
         entries = self._store.entries(queue, offset, count)
         if not entries:
             raise FileNotFoundError(f"{queue} has no entry {offset}")

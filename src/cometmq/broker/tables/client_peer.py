@@ -28,7 +28,7 @@ class CloseListeners(Protocol):
     """The callbacks that run when a connection is closed."""
 
     def append(self, listener: Callable[["ClientPeer"], None], /) -> None:
-        """Add a callback; it is called once, with the connection."""
+        """Add a callback, which gets the closed connection."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Cold data control: delays consumer groups that read too many old messages from the disk.
+"""Cold data control: refuses pulls of consumer groups that read too many old messages from the disk.
 
 As ColdDataCgCtrService of RocketMQ 5.3.3, it counts per 5 s how much each group, and all together, read from the disk.
 It refuses a group that has reached its own threshold (without one, cgColdReadThreshold), or every group that has read
@@ -32,7 +32,7 @@ class _Read:
 
 
 class ColdReaders:
-    """Counts the bytes that each group has read from the disk in the current window of 5 s, and checks thresholds."""
+    """Counts the bytes that each group has read from the disk in the current window, 5 s or longer, for thresholds."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self._settings = settings

@@ -1,9 +1,10 @@
 """Remembers the log's end at the deletion of a topic or group, so that a new one of that name inherits no message.
 
 A record of a deleted topic may still be pending in the log: for a delay level, a timer, the end of its transaction, a
-retry or the end of a pop check point. It is before the end that the log had at the deletion, and is discarded when it
-is due, even if a topic of that name was created again. An entry is kept at least as long as the log holds a record
-before its end, unless there are too many. The file is deletedTopics.json, which RocketMQ does not have and ignores.
+retry or the end of a pop check point. Such a record is before the end that the log had at the deletion, and is
+discarded when it is due, even if a topic of that name was created again. An entry is kept at least as long as the log
+holds a record before its end, unless there are too many. The file is deletedTopics.json, which RocketMQ does not have
+and ignores.
 """
 
 import asyncio
@@ -66,7 +67,7 @@ class DeletedTopics:
         return found is not None and found.deleted_ms >= since_ms
 
     def fit(self, begin: int, end: int) -> None:
-        """Adapt to a log from `begin` to `end`: forget deletions before `begin`, and limit the others to `end`.
+        """Adapt to a log from `begin` to `end`: forget deletions up to `begin`, and limit the others to `end`.
 
         A log that was truncated, or lost its last records, gets new ones after its end.
         """

@@ -1,6 +1,6 @@
-"""The consumer groups of a broker, created by administrators or by their first use, and saved to a file.
+"""The table of a broker's consumer groups, saved to subscriptionGroup.json.
 
-Follows SubscriptionGroupManager of RocketMQ 5.3.3; the file is subscriptionGroup.json.
+Groups are created for example by administrators or their first use. Follows SubscriptionGroupManager of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class Groups:
         )
 
     def load(self) -> None:
-        """Read subscriptionGroup.json, add missing system groups; raise CodecError if it and its .bak are damaged."""
+        """Read subscriptionGroup.json, add missing system groups; raise CodecError if only damaged copies exist."""
         table = self._file.load(decode_group_table)
         if table is not None:
             self._groups = dict(table.groups)
@@ -105,9 +105,9 @@ class Groups:
             self._changed()
 
     def get(self, name: str) -> GroupConfig | None:
-        """Return a group; create it if it is missing and may be created, otherwise return None.
+        """Return a group; if it is missing, create it, or return None if that is not allowed.
 
-        A slave creates no group, because its table is a copy. It returns the group that the master would create.
+        A slave creates none, because its table is a copy, but returns the configuration that a new group would have.
 
         Raises:
             RequestError: The group (not a system group) would be created, but there are too many, or too many new ones.
@@ -156,7 +156,7 @@ class Groups:
         return self._changed()
 
     def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
-        """Delete a group, and with its offsets all that is stored about it; the future is done when its table is saved.
+        """Delete a group, and with its offsets all that is stored about it; the future is done when groups are saved.
 
         With `is_place_kept`, only its settings and read permissions are deleted: its offsets and what else is stored
         about it are kept, so that the group continues there if it is created again.
@@ -233,7 +233,7 @@ class Groups:
     # --- the file
 
     def save_if_dirty(self) -> None:
-        """Save subscriptionGroup.json again if the last save failed."""
+        """Save subscriptionGroup.json again if the last save failed and none is in progress."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:

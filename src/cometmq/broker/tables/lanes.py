@@ -1,8 +1,8 @@
-"""Cache of queues that have passed all checks (lanes), for the fast path of sends.
+"""Cache of what a send needs of a queue (its lane); the fast path of sends uses the lanes of checked queues.
 
-The first send to a queue is checked in full and opens its lane. Later sends find the lane by topic name and queue id,
-as they are in the request header, and by the delay level if they have one, and skip the checks. Every change of a
-topic must therefore call `forget`.
+The first send to a queue is checked in full and opens its lane. Later sends on the fast path find the lane by topic
+name and queue id, as they are in the request header, and by the delay level if any, and skip the checks. Every change
+of a topic must therefore call `forget`.
 """
 
 import json
@@ -35,7 +35,7 @@ Lane = rows.Lane[ConsumeQueue]
 
 
 class Lanes:
-    """Cache of the queues of a broker that have passed all checks for sends (lanes).
+    """Cache of what the broker needs to store messages in its queues: one lane per queue.
 
     Attributes:
         straight: The lanes that the fast path may use.
@@ -44,7 +44,7 @@ class Lanes:
     def __init__(
         self, store: MessageStore, *, region: str, is_trace_on: bool, counters: Counters
     ) -> None:
-        """`region` (MSG_REGION) and `is_trace_on` (TRACE_ON) are sent to the producer in each answer to a send."""
+        """`region` (MSG_REGION) and `is_trace_on` (TRACE_ON) are in the header of answers to sends."""
         self._counters = counters
         self.straight: LaneTable[ConsumeQueue] = LaneTable()
         self._opened: dict[str, dict[int, Lane]] = {}
@@ -74,6 +74,8 @@ class Lanes:
 
     def open_waiting(self, topic: TopicConfig, queue_id: int, waits: Lane) -> None:
         """Let the fast path store messages to a queue that wait elsewhere: with a delay level, or half messages.
+
+        The fast path does not store them if queue or topic need special treatment.
 
         Args:
             topic: The destination; it is writable, which the caller has checked.
@@ -133,7 +135,7 @@ class Lanes:
         self._opened.clear()
 
     def forget(self, topic: str) -> None:
-        """Drop the cached queues of a topic, for example after a change of it, so that sends are checked again."""
+        """Drop a topic's cached queues, or for one of WAITING_TOPICS all, so that sends are checked again."""
         if topic in WAITING_TOPICS:  # Messages of all topics wait there.
             self.forget_all()
         self.straight.forget(topic)

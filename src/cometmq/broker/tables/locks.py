@@ -50,7 +50,7 @@ class QueueLocks:
     def load(self) -> None:
         """Read queueLocks.json; locks from before the start stay valid for 30 s, as long as their owners rely on them.
 
-        If it is too large, or it and its .bak cannot be decoded, no queue can be locked for these 30 s.
+        If it is too large, or it or its .bak exists but neither can be decoded, no queue can be locked for these 30 s.
         """
         until = self._clock.monotonic() + BELIEF_SECONDS
         holders = self._file.load(_decode, is_needed=False)
@@ -95,9 +95,9 @@ class QueueLocks:
     ) -> tuple[list[MessageQueue], asyncio.Future[None] | None]:
         """Lock or renew the queues that are free or already this client's.
 
-        Returns those of these queues that it holds now, and a future that is done when new locks are on disk, to await
-        before answering (None if there is no new lock). A free queue is left out if the locks would take too much
-        memory, and each queue for 30 s after a start whose file of locks could not be read.
+        Returns those of these queues that the client holds now, and a future that is done when new locks are on disk,
+        to await before answering (None if there is no new lock). A free queue is left out if the locks would take too
+        much memory, and each queue for 30 s after a start whose file of locks could not be read.
         """
         now = self._clock.monotonic()
         if now < self._blind_until:
@@ -151,7 +151,7 @@ class QueueLocks:
         self._drop([(group, queue) for queue in self._groups.get(group, ())])
 
     def expire(self) -> float:
-        """Remove locks that were not renewed; return when the next one expires (monotonic seconds, or infinite)."""
+        """Remove locks that were not renewed in time; return when the next expires (monotonic seconds or infinite)."""
         now = self._clock.monotonic()
         self._drop([(group, queue) for group, queue, (_, until) in self._all() if until <= now])
         return min((until for _, _, (_, until) in self._all()), default=math.inf)

@@ -1,4 +1,4 @@
-"""Held pulls (long polling): they wait for a message that passes their filter, or for their deadline.
+"""Held pulls (long polling): they wait for a message that may pass their filter, or for their deadline.
 
 A queue is watched only while a pull waits for it, or another caller wants its arrivals (`watch`). Arrivals and time
 are the input (docs/design/0044), and each pull that is due is run again. Follows PullRequestHoldService of RocketMQ
@@ -34,7 +34,7 @@ class HeldPull:
     Attributes:
         caller: The client that is to be answered.
         codes: The tag hashes that wake it; None: all.
-        deadline: Monotonic seconds at which it is answered in any case.
+        deadline: Monotonic seconds at which it is run again in any case.
         run_again: Runs the pull again.
     """
 
@@ -57,7 +57,7 @@ class LongPolls:
     """The held pulls, by queue.
 
     Attributes:
-        on_due: Called with a deadline (monotonic seconds) that precedes all others; `expire` must be called then.
+        on_due: Called with a deadline (monotonic seconds) before those noted since `expire` began; call `expire` then.
     """
 
     def __init__(self, clock: Clock, call_soon: CallSoon | None = None) -> None:
@@ -146,7 +146,7 @@ class LongPolls:
     def expire(self, now: float) -> None:
         """Run pulls again whose deadline has passed or whose queue was deleted; drop those whose connection is closed.
 
-        Does nothing while an earlier call is still in progress, over several iterations of the loop.
+        Does nothing while an earlier call, which may take several iterations of the loop, is still in progress.
         """
         if not len(self._expiring):  # Otherwise the last pass is still in progress.
             self._now, self._first_due = now, math.inf

@@ -1,7 +1,7 @@
-"""The members of producer and consumer groups, known from heartbeats until a client leaves or falls silent.
+"""The members of producer and consumer groups, known from heartbeats until a client leaves, disconnects or is silent.
 
-Consumers of a group are usually notified (40) when its members or topics change, so that they rebalance. Follows
-ConsumerManager, ProducerManager and ConsumerGroupInfo of RocketMQ 5.3.3.
+Consumers of a group are usually notified (request 40) when its members or topics change, so that they rebalance.
+Follows ConsumerManager, ProducerManager and ConsumerGroupInfo of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Client:
 
 
 def who_may(clients: Iterable[Client], *accesses: Access) -> list[Client]:
-    """Return the clients whose users currently have all these rights; each user is checked once."""
+    """Return the clients whose users currently have all these rights."""
     verdicts: dict[Asker, bool] = {}
     allowed = []
     for client in clients:
@@ -92,7 +92,7 @@ class ConsumerGroup:
     from_where: str = FROM_LAST
     told: float = -math.inf  # Time of the last notification, monotonic seconds.
     is_telling: bool = False  # Whether a notification is scheduled.
-    # The first offset that a member pulled, by topic and queue, if the group had committed none.
+    # The offset of the first pull that was noted, by topic and queue.
     first_pulls: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def client_ids(self) -> list[str]:
@@ -106,7 +106,7 @@ OnHeartbeat = Callable[[ConsumerGroup, Client, ConsumerPart], None]
 
 @dataclass(slots=True)
 class _Share:
-    """The groups of a connection with their sizes in bytes, and the client id under which it produces."""
+    """The estimated sizes of a connection's memberships in bytes, by group, and the client id of its producer."""
 
     producers: dict[str, int] = field(default_factory=dict)
     consumers: dict[str, int] = field(default_factory=dict)
@@ -127,9 +127,9 @@ class Members:
 
     Attributes:
         changes: Number that increases with each heartbeat or departure of a consumer, which may change subscriptions.
-        on_heartbeat: Called for each consumer heartbeat with subscriptions, after the registration in its group.
-        on_first: Called when a member registers while no connection is known.
-        on_left: Called with the group name and the connection of a consumer that has left.
+        on_heartbeat: Called for each registered heartbeat of a consumer, except those without subscriptions.
+        on_first: Called when a heartbeat arrives while no connection is known.
+        on_left: Called with the group name and the connection of a consumer that was removed from the group.
     """
 
     def __init__(
@@ -157,11 +157,11 @@ class Members:
     # --- reading
 
     def consumer_groups(self) -> list[ConsumerGroup]:
-        """Return the `ConsumerGroup` objects of the groups with living members."""
+        """Return the `ConsumerGroup` objects of the groups with registered members."""
         return list(self._consumers.values())
 
     def consumer_group(self, name: str) -> ConsumerGroup | None:
-        """Return the `ConsumerGroup` of this name, or None if it has no living members."""
+        """Return the `ConsumerGroup` of this name, or None if it has no registered members."""
         return self._consumers.get(name)
 
     def consumer(self, group: str, client_id: str) -> Client | None:
@@ -171,7 +171,7 @@ class Members:
         return next((client for client in clients if client.client_id == client_id), None)
 
     def groups_of(self, topic: str) -> list[str]:
-        """Return the names of the consumer groups whose living members subscribe to a topic."""
+        """Return the names of the consumer groups that subscribe to a topic, by their members' heartbeats."""
         return [name for name, group in self._consumers.items() if topic in group.subscriptions]
 
     def producer(self, client_id: str) -> Client | None:
@@ -180,11 +180,11 @@ class Members:
         return client if client is not None and client.asker.is_known else None
 
     def producers(self, group: str) -> list[Client]:
-        """Return the living producers of a group."""
+        """Return the registered producers of a group."""
         return list(self._producers.get(group, {}).values())
 
     def producer_groups(self) -> list[str]:
-        """Return the names of the groups with living producers."""
+        """Return the names of the groups with registered producers."""
         return list(self._producers)
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
@@ -195,14 +195,14 @@ class Members:
     # --- first pulls of groups without offsets
 
     def first_pull(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the first offset of a queue that a member pulled while the group had committed none, or None."""
+        """Return the offset that `note_first_pull` remembers for a group and queue, or None."""
         found = self._consumers.get(group)
         return None if found is None else found.first_pulls.get((topic, queue_id))
 
     def note_first_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember the offset of a pull, unless an earlier one of the queue is remembered.
 
-        Nothing is remembered for a group without members, or beyond FIRST_PULLS_MAX.
+        Nothing is remembered for a group without members, or beyond FIRST_PULLS_MAX in all groups.
         """
         found = self._consumers.get(group)
         if found is None or self._first_pull_count >= FIRST_PULLS_MAX:
@@ -221,7 +221,7 @@ class Members:
     # --- heartbeats
 
     def check_owner(self, client_id: str, asker: Asker) -> None:
-        """Raise RequestError (NO_PERMISSION) if a client id belongs to a living client of another user."""
+        """Raise RequestError (NO_PERMISSION) if a client id is in use by another user who is still accepted."""
         owner = self._owners.get(client_id)
         if owner is not None and owner.asker.name != asker.name and owner.asker.is_known:
             raise RequestError(
@@ -248,7 +248,7 @@ class Members:
     ) -> bool:
         """Register a heartbeat of a consumer; return whether members or topics of its group changed.
 
-        If they did, the group's members are notified, unless `is_notified` excludes the group.
+        If they did, members are notified, at once or soon, unless `is_notified` excludes the group.
 
         Args:
             part: The group's part of the heartbeat.
@@ -281,7 +281,7 @@ class Members:
         return is_changed
 
     def _own(self, before: Client | None, after: Client | None) -> None:
-        """Count the memberships per client id after a client was added, removed or replaced."""
+        """Update the owner and number of memberships of client ids when a client is added, removed or replaced."""
         if after is not None:
             owner = self._owners.setdefault(after.client_id, _ClientIdOwner(after.asker))
             if not owner.asker.is_known:
@@ -305,7 +305,7 @@ class Members:
         return held
 
     def _take(self, held: _Share, sizes: dict[str, int], group: str, size: int) -> None:
-        """Account for the size of a new or known membership; raise RequestError if it takes too much memory."""
+        """Account for the size of a new or known membership; raise RequestError if it grows by too much memory."""
         more = size - sizes.get(group, 0)
         if more > 0 and (held.size + more) * _HELD_SHARE > HELD_SIZE_MAX - self._size:
             raise RequestError(
@@ -337,7 +337,7 @@ class Members:
     def expire(self) -> float:
         """Close the connections of clients whose heartbeats are overdue.
 
-        Returns the monotonic seconds at which the next client may be overdue; infinite without clients.
+        Returns the monotonic seconds at which the next client may be overdue: now if all are, infinite without clients.
         """
         oldest = self._clock.monotonic() - self._timeout_seconds
         clients = [
@@ -403,9 +403,9 @@ class Members:
     # --- notifications
 
     def _notify(self, group: ConsumerGroup) -> None:
-        """Notify the members of a change: at once, or later if the last notification was recent.
+        """Notify members of a change, if their users may use the group; later if the last notification was recent.
 
-        Does nothing if a notification is already scheduled or the group's members are not notified.
+        Does nothing if a notification is already scheduled or `is_notified` excludes the group.
         """
         if group.is_telling or not self._is_notified(group.name):
             return

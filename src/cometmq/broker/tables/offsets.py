@@ -75,7 +75,7 @@ class Offsets:
         self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
-        """Read the file of consumer offsets, if any; raise CodecError with its name if it and its .bak are damaged."""
+        """Read the file of consumer offsets, if any; raise CodecError with its name if only damaged copies exist."""
         table = self._file.load(decode_offset_table)
         if table is None and self._other_file is not None:
             table = self._other_file.load(decode_offset_table)
@@ -115,8 +115,8 @@ class Offsets:
     ) -> None:
         """Commit the offset that a pull brings.
 
-        It is ignored if it is negative or far beyond the queue's end, new but there are too many, or of a group of the
-        broker itself.
+        The offset is ignored if it is negative or far beyond the queue's end, new but there are too many, or of a group
+        of the broker itself.
         """
         if self.get(group, topic, queue_id) == offset:  # As for most pulls.
             return
@@ -126,7 +126,7 @@ class Offsets:
             self.commit(group, topic, queue_id, offset=offset)
 
     def has_room(self, group: str, topic: str, queue_id: int) -> bool:
-        """Return whether an offset that a client commits may be stored; if there are too many, log it for a new one."""
+        """Return whether an offset that a client commits may be stored; log a new one that may not."""
         if self._size < OFFSETS_SIZE_MAX or self.get(group, topic, queue_id) is not None:
             return True
         _log.warning(
@@ -164,11 +164,11 @@ class Offsets:
     # --- a start as a master
 
     def keep_within(self, end_of: Callable[[str, int], int | None]) -> Steps[None]:
-        """Set each client group's offset beyond the end of a queue to that end, so that it skips no new messages.
+        """Set offsets of client groups beyond a queue's known end to that end, so that groups skip no new messages.
 
-        The queue has lost its last messages or never had them: offsets reach a slave faster than the log, and a power
-        failure may cut only the log. Each member gets its new offset with its next pull, because it may hold a larger
-        one in memory. `end_of` returns the end of a queue by topic and number; None if unknown.
+        The queue may have lost its last messages or never had them: offsets reach a slave faster than the log, and a
+        power failure may cut only the log. The consumer that pulls the queue next is told the new offset, because it
+        may hold a larger one in memory. `end_of` returns the end of a queue by topic and number; None if unknown.
         """
         lowered: dict[str, int] = {}
         for number, (key, queues) in enumerate(self.places()):
@@ -208,12 +208,12 @@ class Offsets:
         self._grown = None
 
     def grown(self) -> dict[str, dict[int, int]]:
-        """Return the offsets committed on this slave beyond those of the master, by "topic@group" and queue."""
+        """Return the offsets committed on this slave beyond the master's as known here, by "topic@group" and queue."""
         return {key: dict(queues) for key, queues in (self._grown or {}).items()}
 
     @property
     def has_grown(self) -> bool:
-        """Whether groups committed offsets on this slave beyond those of the master; False on a master."""
+        """Whether groups committed offsets on this slave beyond those copied from the master; False on a master."""
         return bool(self._grown)
 
     def take(self, theirs_by_key: Iterable[tuple[str, Mapping[int, int]]]) -> int:
@@ -295,10 +295,7 @@ class Offsets:
         return dict(self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {}))
 
     def began_ms(self, group: str, topic: str) -> int | None:
-        """Return when a group committed its first offset in a topic, epoch ms; None if it has not since this start.
-
-        Offsets that were copied, from another group or a master, count as older.
-        """
+        """Return when a group without offsets in a topic committed one since this start, epoch ms, or None."""
         return self._began_ms.get(topic + TOPIC_GROUP_SEPARATOR + group)
 
     def copy(self, group: str, other_group: str, topic: str) -> None:
@@ -353,7 +350,7 @@ class Offsets:
         return OffsetTable(self._version, offsets)
 
     def save_if_dirty(self) -> None:
-        """Save what was committed since the last save; called by a timer."""
+        """Save what was committed since the last save, unless a save is in progress; called by a background job."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
 """The rule by which the broker counts what a consumer group has not consumed; metrics and consoles share it.
 
 A group continues at the offset that it has committed, or to which it has popped. A queue without one counts from the
-first offset that the group's members pulled, otherwise from the queue's first message: never as consumed. Messages that
-were popped and not acknowledged count, too, although the group's offset has passed them.
+first offset that the group's members pulled, else from the queue's first message. Messages that were popped, not in
+order, and not acknowledged count, too, although the group's offset has passed them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,8 +26,8 @@ class Position(NamedTuple):
 
     Attributes:
         queue: None if there is none, for example because it never had a message.
-        next: The offset of the next message that the group is given.
-        end: The offset after the queue's last readable message.
+        next: Queue offset from which messages count as not consumed.
+        end: The offset after the queue's last readable message; 0 without a queue.
         in_flight: Number of messages that were popped, not in order, and neither acknowledged nor delivered again.
         is_committed: Whether the group has committed an offset of the queue.
     """
@@ -40,15 +40,15 @@ class Position(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Number of messages that the group has not consumed."""
+        """Number of messages that count as not consumed by the group."""
         return max(self.end - self.next, 0) + self.in_flight
 
 
 class Pops(Protocol):
-    """The messages that groups have popped and not acknowledged."""
+    """The positions of groups that pop, as the pop feature knows them."""
 
     def next_offset(self, place: Place) -> int | None:
-        """Return the offset at which the next pop begins, or None before the first one."""
+        """Return the offset at which the next pop begins, or None if the group has no offset there."""
         ...
 
     def in_flight(self) -> Steps[Mapping[Place, int]]:
@@ -89,7 +89,7 @@ class GroupPositions:
         """Return (group, topic) of each topic in which a group has offsets or to which its members subscribe.
 
         Left out: most topics to which its members no longer subscribe, and those without offsets that do not exist, are
-        empty retry topics, or of a broadcasting group.
+        retry topics that never had a message, or of a broadcasting group.
         """
         found = []
         for place, _ in self._offsets.places():
@@ -106,12 +106,12 @@ class GroupPositions:
         return consumed + list(self._begun(group))
 
     def is_broadcast(self, group: str) -> bool:
-        """Return whether members of a group are connected that each consume all messages and keep their own offsets."""
+        """Return whether a group has registered members and, by its last heartbeat, each consumes all messages."""
         members = self._members.consumer_group(group)
         return members is not None and members.model == BROADCASTING
 
     def _is_consumed(self, group: str, topic: str) -> bool:
-        """Return whether a group still consumes a topic in which it has offsets."""
+        """Return False if a group has subscriptions but none to this topic, which is no retry topic; else True."""
         members = self._members.consumer_group(group)
         if members is None or not members.subscriptions:
             return True

@@ -84,5 +84,5 @@ class ReplicationState:
 
     @property
     def has_master(self) -> bool:
-        """Whether the broker is a slave that is replicating now, so that its log is known to be its master's."""
+        """Whether the broker is a slave that is connected to its master, and the two logs fit."""
         return self.master is not None and self.master.is_active

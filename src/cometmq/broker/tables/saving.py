@@ -1,10 +1,10 @@
 """Saves a table to its file: one save at a time, in a pool thread.
 
-Changes during a save share the next one. Steps that must wait for a change to be on disk pass the future from
-`save_soon` to `saved`. Several callers share it, so it cannot be cancelled.
+Changes during a save share the next one. Generators of steps that must wait for a change to be on disk pass the
+future from `save_soon` to `saved`. Several callers share this future, so it cannot be cancelled.
 
-A save writes the whole table, and encoding it takes processor time from the loop. After a long save there is therefore
-a pause; changes meanwhile share the next save.
+A save writes the whole table, and encoding it takes processor time from the loop. After a save whose encoding was long
+there is therefore a pause; changes meanwhile share the next save.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Saver:
     """Saves one table to its file.
 
     Attributes:
-        is_dirty: Whether there are changes that no save has covered.
+        is_dirty: Whether there are changes that no save has begun to write, or whose save has failed.
         on_dirty: Callbacks for the first such change, if `changed` notes it or a save has failed.
     """
 
@@ -69,7 +69,7 @@ class Saver:
     def save_soon(self) -> asyncio.Future[None]:
         """Save the table, at once or after the save or pause in progress, with all changes until then.
 
-        Returns a future that is done when it is on disk, or fails with RequestError.
+        Returns a future that is done when the table is on disk, or fails with RequestError.
         """
         self.is_dirty = True
         if self._running is None and self._pause is None:
@@ -81,7 +81,7 @@ class Saver:
     def saving(self) -> "asyncio.Future[None] | None":
         """Return a future that is done when the table as it is now is on disk, or None if it is already.
 
-        Starts a save if no save has covered the last changes.
+        Requests a save if none has begun to write the last changes. The future fails as that of `save_soon`.
         """
         if self.is_dirty:
             return self.save_soon()
@@ -157,7 +157,7 @@ class Saver:
 
 
 def saved(*savings: "asyncio.Future[Any] | None") -> Steps[None]:
-    """Wait until the saves of all these futures have ended (None: no save); raise RequestError if the disk failed."""
+    """Yield waits until these futures of saves are all done (None: no save); raise the RequestError of a failed one."""
     error = None
     for saving in savings:
         if saving is not None:

@@ -1,8 +1,9 @@
 """Tracks which slaves have copied a master's tables, so that a deletion is answered when they have it, or after 4 s.
 
-Otherwise a slave that is promoted would bring a deleted topic back. CometMQ's slaves send their id when they request
-tables, one after the other: each when the last is on disk. The request after that for topics thus proves that the slave
-has the topics. A slave that is not connected cannot learn of a deletion: the master logs its id, if it knows it.
+Without this wait, a slave that is promoted would bring a deleted topic back. CometMQ's slaves send their id when they
+request tables, one after the other: each when the one before is on disk. The request after that for topics thus proves
+that the slave has the topics. A slave that is not connected cannot learn of a deletion: the master logs its id, if it
+knows it.
 """
 
 import logging
@@ -40,7 +41,7 @@ class TableCopies:
     """The tables that the slaves of this master have copied; lets a deletion wait until they know of it.
 
     Deletions of topics and groups, and rounds of `copied`, are numbered. A table that a slave requests after number n
-    lacks what deletion n removed. The slave's next request (`_NEXT`) proves that it has this table on disk.
+    lacks what deletion n removed. Its request for a key of `_NEXT` proves that it has the value's table on disk.
     """
 
     def __init__(self, replication: Callable[[], ReplicationState] | None = None) -> None:
@@ -69,14 +70,14 @@ class TableCopies:
             self._look()
 
     def is_read_by(self, slave: str) -> bool:
-        """Return whether a CometMQ slave with this broker id is connected and copies the tables."""
+        """Return whether a CometMQ slave with this broker id is connected to copy the log, and has requested tables."""
         return slave in self._slaves() and slave in self._peers
 
     def copied(self, slave: str) -> Steps[None]:
         """Wait until a slave has all tables as they are now; raise TimeoutError if that takes too long or it is gone.
 
         A slave requests every table in a round, and applies those that depend on the log when the round ends. A current
-        round may have begun before now, so the start of the next but one proves that all tables are applied.
+        round may have begun before now, so `copied` waits for several rounds.
         """
         for _ in range(_ROUNDS):
             self._deletions += 1

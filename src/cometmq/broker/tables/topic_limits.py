@@ -1,7 +1,7 @@
 """Parses a topic's `retention.*` attributes (limits in hours, messages, bytes) and finds the first message they keep.
 
-These attributes are CometMQ's own. The log is shared, so nothing is deleted: the queue's min offset is raised, and
-consumers before it are moved to it (docs/design/0007).
+These attributes are CometMQ's own. The log is shared, so these limits delete nothing: the queue's min offset is raised,
+and consumers before it are moved to it (docs/design/0007).
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ class TopicLimits(NamedTuple):
 
     Attributes:
         hours: Messages stored longer ago are hidden; None: no limit.
-        message_count: Number of messages per queue that stay visible; None: no limit.
-        size: Bytes of records per queue that stay visible; None: no limit.
+        message_count: Largest number of visible messages per queue; None: no limit.
+        size: Largest size of a queue's visible records in bytes, except that the newest stays; None: no limit.
     """
 
     hours: int | None

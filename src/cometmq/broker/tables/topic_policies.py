@@ -1,7 +1,7 @@
 """Refuses values of the topic attributes `cleanup.policy`, `reserve.time` and `queue.type` that are not implemented.
 
 A compaction topic (`cleanup.policy=COMPACTION`) would be an ordinary one, which loses the last values of its keys with
-the log; a topic's own `reserve.time` would not be observed. At the start it warns of topics with such values.
+the log; a topic's own `reserve.time` would not be observed. At the start it warns of such values of the first two.
 """
 
 import logging
@@ -33,7 +33,7 @@ def check_policies(attributes: Mapping[str, str], known: Mapping[str, str]) -> N
 
 
 def warn_of_policies(topics: Mapping[str, TopicConfig]) -> None:
-    """Log one warning for each `cleanup.policy` or `reserve.time` that is not implemented; it names up to 10 topics."""
+    """Log one warning, with up to 10 topics, for each unimplemented value of `cleanup.policy` or `reserve.time`."""
     by_what: dict[str, list[str]] = {}
     for topic in topics.values():
         if topic.attributes:

@@ -53,9 +53,9 @@ class Topics:
         clock: The clock for versions and deletions.
         version: Changes with each change.
         is_whole: Whether no topic should be missing: for example because topics.json itself was read, not its .bak.
-        whole_version: The version that was last known to be whole.
-        was_copy: Whether topics.json is marked as a slave's, as it was before slaves had their own mark.
-        is_promoted: Whether this master was promoted from a slave in this run.
+        whole_version: The version read at the start, or a later one that was taken for whole.
+        was_copy: Whether topics.json was marked as a slave's when it was read; older versions marked it so.
+        is_promoted: Whether this broker was promoted from a slave in this run, and has not become one again.
         on_change: Called with the name of each topic that was created, changed or deleted, except by `make_again`.
         on_delete: Called with the name of each deleted topic, before `on_change`: every table and feature that stores
             something by topic forgets it (`forget_topic`).
@@ -97,7 +97,7 @@ class Topics:
         self.add_system_topics()
 
     def promote(self) -> None:
-        """Mark the broker as a promoted slave and raise the epoch of the version, by which nameservers recognize it."""
+        """Mark the broker as a promoted slave and raise the epoch of the table's version."""
         self.is_promoted = True
         epoch = self.version.state_version + 1
         self.version = replace(self.version, state_version=epoch)
@@ -155,7 +155,7 @@ class Topics:
         return [config.name for config in made]
 
     def say_unknown(self, counts: Mapping[str, int]) -> None:
-        """Log one warning that names up to 20 users' topics in `counts` (queues by topic) that topics.json lacks."""
+        """Log one warning that names up to 20 users' topics in `counts` (queues by topic) that the table lacks."""
         unknown = self.unknown(counts)
         if unknown:
             _log.warning(
@@ -221,17 +221,17 @@ class Topics:
         return TopicTable(self.version, dict(self._topics))
 
     def is_system(self, name: str) -> bool:
-        """Return whether a topic is a system topic."""
+        """Return whether a topic is one of this broker's system topics or has a reserved name."""
         return name in self._system or names.is_system_topic(name)
 
     def system_names(self) -> list[str]:
-        """Return the names of the system topics."""
+        """Return the names of this broker's system topics, sorted."""
         return sorted(self._system)
 
     def saving_of(self, name: str) -> asyncio.Future[None] | None:
-        """Return a future that is done when the topic's last change is on disk; None if it is already.
+        """Return a future that is done when the topic's last `put` or `delete` is on disk; None if it is already.
 
-        A failed save is retried: no producer gets an answer for a topic that a power failure would remove.
+        A failed save is requested again: no producer gets an answer for a topic that a power failure would remove.
         """
         saving = self._unsaved.get(name)
         if saving is None or not saving.done():
@@ -277,7 +277,7 @@ class Topics:
         return noted
 
     def note_deleted_group(self, group: str, end: int) -> asyncio.Future[None]:
-        """Note that the log's records of a group before `end` are of a deleted one; done when that is on disk."""
+        """Note that the log's records of a group before `end` are of a deleted one; return a future of the save."""
         return self.deleted.note(deleted_group(group), end, self.clock.now_ms())
 
     def take(self, table: TopicTable, *, end: int | None) -> list[str]:
@@ -343,7 +343,7 @@ class Topics:
     def ensure(self, name: str, *, queues: int, perm: int, sys_flag: int = 0) -> TopicConfig:
         """Return a topic that the broker needs, for example for retries or transactions, with enough queues.
 
-        It is created, or gets more queues, if necessary.
+        The topic is created, or gets more queues, if necessary.
 
         Args:
             name: The topic.
@@ -399,7 +399,7 @@ class Topics:
         return made
 
     def save_if_dirty(self) -> None:
-        """Save topics.json again if the last save failed."""
+        """Save topics.json again if the last save failed and none is in progress."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:

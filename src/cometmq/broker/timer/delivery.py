@@ -1,4 +1,4 @@
-"""Moves timed messages into the timer wheel, and delivers each at its millisecond.
+"""Moves timed messages into the timer wheel, and delivers each when it is due.
 
 One background job does both, so that no message enters a slot while the slot is being passed. Reads that may wait for the
 disk run in a pool thread. Follows TimerMessageStore of RocketMQ 5.3.3.
@@ -50,7 +50,7 @@ class TimedDelivery:
     """The background job that fills the timer wheel and delivers from it.
 
     Attributes:
-        files: The wheel, timerlog and timercheckpoint.
+        files: The wheel, its log and its checkpoint.
         on_change: Called when there may be something to save.
     """
 
@@ -91,7 +91,6 @@ class TimedDelivery:
         """Open the files and continue where they end.
 
         Raises:
-            StoreDamaged: A file does not have the size that the settings say.
             OSError: The disk failed.
         """
         files, now_ms = self.files, self._clock.now_ms()
@@ -148,7 +147,7 @@ class TimedDelivery:
     # --- the log is truncated
 
     def truncated(self, end: int) -> None:
-        """Note a truncation of the log; the next `turn` first removes what the log has lost."""
+        """Note a truncation of the log; before further deliveries `turn` removes what the log has lost."""
         self._truncations += 1
         self._truncate_to = end if self._truncate_to is None else min(end, self._truncate_to)
 
@@ -200,7 +199,7 @@ class TimedDelivery:
         return self._pause_seconds(self._clock.now_ms())
 
     def _pause_seconds(self, now_ms: int) -> float:
-        """Return the seconds until a message is due or the next used slot begins; an arrival wakes the job earlier."""
+        """Return the seconds until the next turn: at most until a message is due or the next used slot begins."""
         settings, slot = self._settings, self._slot
         if settings.is_timer_dequeue_stopped or settings.is_timer_enqueue_stopped:
             return LOOK_SECONDS  # Until the settings change.
@@ -245,7 +244,7 @@ class TimedDelivery:
         ]
 
     def _take(self, arrived: ArrivedMessages, offset: int) -> None:
-        """Put arrivals that were read from `offset` on into the wheel; deliver those that are due already."""
+        """Put arrivals read from `offset` on into the wheel; deliver due ones; skip known and deleted ones."""
         files = self.files
         # If the clock was set back, no message must enter a slot that is over.
         now_ms = max(self._clock.now_ms(), files.read_ms)

@@ -59,7 +59,6 @@ class Timer(Feature):
         """Open the files and start the timer if it is switched on (timerWheelEnable).
 
         Raises:
-            StoreDamaged: A file does not have the size that the settings say.
             OSError: The disk failed.
         """
         settings = self._parts.settings
@@ -97,7 +96,7 @@ class Timer(Feature):
         )
 
     async def follow(self) -> None:
-        """Copy the master's progress and deliver nothing; the wheel is built from the topic when the slave is promoted."""
+        """If the timer is on, load counts and progress, which tables of the master then update; deliver nothing."""
         if self._parts.settings.is_timer_on:
             self._counts.load()
             await self._machines.run(elsewhere(self._files.load_check))
@@ -115,11 +114,11 @@ class Timer(Feature):
         return SAVE_SECONDS
 
     def forget_topic(self, topic: str) -> None:
-        """Forget the count of a deleted topic; its messages are discarded when they are due."""
+        """Forget the count of a deleted topic; its messages are discarded later."""
         self._counts.forget(topic)
 
     async def close(self) -> None:
-        """Stop the timer and save its progress."""
+        """Stop the timer and try to save its progress."""
         await self._machines.close()
         if not self._is_running:
             await self._counts.close()
@@ -165,7 +164,7 @@ class Timer(Feature):
 
     @property
     def check(self) -> TimerCheck:
-        """The progress of the files, as in `timercheckpoint`."""
+        """The last saved or copied checkpoint."""
         return self._files.check
 
     def counts_text(self) -> str:

@@ -1,7 +1,7 @@
 """Recalls a timed message by storing a second message for the same slot of the wheel.
 
-The second one has the property TIMER_DEL_UNIQKEY; the wheel finds both and delivers neither. Follows RecallMessageProcessor
-of RocketMQ 5.3.3; off unless recallMessageEnable.
+The second one has the property TIMER_DEL_UNIQKEY; if the wheel finds both in the slot, it delivers neither. Follows
+RecallMessageProcessor of RocketMQ 5.3.3; off unless recallMessageEnable.
 """
 
 from typing import NamedTuple

@@ -25,15 +25,15 @@ class TimerHandler:
         }
 
     def recall(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Recall a message; the answer has its id (RECALL_MESSAGE 370)."""
+        """Recall a message; the answer has its unique id (RECALL_MESSAGE 370)."""
         request = decode_fields(RecallRequest, command.fields)
         unique_key, region = yield from self._timer.recall.recall(request, peer.host)
         return Answer(fields={"msgId": unique_key, keys_of.MSG_REGION: region})
 
     def check(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the progress of the timer's files, encoded as in timercheckpoint (GET_TIMER_CHECK_POINT 60)."""
+        """Answer with the timer's last checkpoint, encoded as in its file (GET_TIMER_CHECK_POINT 60)."""
         return Answer(body=encode_check(self._timer.check))
 
     def counts(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the number of waiting timed messages per topic, as in timermetrics (GET_TIMER_METRICS 61)."""
+        """Answer with the number of waiting timed messages per topic, as in timermetrics (GET_TIMER_METRICS 61)."""
         return Answer(body=self._timer.counts_text().encode())

@@ -1,4 +1,4 @@
-"""The slot of the timer wheel that is being delivered: reads its units and delivers each at its millisecond.
+"""The slot of the timer wheel that is being delivered: reads its units, and finds those that are due.
 
 A unit is an entry of timerlog for one timed message or recall. While the slot lasts, it is read repeatedly, because
 messages may still be added or recalled. A pending unit is kept as one int: its due time and its position in timerlog.
@@ -49,7 +49,7 @@ class DueMessages(NamedTuple):
 
     Attributes:
         messages: To be stored: in their own topic, or again in the timer's if they were due beyond the wheel's range.
-            A recalled message or a recall has none.
+            A recalled or undeliverable one is missing.
         taken: Number of units that were processed; they may be fewer than the caller named.
         topics: Topic of each timed message that leaves the wheel, also of recalled ones; no deleted topics.
     """
@@ -122,7 +122,7 @@ class RunningSlot:
     # --- in the pool
 
     def gather(self, last: int) -> GatheredUnits:
-        """Read the slot's new units up to timerlog position `last`. May wait for the disk; callable in any thread."""
+        """Read the slot's new units up to timerlog position `last`, if possible. May block; callable in any thread."""
         keys, deleted = [], set()
         try:
             for position, unit in self._files.log.back_from(last, self.seen):
@@ -158,7 +158,7 @@ class RunningSlot:
         )
 
     def messages(self, positions: list[int]) -> DueMessages:
-        """Create the messages of the units at these timerlog positions. May wait for the disk; callable in any thread."""
+        """Create messages of the first of these units, about 1 MiB at most. May block; callable in any thread."""
         made: list[InnerMessage] = []
         topics: list[str] = []
         size = taken = 0
@@ -182,7 +182,7 @@ class RunningSlot:
         return DueMessages(made, taken, topics)
 
     def _read(self, unit: TimerUnit) -> FoundUnit | None:
-        """Read the record of a unit; None if it is gone or belongs to another unit, for example after a power failure."""
+        """Read the record of a unit; None if it is gone, cannot be decoded or belongs to another unit."""
         content = self._store.read_record(unit.physical_offset, unit.message_size)
         if content is None:
             _log.warning(
@@ -238,7 +238,7 @@ def delivery(
     enqueued_ms: int,
     now_ms: int,
 ) -> InnerMessage | None:
-    """Return a timed message for its own topic, with the epoch ms when it entered and left the wheel; None if impossible."""
+    """Return a timed message for its own topic, marked with when it entered and left the wheel; None if impossible."""
     place = real_place(record, properties, topics)
     if place is None:
         return None

@@ -98,7 +98,7 @@ def is_of_topic(key: str, topic: str) -> bool:
 
 
 def _check_taken_back(properties: dict[str, str], topic: str) -> None:
-    """Refuse to recall a message of another topic. Differs: RocketMQ recalls messages of any topic."""
+    """Raise RequestError for a recall of a message of another topic (RocketMQ allows that), or with too long a key."""
     key = properties.get(keys_of.TIMER_DEL_UNIQKEY)
     if key is None:
         return

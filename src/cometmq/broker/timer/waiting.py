@@ -90,7 +90,7 @@ class TimerQueue:
     def _due_ms(self, record: Record, properties: dict[str, str], out_ms: int) -> int:
         """Return the millisecond before the message is due, within its slot; RocketMQ only knows the slot.
 
-        RocketMQ's timer units have the time of the slot's start, so ours never do: one message in a thousand is 1 ms late.
+        RocketMQ's timer units have the time of the slot's start, so ours never do: one due just then is 1 ms late.
         """
         wanted = None
         if (

@@ -87,7 +87,7 @@ class StateChecks:
         self._ask_producer = ask
 
     def check(self) -> Steps[float]:
-        """Check every due half message; return the seconds until the next round.
+        """Store due half messages again, ask about those that may be checked; return the seconds to the next round.
 
         Raises:
             StoreError, CodecError, OSError: The round failed; the next one tries again.
@@ -232,14 +232,14 @@ class StateChecks:
     # --- resuming
 
     def resume(self, message_id: str) -> Steps[None]:
-        """Reopen a discarded transaction, so that later rounds check it from count 0; one that is open is unchanged.
+        """Reopen a discarded transaction, so that later rounds check it from count 0; one not ended is unchanged.
 
         Args:
             message_id: Offset message id of the half message in TRANS_CHECK_MAX_TIME_TOPIC.
 
         Raises:
-            RequestError: The message is not a discarded half message, its transaction has ended since, or its topic was
-                deleted.
+            RequestError: The message is not a discarded half message, its transaction is known to have ended, or its
+                topic was deleted.
             StoreError, CodecError, OSError: The message could not be read or stored.
         """
         record = yield from self._read_given_up(message_id)

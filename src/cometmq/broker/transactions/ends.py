@@ -1,6 +1,6 @@
 """Ends transactions: a producer commits or rolls back, on its own or after a check.
 
-The checks, their order, codes and remarks follow EndTransactionProcessor of RocketMQ 5.3.3.
+Most checks, their order and codes follow EndTransactionProcessor of RocketMQ 5.3.3.
 """
 
 import logging
@@ -59,8 +59,9 @@ class TransactionEnds:
     def end(self, request: EndTransaction, may: Callable[[str], bool]) -> Steps[str | None]:
         """End a transaction; return a remark if it stays open, or None.
 
-        It stays open if the request neither commits nor rolls back. A commit to a deleted topic rolls back. A
-        transaction that has ended already is left as it is. `may` returns whether the producer may send to a topic.
+        The transaction stays open if the request neither commits nor rolls back. A commit to a deleted topic rolls
+        back. A transaction that has ended already is left as it is. `may` returns whether the producer may send to a
+        topic.
 
         Raises:
             RequestError: The request is refused, for example because the transaction has ended with another outcome.
@@ -121,7 +122,7 @@ class TransactionEnds:
             self._events.add("rocketmq_rollback_messages_total", topic)
 
     def _check_known(self) -> None:
-        """Refuse the request if the log was truncated since the queues were read."""
+        """Raise RequestError (SYSTEM_BUSY) if the log was truncated and the queues are not read again yet."""
         if not self._queues.is_known:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY, "the log was truncated; end the transaction again"

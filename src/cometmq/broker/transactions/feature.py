@@ -1,4 +1,4 @@
-"""The transaction feature: restores open transactions from the store at the start, then keeps them up to date."""
+"""The transaction feature: half messages, their ends and checks, and the positions from which a start reads."""
 
 import logging
 from collections import Counter
@@ -80,10 +80,10 @@ class Transactions(Feature):
         self._marks: PutMarks[tuple[int, int]] = PutMarks()
 
     def _cursors(self) -> tuple[QueueCursor, QueueCursor]:
-        """Return the read positions of half messages and ops: those that were committed last.
+        """Return the read positions of half messages and ops: those that were committed last, within the queues.
 
-        If one is beyond a queue's end, it belongs to another log, and earlier half messages may be open here. Then
-        everything is read, and the index shows which transactions were committed.
+        If one is beyond its queue's end, it may belong to another log, and earlier half messages may be open here. Then
+        both queues are read from their start, and the index shows which transactions were committed.
         """
         topics = (HALF_TOPIC, OP_HALF_TOPIC)
         starts = [self._parts.offsets.get(TRANSACTION_GROUP, topic, 0) or 0 for topic in topics]
@@ -250,7 +250,7 @@ class Transactions(Feature):
             self._marks.note(self._seen[2], (half_offset, op_offset))
 
     def truncated(self, end: int) -> None:
-        """Read open transactions again after a truncation of the log, from earlier positions."""
+        """Let open transactions be read again after a truncation of the log, from earlier positions."""
         positions = self._marks.go_back(end) or self._seen[:2]
         low_half, low_op = (
             self._clipped(*each)

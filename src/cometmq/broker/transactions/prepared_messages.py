@@ -1,4 +1,4 @@
-"""The forms of a half message: as sent, stored, checked, committed and discarded.
+"""The forms of a half message, as stored, checked and committed, and the ops that mark its end.
 
 Follows TransactionalMessageBridge, EndTransactionProcessor and DefaultTransactionalMessageCheckListener of RocketMQ 5.3.3.
 """
@@ -34,7 +34,7 @@ _INT64_DIGITS = 19
 
 
 class TransactionKey(NamedTuple):
-    """The identity of a transaction, which all copies of its half message share.
+    """The identity of a transaction, which all copies of its half message share if it has a unique key.
 
     Without a unique key, `message_id` is the physical offset, and each copy that is read has another identity.
     """
@@ -48,7 +48,7 @@ class TransactionKey(NamedTuple):
 
 
 def is_half(sent: RoutedSend) -> bool:
-    """Return whether a send opens a transaction; a retry of a committed message does not."""
+    """Return whether a send opens a transaction; one to a retry or dead-letter topic does not."""
     is_marked = sent.properties.get(keys_of.TRAN_MSG, "").lower() == "true"
     return is_marked and not sent.born_topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
@@ -98,7 +98,7 @@ def as_half(sent: RoutedSend, half_topic: TopicConfig) -> RoutedSend:
 
 @keep_short(4096, length_max=255)
 def _shared(name: str) -> str:
-    """Return the same object for equal names, because few groups and topics have many transactions."""
+    """Return the same object for equal names if it is cached, because few groups and topics have many transactions."""
     return name
 
 

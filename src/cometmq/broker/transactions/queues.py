@@ -52,7 +52,7 @@ class _End:
     Attributes:
         message: The committed message; None for a rollback, or if only the op is missing.
         results: Positions of all messages of the write that contained it.
-        error: Why the write failed.
+        error: Why the end was not written.
     """
 
     transaction: OpenTransaction
@@ -75,7 +75,7 @@ class TransactionQueues:
         topics: Topics,
         clock: Clock,
     ) -> None:
-        """The cursors are at the positions that were committed last."""
+        """The cursors are at the positions from which a start reads."""
         self._table = table
         self._half_messages = half_messages
         self._ops_read = ops_read
@@ -92,11 +92,11 @@ class TransactionQueues:
 
     @property
     def is_known(self) -> bool:
-        """Whether the table matches the log; False between a truncation and the next `catch_up`."""
+        """Whether the queues need not be read again; False from a truncation until `catch_up` has done that."""
         return self._load_from is None and not self._is_loading
 
     def begin_again(self, half_offset: int, op_offset: int) -> None:
-        """Let both queues be read again after a truncation; ends that are being written fail."""
+        """Let both queues be read again after a truncation; ends that wait to be written fail."""
         ends, self._ends = self._ends, {}
         for end in ends.values():
             end.error = StoreBusy(
@@ -176,7 +176,7 @@ class TransactionQueues:
     # --- transactions of which a start is unsure
 
     def look_up(self, transaction: OpenTransaction) -> Steps[None]:
-        """Search the index for the commit of a transaction that was open at the start; if found, write only its op.
+        """Search the index for the commit of an UNSURE transaction, open at the start; if found, write only its op.
 
         Raises:
             StoreError, CodecError, OSError: The search or the write failed.
@@ -204,7 +204,7 @@ class TransactionQueues:
         event: TransactionEvent,
         message: InnerMessage | None,
     ) -> Steps[None]:
-        """End an open transaction; done when that is as durable as a send. `message` is the committed message, if any.
+        """End an open transaction, and wait until that is flushed as a send is; `message` is the one to commit, if any.
 
         Raises:
             StoreError, CodecError: The write failed, and the transaction is still open; or it has ended, but the flush

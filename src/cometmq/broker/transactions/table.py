@@ -126,7 +126,7 @@ class OpenTransaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether the transaction can be ended and checked."""
+        """Whether the transaction has neither ended nor begun to end (UNSURE, PREPARED or ASKED)."""
         return self.state in OPEN_STATES
 
 
@@ -245,7 +245,7 @@ class TransactionTable:
         self.unmarked += offsets
 
     def resume(self, key: TransactionKey) -> None:
-        """Forget that a transaction was discarded: its half message is stored again, as that of a new transaction."""
+        """Forget that a transaction was discarded: the caller stores its half message again, for a new transaction."""
         before = self._ended.pop(key, _S.GIVEN_UP)
         assert before is _S.GIVEN_UP, "what has ended stays so"
 

@@ -1,6 +1,6 @@
 """The number of messages per topic that wait for their delivery time, or for the end of their transaction.
 
-The counts are only for consoles and metrics, so they are saved every 10 s, as in Java, not with each change. Follows
+The counts are only for consoles and metrics, so changes are saved every 10 s, as in Java, not at once. Follows
 TimerMetrics and TransactionMetrics of RocketMQ 5.3.3 and their files.
 """
 
@@ -31,7 +31,7 @@ class WaitingCounts:
         self.saver = Saver(self._file, self._snapshot, parts.pool)
 
     def load(self) -> None:
-        """Read the counts of waiting messages from their file; none if it and its .bak are damaged or missing."""
+        """Read the counts of waiting messages from their file; none if it and its .bak are each damaged or missing."""
         try:
             table = self._file.load(
                 lambda text: decode_waiting(text, self._member), is_needed=False

@@ -1,1 +1,1 @@
-"""Administration of clusters: topics, groups, offsets, messages, and diagnosis."""
+"""Administration of clusters: topics, groups, users, offsets, messages, and diagnosis."""

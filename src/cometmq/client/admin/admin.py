@@ -1,4 +1,4 @@
-"""The asyncio admin client: manages topics, groups, routes, offsets and connections of a cluster.
+"""The asyncio admin client: changes topics, groups and offsets of a cluster, and queries messages and connections.
 
     async with AsyncAdmin("127.0.0.1:9876") as admin:
         await admin.create_topic("orders", queues=8)
@@ -78,7 +78,7 @@ class AsyncAdmin(AsyncClient):
         return self._namespace.wrap(name)
 
     def _own(self, names: Iterable[str]) -> list[str]:
-        """Return the short names of those names that belong to the namespace or the system."""
+        """Return the names that belong to the namespace, without it, or to the system; without a namespace, all."""
         short = ((self._namespace.unwrap(name), name) for name in names)
         return [own for own, name in short if self._namespace.wrap(own) == name]
 

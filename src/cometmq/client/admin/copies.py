@@ -165,7 +165,7 @@ def _judge_slave(
 
 
 def _is_too_far(member: Replica, gap: int, master: HaStatus | None) -> bool:
-    """Return whether the master reports a slave as not in sync, or without a report, at least `GAP_MAX` is missing."""
+    """Return whether the master reports a slave as not in sync, or without a report, `gap` is at least 256 MiB."""
     slaves: Sequence[HaSlave] = () if master is None else master.slaves
     told = [each.is_in_sync for each in slaves if each.broker_id == member.broker_id]
     return not all(told) if told else gap >= GAP_MAX

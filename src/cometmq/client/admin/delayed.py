@@ -1,7 +1,7 @@
 """Search for messages that wait on the brokers for their delay level or delivery time.
 
-Those that still wait are among the latest of their system topics: messages of a level were stored within its delay, and
-those of the timer within the last days. They can therefore be pulled from Java brokers, too.
+The latest messages of the system topics are pulled, which Java brokers permit, too: messages of a level were stored
+within its delay, and those of the timer within the last days.
 """
 
 import asyncio
@@ -189,7 +189,7 @@ class DelayedFinder:
         return DelayedMessages(list(waiting.values()), end - first)
 
     async def _range_since(self, queue: MessageQueue, time_ms: int) -> tuple[int, int]:
-        """Return the offsets of a queue since a time: the first, and the one after the last."""
+        """Return the offset of a queue at a time (ms since 1970), at most the queue's end, and that end."""
         begin, end = await asyncio.gather(
             self._consumer.offset_by_time(queue, time_ms), self._consumer.max_offset(queue)
         )

@@ -1,6 +1,6 @@
 """Distinguishes messages of a deleted topic from those of a new topic with the same name.
 
-An index keeps the keys of a deleted topic until its log files are deleted, so a search by key or id finds messages of both.
+An index may still have the keys of a deleted topic, so a search by key or id may find messages of both.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Examination of a whole cluster: queries every broker and reports the problems that it can detect.
+"""Examination of a whole cluster: queries every registered broker and reports the problems that it can detect.
 
 A queue without a reader may be moving between members, so unread queues are checked twice.
 """
@@ -145,7 +145,7 @@ class Doctor:
         return found
 
     async def _held(self, group: GroupState) -> set[MessageQueue] | None:
-        """Return the queues that the members of a group hold; None if a member does not answer."""
+        """Return the queues that the members of a group pull or pop; None if a member cannot be queried."""
         said = await side_by_side(
             lambda member: self._states.running(group.name, member.client_id, stacks=False),
             group.members,
@@ -174,7 +174,7 @@ class Doctor:
 
 
 def _registered(clusters: Iterable[ClusterInfo]) -> dict[str, BrokerData]:
-    """Return each broker group with the members that any nameserver knows."""
+    """Return each broker group by name, with the members that any of the nameservers' answers has."""
     found: dict[str, BrokerData] = {}
     for cluster in clusters:
         for name, broker in cluster.brokers.items():

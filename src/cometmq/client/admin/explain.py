@@ -1,7 +1,7 @@
 """Explains why a group has not consumed a message, by checking the places that can hold it back, in order.
 
-The checks use requests that any RocketMQ broker answers; only CometMQ brokers report queue locks and contradictions
-between members.
+All checks but two use requests that any RocketMQ broker answers: only CometMQ brokers report queue locks and
+contradictions between members.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class Explanation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A message, its broker's address, and the group with its connected members that should consume it."""
+    """A message, the group that should consume it, the address of the message's broker, and the group's members."""
 
     message: StoredMessage
     group: str
@@ -176,7 +176,7 @@ class Explainer:
         return None
 
     async def _other_topics(self, group: str, looked_at: list[str]) -> list[str]:
-        """Return up to 500 other topics, those with offsets of the group first; its members may be offline."""
+        """Return up to 500 topics not in `looked_at`, those with offsets of the group first; none of the system."""
         addresses = (await self._instance.nameserver_api.readable_brokers()).values()
         answers = await side_by_side(
             lambda address: self._api.topics_of_group(address, group), addresses
@@ -226,7 +226,7 @@ class Explainer:
     # --- group and filter
 
     async def _members(self, group: str) -> ConsumerConnections:
-        """Return the group's members according to the broker that has most of them."""
+        """Return the group's connected members according to the broker that has most of them, or no members."""
         addresses = (await self._instance.nameserver_api.readable_brokers()).values()
         answers = await side_by_side(
             lambda address: self._api.consumer_connections(address, group), addresses

@@ -1,8 +1,4 @@
-"""The stored replay ledger of a group (`ReplayLedger`): one queue of a topic, which is read and appended to.
-
-Its entries are stored later than the dead letters that they concern. So with equal retention, no dead letter outlives
-them.
-"""
+"""The stored replay ledger of a group, a log of claims on dead letters: one queue of a topic, read and appended to."""
 
 from collections.abc import Collection
 

@@ -131,7 +131,7 @@ def is_offset_message_id(message_id: str) -> bool:
 
 
 def _unpack_all(content: bytes, broker_name: str, address: str) -> list[StoredMessage]:
-    """Convert the records of an answer to messages; raise CodecError if they are malformed or exceed ANSWER_SIZE_MAX."""
+    """Convert the records of an answer to messages; raise CodecError if one is malformed or bodies are too large."""
     room, messages = UnpackedRoom(ANSWER_SIZE_MAX), []
     for record in decode_records(content):
         queue = MessageQueue(record.topic, broker_name, record.queue_id)

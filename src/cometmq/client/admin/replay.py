@@ -1,7 +1,7 @@
-"""Replays a group's dead letters: sends each back to its original topic once, even if several runs do so.
+"""Replays a group's dead letters: sends a copy of each to its original or a given topic, once even with several runs.
 
 A ledger (`ReplayLedger`) records the dead letters that were sent. A copy keeps the message id, and its property
-REPLAY_OF names the dead letter. A run that takes over from a dead one can therefore find the copies already sent.
+REPLAY_OF names the dead letter. A run that takes over from a dead one therefore looks for copies in indexes.
 """
 
 import asyncio
@@ -172,7 +172,7 @@ class Replay:
         return self._plan.to_topic or dead_letter_origin(letter)
 
     async def _replay(self, batch: Sequence[StoredMessage]) -> list[StoredMessage]:
-        """Send (in a dry run count) what is not sent yet of a batch; return letters of others and those out of time."""
+        """Send (in a dry run count) letters not sent yet; return those that others have claimed, or out of time."""
         ledger = self._ledger.state
         by_id = {id_of(letter): letter for letter in batch}
         open_ = {each: letter for each, letter in by_id.items() if each not in ledger.done}
@@ -280,7 +280,7 @@ class Replay:
             self.result.reasons.append(str(error))
 
     async def _wait_for(self, held: Sequence[StoredMessage]) -> None:
-        """Wait at most 2 s for the claims of another run, which may be dead, to expire; then read the ledger."""
+        """Wait until the first of other runs' claims on the letters expires, at most 2 s; then read the ledger."""
         now_ms = self._instance.clock.now_ms()
         free_ms = min(self._ledger.state.free_at(id_of(each)) for each in held)
         if free_ms > now_ms:

@@ -1,4 +1,4 @@
-"""Claims on dead letters in the replay ledger, for a run that sends them elsewhere (docs/design/0055)."""
+"""Claims on dead letters in the replay ledger, for programs that send the letters themselves (docs/design/0055)."""
 
 import asyncio
 import contextlib

@@ -212,7 +212,7 @@ class States:
         return numbers, self._instance.clock.now_ms()
 
     async def _is_writable(self, broker_name: str) -> bool | None:
-        """Return whether messages may be sent to a broker, according to the route of its own topic."""
+        """Return whether messages may be sent to a broker, according to the route of its own topic; None if unknown."""
         try:
             route = await self._instance.nameserver_api.route(broker_name)
         except TopicNotFound:
@@ -383,9 +383,9 @@ class States:
     async def _uncounted(
         self, groups: list[GroupState], brokers: Collection[str]
     ) -> list[GroupState]:
-        """Add the queues that a broker left out because it has no offset of the group in their topic.
+        """Return the groups, with the queues added that brokers left out in topics of the group.
 
-        Java brokers always do so, CometMQ brokers only if the group has no members but offsets elsewhere.
+        Broadcasting groups are returned unchanged, and queues of retry topics are not added.
         """
         topics = {
             each.name: [] if each.model == BROADCASTING else _left_out(each, brokers)
@@ -424,7 +424,7 @@ class States:
         queues: Sequence[MessageQueue],
         bounds: Mapping[MessageQueue, OffsetBounds | CometError],
     ) -> GroupState:
-        """Add the queues for which the group has no committed offset to its progress.
+        """Return the group with the given queues, which have no committed offset, added to its progress.
 
         Without members, the lag in such a queue includes all of its messages. With members, which may have begun at its
         end, it counts from the offset that the broker returns for the group. A queue that has messages but no such
@@ -486,7 +486,7 @@ def _left_out(group: GroupState, brokers: Collection[str]) -> list[str]:
 
 
 def _absent_of(group: GroupState, absent: Iterable[AbsentBroker]) -> tuple[AbsentBroker, ...]:
-    """Return the absent brokers that may have messages of a group; without members the topics of a group are unknown."""
+    """Return the absent brokers that may have messages of a group: all if it has no members to tell its topics."""
     topics = {*group.topics, retry_topic(group.name)}
     return tuple(each for each in absent if not group.members or each.has_any(topics))
 

@@ -1,6 +1,6 @@
 """Diagnosis of the facts of a cluster: finds problems and gives advice.
 
-A symptom is bad, or a note about something that may be intended. Unknown facts are only reported as unknown.
+The severity of a symptom is "bad" or "note".
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The basis of all typed requests: the interface of a client that sends them, and helpers for concurrent requests."""
+"""The basis of typed requests to brokers: the interface of a client that sends them, and helpers for many requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Requests about single messages: find by key or id, read at an offset, cancel a delayed one."""
+"""Requests about messages: find them by key or id, read one at an offset, cancel a delayed one."""
 
 from dataclasses import dataclass
 

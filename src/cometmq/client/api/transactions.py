@@ -1,4 +1,4 @@
-"""The request that ends a transaction, sent either with an answer or as the answer to a check."""
+"""The request END_TRANSACTION, sent as a request that the broker answers, or one-way as the answer to a check."""
 
 from typing import NamedTuple
 

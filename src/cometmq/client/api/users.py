@@ -1,4 +1,4 @@
-"""Requests about users and their policies (Auth 2.0) to one broker: 3001 to 3010."""
+"""Requests about users and their policies (Auth 2.0) to one broker, with codes from 3001 to 3010."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,8 +1,8 @@
 """The part that the producers and consumers of a client share: routes, connections and heartbeats (MQClientInstance).
 
-A client fetches routes from one nameserver, keeps one connection to each broker, and sends the brokers of its routes a
-heartbeat with its groups: masters, and slaves if it has a consumer. It repeats both every 30 s by default. After a lost
-connection it sends a heartbeat as soon as the broker is back.
+A client fetches routes from a nameserver that answers, and sends the brokers that it knows a heartbeat with its groups:
+masters, and slaves if it has a consumer. Both are repeated every 30 s by default; after a lost connection, the next
+heartbeat is attempted sooner.
 """
 
 import asyncio
@@ -401,8 +401,8 @@ class ClientInstance:
     def _introduce(self) -> None:
         """Start a task that sends a heartbeat on each connection that had none, to a broker that needs heartbeats.
 
-        A broker removes members together with their connections and assigns their queues to others. Waiting for the next
-        regular heartbeat would cause messages to be consumed twice.
+        A broker removes members together with their connections, so that others take over their queues. Waiting for the
+        next regular heartbeat could cause messages to be consumed twice.
         """
         new = []
         for address in self._addresses_to_beat() - self._beating:
@@ -414,7 +414,7 @@ class ClientInstance:
             self.tasks.spawn(self._beat(new), "introduction")
 
     async def _keep_known(self) -> NoReturn:
-        """Send heartbeats forever: every interval, and sooner while a broker that should know us is unreachable."""
+        """Send heartbeats forever: every interval, and sooner while a broker that needs heartbeats is not connected."""
         every_ms = self.settings.heartbeat_interval_ms
         away_ms = min(_AWAY_MS, every_ms)
         while True:

@@ -1,6 +1,6 @@
-"""The nameservers of a client: one is used while it answers, otherwise the next one.
+"""The nameservers of a client: most requests go to one while it answers, or else to the next one.
 
-All brokers register with each of them, so any of them can be used.
+All brokers should register with each of them, so that any of them can be used.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The route table of a client: the queues of its topics, and the addresses of their brokers.
 
-Results that producers and consumers need are computed once, when a route changes.
+The lists of a topic's queues are computed once, when its route changes.
 """
 
 from collections.abc import Iterable, Mapping

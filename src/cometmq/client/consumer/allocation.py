@@ -1,7 +1,7 @@
 """Strategies that assign the queues of a topic to the members of a group (AllocateMessageQueueStrategy).
 
-Every member sorts the same queues and client ids and computes the same assignment, without a coordinator. All members
-of a group, in any language, must therefore use the same strategy; these compute what the named Java classes compute.
+Each member computes its own queues from those of the topic and the ids of all members, without a coordinator. All
+members of a group, in any language, must therefore use the same strategy. The strategies here follow Java's classes.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ class FixedQueues:
     def __call__(
         self, queues: Sequence[MessageQueue], _client_ids: Sequence[str], _own_id: str
     ) -> list[MessageQueue]:
-        """Return the listed queues that exist in this topic."""
+        """Return those of `queues` that are in the strategy's list, sorted."""
         return [queue for queue in sorted(queues) if queue in self._queues]
 
 

@@ -1,6 +1,6 @@
 """Answers to brokers that query a consumer on behalf of consoles: requests 221, 307, 309 (docs/design/0044).
 
-For 309 the listener runs on one message, independently of all others, and nothing is committed. Follows
+For 309 the listener, if there is one, runs on one message, and no offset is committed. Follows
 ClientRemotingProcessor and DefaultMQPushConsumerImpl.consumerRunningInfo of RocketMQ 5.3.3.
 """
 

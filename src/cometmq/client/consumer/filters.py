@@ -3,8 +3,8 @@
     PushConsumer(group="billing", listener=handle, subscriptions={"orders": Tag("paid", "sent")})
     consumer.subscribe("prices", Sql("region = 'hz' AND price > 100"))
 
-Brokers apply the filters. Consumers check tags again, because a broker compares only their hashes. Follows FilterAPI
-and MessageSelector.bySql of RocketMQ 5.3.3; a Java broker accepts SQL92 only if enablePropertyFilter is true.
+Brokers apply the filters. Consumers check the tags of decoded messages again, as a broker compares only hashes. Follows
+FilterAPI and MessageSelector.bySql of RocketMQ 5.3.3; a Java broker accepts SQL92 only if enablePropertyFilter is true.
 """
 
 from collections.abc import Iterable, Mapping
@@ -68,7 +68,7 @@ class Sql:
     expression: str
 
     def __post_init__(self) -> None:
-        """Raise ExpressionError here for an invalid expression, and not at a broker."""
+        """Raise ExpressionError if the expression is invalid."""
         sql92_filter(self.expression)
 
     def __str__(self) -> str:

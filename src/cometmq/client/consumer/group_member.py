@@ -1,7 +1,4 @@
-"""A member of a consumer group: its assigned queues with a pull loop each, and its consumed offsets.
-
-Push and pull consumers differ mainly in how they process the messages that the member delivers.
-"""
+"""A member of a consumer group: its assigned queues, with a loop that pulls each of them, and its consumed offsets."""
 
 import asyncio
 import logging
@@ -279,7 +276,7 @@ class GroupMember:
         self._wake.set()
 
     def _want(self, topic: str) -> None:
-        """Pull an internal topic, such as the retry topic."""
+        """Subscribe to an internal topic, such as a retry topic, unless it is subscribed."""
         if topic not in self._subscriptions:
             self.subscribe(Subscription(topic))
 

@@ -169,9 +169,9 @@ class ListenerCall(NamedTuple):
 def _run_in_own_context(
     function: Callable[..., Awaitable[Any]], *args: Any
 ) -> Generator[Any, Any, Any]:
-    """Await the result of a function, running each of its steps in one copy of the caller's context.
+    """Call an async function in a copy of the caller's context, await it there, and return its result.
 
-    A task per call would do the same, but cost an iteration of the loop.
+    A task per call would do the same, but cost an iteration of the event loop.
     """
     context = copy_context()
     steps = context.run(function, *args).__await__()

@@ -1,4 +1,4 @@
-"""A member's committed offsets: kept in memory and written every 5 s (by default) and at the end.
+"""A member's consumed offsets in memory, and the stores to which they are written: brokers, or a local file.
 
 An offset is that of the next message to consume.
 """
@@ -34,7 +34,7 @@ class ClusterOffsets:
     """The offsets of a clustering group, stored at the brokers; methods raise the errors of `OffsetApi`."""
 
     def __init__(self, offsets: OffsetApi, group: str, *, is_written: bool = True) -> None:
-        """Read and write the offsets of a group; without `is_written` only the user commits."""
+        """Set the group whose offsets are read and written; without `is_written`, the method `write` does nothing."""
         self._offsets = offsets
         self._group = group
         self._is_written = is_written

@@ -1,7 +1,7 @@
-"""Rebalancing: queries the members of the group and computes which queues of each topic this member consumes.
+"""Rebalancing: finds out which queues of each topic this member pulls, from the members of the group or from brokers.
 
-Every member does so every 20 s (by default) and when a broker reports a change of the group. Follows RebalanceImpl of
-RocketMQ 5.3.3.
+Every member does so about every 20 s (by default), and when a broker reports a change of the group. Follows
+RebalanceImpl of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterable
@@ -84,7 +84,7 @@ class Rebalance:
         return self._allocate(queues, members, self._instance.client_id)
 
     async def _addresses(self, topic: str) -> list[str]:
-        """Return the addresses of up to three of the topic's brokers in random order; each knows all members."""
+        """Return the addresses of up to three of the topic's brokers in random order; TopicNotFound without any."""
         known = await self._instance.known(topic)
         addresses = [
             address

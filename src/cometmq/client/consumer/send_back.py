@@ -1,7 +1,8 @@
 """Redelivery: returns a message that could not be consumed, so that it is delivered again later.
 
-The broker is asked to put it into the group's retry topic (CONSUMER_SEND_MSG_BACK). If that fails, the client sends it
-there as a new message. If that also fails, or the broker knows no retries, the listener may be called again after 5 s.
+The broker is asked to put it into the group's retry topic or the dead letters (CONSUMER_SEND_MSG_BACK). If that fails,
+the client sends it to the retry topic as a new message, unless it is to become a dead letter or the broker does not
+support the request. If that also fails, the listener may be called again after 5 s.
 Follows DefaultMQPushConsumerImpl.sendMessageBack of 5.3.3.
 """
 

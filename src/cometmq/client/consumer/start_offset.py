@@ -1,4 +1,4 @@
-"""The offset at which a group starts in a queue: the committed one, or otherwise usually by the `consume_from` setting.
+"""The offset at which a group starts in a queue: the committed one, or usually one by the `consume_from` setting.
 
 Follows RebalancePushImpl.computePullFromWhereWithException of RocketMQ 5.3.3.
 """
@@ -91,11 +91,11 @@ class StartOffset:
         return 0 if await self._is_younger_than_group(queue) else end
 
     async def _is_younger_than_group(self, queue: MessageQueue) -> bool:
-        """Return whether a queue was added on another broker while the group was offline.
+        """Return whether a queue is younger than what the group has consumed at other brokers.
 
-        A broker knows this only of its own queues. The queue is younger if its first message was stored after
-        everything that the group consumed at the other brokers. If answers do not show that, the result is False; the
-        errors of `find` are raised if the broker or a nameserver cannot be queried.
+        It is younger if it still has offset 0, and its first message was stored after everything that the group has
+        consumed in the topic at the other brokers. If answers do not show that, the result is False; the errors of
+        `find` are raised if the queue's own broker or a nameserver cannot be queried.
         """
         if self._group is None:
             return False

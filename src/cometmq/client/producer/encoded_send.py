@@ -1,4 +1,4 @@
-"""Encoding of a message before its queue is known; all attempts share the header text and the body."""
+"""Encoding of sends before their queue is known; all attempts share the other parts of the header, and the body."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -103,7 +103,7 @@ class SendEncoder:
         self.plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _front(self, topic: str, code: int) -> tuple[str, str]:
-        """Return a topic with its namespace, and the header text before the queue; MessageError if it is refused."""
+        """Return a topic with its namespace, and the header text before the queue; or raise MessageError."""
         if is_written_by_brokers(topic):
             raise MessageError(f"clients may not send to system topic {in_quotes(topic)}")
         full = self._namespace.wrap(topic)
@@ -179,7 +179,7 @@ class SendEncoder:
         return head
 
     def _plain_front(self, now_ms: int, *, wait_store_ok: bool) -> str:
-        """Return the header text up to the id that simple messages of the same millisecond share."""
+        """Return the header text between queue and message id, which simple messages of the same millisecond share."""
         of = now_ms, wait_store_ok
         known, text = self._plain  # Read in one step, as in `UniqueIds`.
         if known != of:

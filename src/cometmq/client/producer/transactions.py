@@ -5,8 +5,8 @@
 
 A broker that receives neither a commit nor a rollback checks the transaction (CHECK_TRANSACTION_STATE). The latest 20,000
 transactions of this producer are answered from memory; others, and those for which `execute` failed or returned
-UNKNOWN, by your `TransactionListener`. So a group with a listener also completes the transactions of a producer that
-died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
+UNKNOWN, by your `TransactionListener`, if any. So a group with a listener also completes the transactions of a producer
+that died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -249,7 +249,7 @@ class ProducerTransactions:
 
     @contextlib.contextmanager
     def _ending(self, end: TransactionEnd, *, is_traced: bool) -> Iterator[None]:
-        """Report the end of a transaction to the interceptors; the block reports it to the broker."""
+        """Report the end of a transaction, if `is_traced`, to the interceptors; the block reports it to the broker."""
         ends = [each.ending(end) for each in self._interceptors()] if is_traced else []
         try:
             yield
@@ -341,8 +341,8 @@ class ProducerTransactions:
     def _state_known(self, known: _Known, channel: Channel) -> TransactionState:
         """Return the state to answer when a broker checks a transaction of this producer.
 
-        A half message on another broker, or one that still exists after its outcome was acknowledged, is a copy made by
-        a retried send. It must not become a second message, so it is rolled back.
+        A half message on another broker, or one that still exists after its outcome was acknowledged, counts as a copy
+        made by a retried send. It must not become a second message, so it is rolled back.
         """
         address = self._instance.routes.address(known.broker_name)
         if known.is_confirmed or address not in (None, channel.address):

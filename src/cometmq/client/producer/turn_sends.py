@@ -1,7 +1,7 @@
-"""Simple sends of one iteration of the event loop, encoded, written and answered together; other sends go alone.
+"""Simple sends of one iteration of the event loop, encoded and written together; other sends go alone.
 
-`kernel.pipelined_sends` decides which sends are simple. One that is not answered with success becomes a `PendingSend`,
-so that attempts, faults and deadlines are implemented only once.
+`kernel.pipelined_sends` decides which messages are simple. A send that is not answered with success becomes a
+`PendingSend`, so that attempts, faults and deadlines are implemented only once.
 """
 
 import asyncio
@@ -139,7 +139,7 @@ class TurnSends:
         return count
 
     def _targets(self, message: Message) -> TopicTargets | None:
-        """Return the `TopicTargets` of a message; None if no queue to send to is known, or it is no valid Message."""
+        """Return the `TopicTargets` of a message; None if no queue is known, it is no Message, or may not be sent."""
         if message.__class__ is not Message:
             return None
         routes = self.sender.instance.routes

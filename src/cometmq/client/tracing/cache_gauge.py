@@ -1,7 +1,7 @@
 """Exports the number and bytes of messages cached by push consumers, as OpenTelemetry gauges.
 
 Names and labels are those of RocketMQ's own clients (rocketmq-clients, GaugeEnum and MetricLabels). The program's
-provider reads the values in its own thread when it exports.
+provider reads the values when it exports, usually in its own thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping

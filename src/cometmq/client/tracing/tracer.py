@@ -1,7 +1,7 @@
 """Message traces: records about sent and consumed messages, sent to a topic that consoles read.
 
-Records wait in a bounded queue and are sent in batches, without delaying other sends. If they arrive faster than they can
-be sent, they are dropped and counted. Follows AsyncTraceDispatcher and the trace hooks of RocketMQ 5.3.3.
+Records wait in a bounded queue and are sent in batches, without delaying other sends. Records that find the queue
+full, or that cannot be sent, are lost and counted. Follows AsyncTraceDispatcher and the trace hooks of RocketMQ 5.3.3.
 """
 
 import asyncio

@@ -123,7 +123,7 @@ def decode_request_mode(content: bytes) -> RequestModeConfig:
 def encode_request_modes(
     modes: Mapping[tuple[str, str], RequestModeConfig], *, pretty: bool = True
 ) -> str:
-    """Encode modes as text: messageRequestMode.json, or without `pretty` the answer to ..._REQUEST_MODE 402."""
+    """Encode modes as text: messageRequestMode.json, or without `pretty` an answer to request 402."""
     table: dict[str, dict[str, Any]] = {}
     for config in modes.values():
         table.setdefault(config.topic, {})[config.group] = _mode_json(config)

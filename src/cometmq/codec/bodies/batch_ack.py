@@ -1,6 +1,6 @@
 """Acknowledgements of many popped messages: the body of BATCH_ACK_MESSAGE 200151.
 
-Each one names a check point and contains a bit set; the lowest bit of its first byte is the start offset. Source:
+Each entry names a check point and has a bit set; the lowest bit of its first byte stands for the start offset. Source:
 BatchAckMessageRequestBody, BatchAck and BitSetSerializerDeserializer of RocketMQ 5.3.3.
 """
 

@@ -1,6 +1,6 @@
 """Offsets by queue: a broadcasting consumer's offsets.json, and bodies of resets (220, 222) and queries (221, 223).
 
-The first three are `{"offsetTable":{{"brokerName":…,"queueId":…,"topic":…}:offset}}`, with objects as keys. Source:
+The file and resets are `{"offsetTable":{{"brokerName":…,"queueId":…,"topic":…}:offset}}`, with objects as keys. Source:
 OffsetSerializeWrapper and ResetOffsetBody of RocketMQ 5.3.3.
 """
 

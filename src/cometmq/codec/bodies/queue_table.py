@@ -3,7 +3,7 @@
 Example: `{{"brokerName":…,"queueId":…,"topic":…}:…}`.
 
 fastjson writes a `Map<MessageQueue, …>` in this way; statistics, offsets and running infos contain them. The progress
-of all groups of a broker has thousands of keys, so it is read and written without a new object per key.
+of all groups of a broker has thousands of keys, many of them alike, so decoded ones are cached.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ def queue_table_text(table: Mapping[MessageQueue, Value], text: Callable[[Value]
 
 
 def load_queue_tables(content: bytes | str, what: str) -> JsonObject:
-    """Parse a body with tables by queue like `load_object`, and raise the same errors, usually in less time."""
+    """Parse a body with tables for `queue_table_of`; errors are those of `load_object`, which usually takes longer."""
     raw = content.encode() if isinstance(content, str) else content
     if b'"$ref"' not in raw:
         with contextlib.suppress(CodecError):

@@ -48,7 +48,7 @@ _TOPIC_FIELDS = ("topicName", "readQueueNums", "writeQueueNums", "perm", "topicF
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerBody:
-    """The body of a broker's registration: its topics.
+    """The decoded body of a broker's registration.
 
     Attributes:
         table: Topics and their version.
@@ -154,9 +154,9 @@ def _topic_text(config: TopicConfig) -> bytes:
 
 
 def _inflated(body: bytes) -> bytearray:
-    """Decompress a body with little more memory than its content takes, by measuring it first in pieces.
+    """Decompress a body piece by piece into a buffer of the size measured before, which saves memory.
 
-    zlib's own result buffer grows to twice the size, and 250 KiB can request 256 MiB of it.
+    Raises CodecError or BombError.
     """
     plain = bytearray(sum(map(len, _pieces(body))))
     position = 0

@@ -27,7 +27,7 @@ def encode_topic_route(route: TopicRoute, *, is_standard: bool = False) -> bytes
 
 
 def decode_topic_route(content: bytes | str) -> TopicRoute:
-    """Decode a route in either form. Raises CodecError if the body is malformed."""
+    """Decode a route with quoted or unquoted broker ids. Raises CodecError if the body is malformed."""
     body = load_object(content, "topic route")
     mappings = None
     if "topicQueueMappingByBroker" in body:

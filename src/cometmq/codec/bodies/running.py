@@ -27,12 +27,12 @@ class QueueState:
     Attributes:
         commit_offset: Next queue offset to consume; 0 if unknown.
         cached_count: Messages that are pulled but not consumed.
-        cached_size: Bytes of their bodies; whole MiB if decoded.
+        cached_size: Bytes of their bodies; a multiple of 1 MiB if decoded.
         cached_min: Smallest queue offset of them; 0 if there are none.
-        cached_max: Largest queue offset of them; 0 if there are none.
+        cached_max: Largest queue offset of them or of the newest pull; 0 if there are none.
         pulled_ms: When it was last pulled, ms since 1970.
         consumed_ms: When a message was last consumed, ms since 1970.
-        is_locked: Whether it is locked for orderly consumption.
+        is_locked: Whether it is locked for orderly consumption; consumers of CometMQ do not report it.
         is_dropped: Whether the consumer has given it up.
     """
 

@@ -171,7 +171,7 @@ def encode_all_consume_stats(
 ) -> bytes:
     """Encode the body of the answer to GET_BROKER_CONSUME_STATS 317 in fastjson's form, with objects as keys.
 
-    It contains the statistics of each group, one part per topic.
+    The body contains the statistics of each group, one part per topic.
     """
     parts, lag, in_flight = [], 0, 0
     for group, topics in groups.items():

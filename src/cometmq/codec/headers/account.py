@@ -1,4 +1,4 @@
-"""Headers of requests to a broker about ACL 1.0 accounts: 50, 51, 52, 53 (AclConfig requests of RocketMQ 4.9.8)."""
+"""Headers of requests 50, 51 and 53, and the answer to 52, about ACL 1.0 accounts (AclConfig of RocketMQ 4.9.8)."""
 
 from dataclasses import field
 

@@ -53,7 +53,7 @@ class ResetOffsetRequest:
         timestamp: Reset to the first message stored at or after this time, ms since 1970; -1 to the end.
         queue_id: Queue to reset; -1 for all.
         offset: Queue offset to reset to instead; used only with a queue.
-        is_force: Also move forward; without it the pushed form never moves forward.
+        is_force: Also move forward; without it, a reset that the broker pushes to clients never does.
     """
 
     topic: str

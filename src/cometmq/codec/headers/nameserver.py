@@ -20,7 +20,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerResponse:
-    """Header of the answer to a registration: addresses of a slave's master, otherwise None."""
+    """Header of the answer to a registration: addresses of a slave's master, if known; None for a master."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None

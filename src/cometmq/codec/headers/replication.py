@@ -5,7 +5,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HaExchange:
-    """Header of EXCHANGE_BROKER_HA_INFO 906, request and answer; None in all fields of a request that only queries."""
+    """Header of EXCHANGE_BROKER_HA_INFO 906, request and answer; a request that only queries has None in all fields."""
 
     master_ha_address: str | None = None
     master_flush_offset: int | None = None
@@ -21,7 +21,7 @@ class ResetMasterFlushed:
 
 @dataclass(frozen=True, slots=True)
 class MinBrokerIdChange:
-    """Header of NOTIFY_MIN_BROKER_ID_CHANGE 905, by which a nameserver names members the broker of the smallest id."""
+    """Header of NOTIFY_MIN_BROKER_ID_CHANGE 905, by which a nameserver tells which member has the smallest id."""
 
     min_broker_id: int | None = None
     broker_name: str | None = None
@@ -61,7 +61,7 @@ class RoleChange:
 class RoleChanged:
     """Header of the answer to NOTIFY_BROKER_ROLE_CHANGED 1008 of CometMQ: the broker's new id.
 
-    `log_end` is the physical offset at which its log ended when it changed its role.
+    `log_end` is the physical offset at which the broker's log ended when it changed its role.
     """
 
     broker_id: int

@@ -1,9 +1,9 @@
 r"""Compiler from expression nodes to functions that return true, false or unknown (None) for a message.
 
 Functions of a short expression get a property block between two \x02 and find a property by searching for \x02name\x01;
-the last non-empty one of a name counts. An expression with many properties would scan the block for each. Its functions
-get a dictionary instead, made once per message (`split_block`). The operand types of a comparison are known at compile
-time. Follows `evaluate` of ComparisonExpression, LogicExpression and UnaryExpression (RocketMQ 5.3.3).
+the last non-empty one of a name counts. An expression with many properties would scan the block for each; the functions
+then get a dictionary instead, made once per message (`split_block`). The operand types of a comparison are known at
+compile time. Follows `evaluate` of ComparisonExpression, LogicExpression and UnaryExpression (RocketMQ 5.3.3).
 """
 
 import math
@@ -54,12 +54,12 @@ _SEARCHES: dict[str, Callable[[bytes, bytes], bool]] = {
 
 
 def compile_truth(node: Truth) -> Evaluate:
-    r"""Compile a condition to a function for property blocks between two \x02, which may raise Incomparable."""
+    r"""Compile a condition to a function of a block between two \x02, which may raise Incomparable or CodecError."""
     return _Compiler(_searched).truth(node)
 
 
 def compile_for_values(node: Truth) -> Evaluate:
-    """Compile a condition to a function for results of `split_block`, which may raise Incomparable."""
+    """Compile a condition to a function for results of `split_block`; the function may raise Incomparable."""
     return _Compiler(_looked_up).truth(node)
 
 

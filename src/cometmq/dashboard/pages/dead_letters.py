@@ -85,7 +85,7 @@ async def show_letters(request: PageRequest) -> Response:
 async def _replayed(
     request: PageRequest, group: str, letters: Sequence[StoredMessage]
 ) -> set[str]:
-    """Return the positions, as texts `broker:queue:offset`, of those dead letters that were replayed, by the ledger."""
+    """Return the positions, `broker:queue:offset`, of those dead letters that are recorded as replayed."""
     said = await request.inspector.replayed(group, letters)
     return {place_text(each) for each, is_so in zip(letters, said, strict=True) if is_so}
 

@@ -28,7 +28,7 @@ def is_system_group(name: str) -> bool:
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """Return the HTML page with the list of consumer groups, largest lag first; with system groups only on request."""
+    """Return the HTML page of consumer groups, largest known lag first; with system groups only on request."""
     find = text_of(request.fields, "find")
     is_all = bool(request.fields.get("all"))
     groups = [
@@ -80,7 +80,7 @@ async def known_group(request: PageRequest) -> GroupState:
 
 
 async def _conflicts(request: PageRequest, group: str) -> Sequence[Conflict]:
-    """Return the conflicts between a group's members; empty if a broker, such as Java's, does not report them."""
+    """Return the conflicts between a group's members; empty if the query fails, as at Java's brokers."""
     try:
         return await request.inspector.conflicts(group)
     except CometError:

@@ -168,7 +168,7 @@ async def _explained(
 
 
 async def message_at(request: PageRequest) -> StoredMessage:
-    """Return the message at the topic, broker, queue and offset in a request. Raises PageMissing if there is none."""
+    """Return the message at the position in a request (queue and offset: default 0); raise PageMissing without one."""
     fields = request.fields
     queue = MessageQueue(
         needed(fields, "topic", "topic"),

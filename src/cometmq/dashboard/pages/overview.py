@@ -1,4 +1,4 @@
-"""The dashboard's start page: message rates, brokers and lagging groups; and the list of servers in trouble."""
+"""The dashboard's start page: message rates, brokers and lagging groups; and the list of servers that do not answer."""
 
 from starlette.responses import Response
 
@@ -18,7 +18,7 @@ async def show_numbers(request: PageRequest) -> Response:
 
 
 async def show_troubles(request: PageRequest) -> Response:
-    """Return the part at the head of most pages, as HTML: the servers that do not answer, since when, and why."""
+    """Return the part at the head of most pages, as HTML: servers that did not answer, since when, and why."""
     return request.page("part_troubles.html", "")
 
 

@@ -18,7 +18,7 @@ _BEHIND_MAX = 500
 
 
 async def show_tail(request: PageRequest) -> Response:
-    """Return the HTML page of the live tail; if it names a topic, it starts at the ends of its queues (256 at most)."""
+    """Return the HTML page of the live tail, at the ends of a topic's queues. Raises WrongInput if over 256."""
     topic = text_of(request.fields, "topic")
     at = await _ends(request, topic) if topic else ""
     return request.page("tail.html", "Live tail", section="tail", topic=topic, at=at)

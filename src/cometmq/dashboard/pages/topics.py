@@ -80,7 +80,7 @@ def kind_of(topic: str, own: Collection[str] = ()) -> str:
 
 
 def own_topics(request: PageRequest) -> set[str]:
-    """Return the names of topics that brokers create for themselves: those of brokers and clusters, reply topics."""
+    """Return topics that the polled brokers create for themselves: named after broker or cluster, or for replies."""
     states = [each.state for each in request.watcher.brokers()]
     names = {state.broker_name for state in states} | {state.cluster for state in states}
     return names | {f"{state.cluster}_{REPLY_TOPIC_SUFFIX}" for state in states}
@@ -159,7 +159,7 @@ async def show_topic(request: PageRequest) -> Response:
 
 
 async def _groups(request: PageRequest, topic: str) -> list[str] | str:
-    """Return the groups that consume the topic, or the reason why they are unknown."""
+    """Return a list of the groups that consume the topic, or a text with the reason why they are unknown."""
     try:
         return await request.inspector.groups_of_topic(topic)
     except CometError as error:

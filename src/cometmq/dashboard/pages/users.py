@@ -1,7 +1,7 @@
 """Web pages of the cluster's users and policies (Auth 2.0): the list, one user with policies, and changes to them.
 
-Every broker has its own users, so the pages name the brokers of each value, and changes go to all brokers. No page shows
-a password, and one that is typed into a form here is not stored, only sent to the brokers.
+Every broker has its own users, so pages name the brokers of each value, and changes go to all brokers. No page shows
+a password, and the dashboard does not store one that is typed into a form here, but sends it to the brokers.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLin
 
     Raises:
         PageMissing: No broker that answered knows the user.
-        CometError: All brokers refused or failed to report users.
+        CometError: No broker reported a user, and at least one refused or failed.
     """
     _check_may_look(request)
     name = needed(request.fields, "name", "user")
@@ -199,7 +199,7 @@ async def delete_entry(request: PageRequest) -> Response:
 
 
 def _password(request: PageRequest) -> str:
-    """Return the new password; empty if none was typed. Raises WrongInput if the two inputs differ, or it is too long."""
+    """Return the new password; empty if none was typed. Raises WrongInput if the two inputs differ or are too long."""
     # White space is part of a password, so it is not stripped.
     first, again = request.fields.get("password", ""), request.fields.get("again", "")
     if len(first) > _PASSWORD_MAX:
@@ -227,7 +227,7 @@ def _entry_counts(entries: Sequence[EntryLine]) -> dict[str, int]:
 
 
 def _fingerprint(users: Sequence[UserLine]) -> str:
-    """Return a text that changes with the user's type, state or brokers; a form carries it to detect changes meanwhile."""
+    """Return a text that changes with the user's type, state or brokers; a form carries it to detect changes."""
     return ";".join(
         f"{each.type},{each.status},{' '.join(sorted(each.brokers))}" for each in users
     )

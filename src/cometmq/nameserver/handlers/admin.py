@@ -95,7 +95,7 @@ class AdminHandlers:
         return Answer(body=encode_kv_table(table))
 
     def handle_wipe_write_perm(self, command: Command, peer: Peer) -> Answer:
-        """Remove a broker's write permission in routes; return its count of topics (WIPE_WRITE_PERM_OF_BROKER 205)."""
+        """Remove a broker's write permission in routes; return its topic count (WIPE_WRITE_PERM_OF_BROKER 205)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.wipe_write_perm(header.broker_name)
         _log.info(
@@ -130,7 +130,7 @@ class AdminHandlers:
     def handle_change_settings(self, command: Command, peer: Peer) -> Steps[Answer]:
         """Change and store settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list.
 
-        Without a conf file, or if writing it fails, which raises an error, they are changed until the next start.
+        Without a conf file, or if writing its overlay fails, which raises an error, changes last until the next start.
         """
         try:
             values = decode_java_properties(command.body)

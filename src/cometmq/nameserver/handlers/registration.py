@@ -85,7 +85,7 @@ class RegistrationHandlers:
         }
 
     def handle_register(self, command: Command, peer: Peer) -> Outcome:
-        """Register a broker (REGISTER_BROKER 103); a large or compressed registration is decoded in a thread."""
+        """Register a broker, if allowed (REGISTER_BROKER 103); a large or compressed message is decoded in a thread."""
         header = decode_fields(RegisterBroker, command.fields)
         if len(command.body) <= _READ_AT_ONCE_MAX and not header.compressed:
             registration, queues = self._read_at_once(header, command)
@@ -197,7 +197,7 @@ class RegistrationHandlers:
         return Answer(fields=encode_fields(master), body=body)
 
     def handle_unregister(self, command: Command, peer: Peer) -> Answer:
-        """Unregister a broker (UNREGISTER_BROKER 104); an unknown one is ignored."""
+        """Unregister a broker, unless it is unknown or of another host (UNREGISTER_BROKER 104)."""
         header = decode_fields(BrokerIdentity, command.fields)
         if check_unregister(self._table, header, peer.ip):
             self._table.unregister(
@@ -206,7 +206,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_register_topic(self, command: Command, peer: Peer) -> Answer:
-        """Add or change one topic's queues on brokers, unless one broker is unknown (REGISTER_TOPIC_IN_NAMESRV 217)."""
+        """Add or change one topic's queues on brokers, unless one is unknown (REGISTER_TOPIC_IN_NAMESRV 217)."""
         header = decode_fields(TopicRequest, command.fields)
         if command.body:
             queues = decode_topic_route(command.body).queues

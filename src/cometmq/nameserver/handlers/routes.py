@@ -45,7 +45,7 @@ class RouteHandlers:
         clock: Clock,
         world: World,
     ) -> None:
-        """Set the sources of the answers; `world` runs requests that take several steps."""
+        """Set the sources of the answers; `world` (event loop) runs the search for missing brokers."""
         self._table = table
         self._kv = kv
         self._settings = settings
@@ -65,7 +65,7 @@ class RouteHandlers:
         }
 
     def handle_route(self, command: Command, _peer: Peer) -> Answer:
-        """Return a topic's route (GET_ROUTEINFO_BY_TOPIC 105); raise RequestError (TOPIC_NOT_EXIST) without one."""
+        """Return a topic's route (GET_ROUTEINFO_BY_TOPIC 105); RequestError if it has none, or brokers are awaited."""
         header = decode_fields(RouteRequest, command.fields)
         settings = self._settings.current
         self._refuse_while_waiting(settings)
@@ -113,7 +113,7 @@ class RouteHandlers:
         return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
 
     def handle_missing(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return broker groups that left, and claimants of others' names and ids (GET_MISSING_BROKERS 30003)."""
+        """Return broker groups that left, recent claims to others' names and ids (GET_MISSING_BROKERS 30003)."""
         return self._missing.result()
 
     def _find_missing(self) -> Steps[Answer]:
@@ -149,7 +149,7 @@ class RouteHandlers:
         return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT_SUB))
 
     def handle_unit_sub_only_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the topics with unit subscriptions that are no unit topics (GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST 313)."""
+        """Return the non-unit topics with unit subscriptions, if enableTopicList is true (request code 313)."""
         return self._listed(
             lambda: lookup.topics_with_flag(
                 self._table, wanted=TOPIC_UNIT_SUB, unwanted=TOPIC_UNIT

@@ -1,4 +1,4 @@
-"""Message bodies as an Arrow column: copied from the buffer, with compressed ones decompressed one by one."""
+"""Message bodies as an Arrow column: copied from the buffer; compressed ones may be decompressed, one by one."""
 
 from collections.abc import Iterator
 
@@ -35,8 +35,7 @@ def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
 def bounded(window: RecordWindow) -> Iterator[tuple[RecordWindow, pa.Array]]:
     """Yield (window, its decompressed bodies as an Arrow array) for pieces of a window; raises as `body_column`.
 
-    The bodies of a piece that were compressed have at most 64 MiB, or are a single one. A hundred bytes may decompress
-    to megabytes, so thousands of such rows must not be a single batch.
+    The bodies of a piece that were compressed have at most 64 MiB in total once decompressed, or are a single one.
     """
     bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
     first, size = 0, 0

@@ -1,8 +1,8 @@
 """Converts inner batches, which are records with several messages, to one record per message.
 
 Topics of type BatchCQ store a batch as one record whose body is the batch (`codec.batch`); its messages have
-consecutive queue offsets from the record's own on. They are rare, so they are rewritten to ordinary records before
-decoding, rather than supported by every column. Follows MessageDecoder.decodeMessage of RocketMQ 5.3.3.
+consecutive queue offsets from the record's own on. Inner batches are rare, so they are rewritten to ordinary records
+before decoding, rather than supported by every column. Follows MessageDecoder.decodeMessage of RocketMQ 5.3.3.
 """
 
 from collections.abc import Iterator

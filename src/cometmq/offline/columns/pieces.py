@@ -1,4 +1,4 @@
-"""Builds Arrow columns from pieces of a buffer, without a Python object per row.
+"""Builds Arrow columns from pieces of a buffer, mostly without a Python object per row.
 
 The kernel copies the pieces to a contiguous buffer; the sums of their sizes are the offsets of an Arrow array.
 """
@@ -18,7 +18,7 @@ BINARY, STRING = pa.binary(), pa.string()
 
 
 def take_pieces(buffer: pa.Buffer, span: RecordPieces, kind: pa.DataType) -> pa.Array:
-    """Return pieces of a buffer as a binary or string array, in any order; less than 2 GiB in total."""
+    """Return pieces of a buffer as a binary or string array; they may have any order but must total less than 2 GiB."""
     offsets = np.zeros(len(span.starts) + 1, np.int32)
     np.cumsum(span.lengths, out=offsets[1:])
     octets = pa.allocate_buffer(int(offsets[-1]))
@@ -28,7 +28,7 @@ def take_pieces(buffer: pa.Buffer, span: RecordPieces, kind: pa.DataType) -> pa.
 
 
 def number_array(values: npt.NDArray[Any], is_there: Flags | None = None) -> pa.Array:
-    """Return numbers as an Arrow array on the same memory; null where `is_there` is false.
+    """Return numbers as an Arrow array; null where `is_there` is false.
 
     `pa.array` would import pandas if it is installed, which takes 0.2 s in each process of Spark.
     """
@@ -39,7 +39,7 @@ def number_array(values: npt.NDArray[Any], is_there: Flags | None = None) -> pa.
 
 
 def indices_of(encoded: pa.DictionaryArray) -> npt.NDArray[np.int32]:
-    """Return the dictionary index of each row, none of which may be null; works without pandas."""
+    """Return the dictionary index of each row, none of which may be null."""
     indices = encoded.indices
     octets = indices.buffers()[1] or b""
     found: npt.NDArray[np.int32] = np.frombuffer(octets, np.int32)
@@ -56,7 +56,7 @@ def _bits(flags: Flags) -> pa.Buffer:
 
 
 def take_text(buffer: pa.Buffer, span: RecordPieces) -> pa.Array:
-    """Return pieces of a buffer as strings; invalid UTF-8 is replaced, as in Java, so that no query fails."""
+    """Return pieces of a buffer as strings; invalid UTF-8 is replaced by U+FFFD."""
     texts = take_pieces(buffer, span, STRING)
     try:
         texts.validate(full=True)

@@ -88,7 +88,7 @@ class PropertyColumn:
 
     @cached_property
     def _kept(self) -> tuple[pa.Array, pa.Array, Longs]:
-        """Names, values and the rows' offsets, with only the last entry of each name in a row; usually all entries."""
+        """Names, values, and where each row begins among them, with only the last entry of each name in a row."""
         names = take_pieces(self._buffer, self._names, STRING)
         values = take_pieces(self._buffer, self._values, STRING)
         encoded = names.dictionary_encode()

@@ -1,8 +1,8 @@
 """Many records of one buffer: their positions and the values of their fixed fields.
 
-A pull answer or a log consists of contiguous records (docs/format/record.md). One walk finds their starts; numpy then
-gathers a field of all records with one call. Only the two hosts (IPv4 or IPv6) and the size of the topic's length (V1
-or V2) move the following fields. Their positions are therefore arrays computed from the records' own flags.
+A pull answer or a piece of a log consists of contiguous records (docs/format/record.md). One walk finds their starts;
+numpy then gathers a field of all records with one call. Hosts (IPv4 or IPv6), body, and the topic with its length (V1
+or V2) have various sizes, so the positions of the following fields are arrays computed from the records.
 """
 
 from collections.abc import Sequence
@@ -142,11 +142,11 @@ class RecordWindow:
         return self._gather(self.born_host.ends, ">i8")
 
     def reconsume_times(self) -> Longs:
-        """Return reconsumeTimes of each record: how many earlier deliveries failed."""
+        """Return the field reconsumeTimes of each record."""
         return self._gather(self.store_host.ends, ">i4")
 
     def prepared_offset(self) -> Longs:
-        """Return preparedTransactionOffset of each record, for a committed message the offset of its half message."""
+        """Return the field preparedTransactionOffset of each record."""
         return self._gather(self.store_host.ends + 4, ">i8")
 
     @cached_property
@@ -155,7 +155,7 @@ class RecordWindow:
         return elements_at(self.buffer, self.starts, f"V{layout.BORN_HOST_AT}")
 
     def _head(self, field: int, kind: str) -> Longs:
-        """Return the one of these nine fields at byte `field`, of numpy type `kind`, for all records as int64."""
+        """Return the field of numpy type `kind` at byte `field`, before the born host, of all records as int64."""
         if not len(self.starts):
             return self.starts
         size = layout.BORN_HOST_AT
@@ -179,7 +179,7 @@ class RecordWindow:
         return is_v2
 
     def _lay_out(self, ends: Longs, is_v2: Flags) -> None:
-        """Locate body, topic and properties; raise CodecError unless each is within its record."""
+        """Locate body, topic and properties; raise CodecError unless they fit the records' sizes exactly."""
         body_at = self.store_host.ends + 16
         # Room for what follows every body: the lengths of topic and properties.
         tail = 3 + is_v2.astype(np.int64)

@@ -27,7 +27,7 @@ class WindowColumns:
     Attributes:
         broker_name: Value of the column `brokerName`, which records do not contain.
         is_decompressed: Whether to decompress bodies.
-        bodies: The bodies, if they are decompressed already.
+        bodies: The column of bodies, if it was made already; otherwise None.
         is_json: Whether properties as text are a JSON object instead of their stored form.
         shown_topic: Converts a topic to the name that users see; None for no conversion.
     """
@@ -41,12 +41,12 @@ class WindowColumns:
 
     @cached_property
     def octets(self) -> pa.Buffer:
-        """The encoded records as an Arrow buffer, which shares the window's memory."""
+        """The window's whole buffer as an Arrow buffer, which shares its memory."""
         return pa.py_buffer(self.window.buffer)
 
     @cached_property
     def property_texts(self) -> pa.Array:
-        """The property block of each record as stored, one text."""
+        """The property block of each record as one text."""
         return take_text(self.octets, self.window.properties)
 
     @cached_property
@@ -105,7 +105,7 @@ def _topic(columns: WindowColumns) -> pa.Array:
 
 
 def _message_id(columns: WindowColumns) -> pa.Array:
-    """Return the producer's unique id or, without one, the offset message id, as MessageExt.getMsgId does."""
+    """Return the producer's unique id or, without one, the offset message id, as MessageClientExt.getMsgId does."""
     ids = columns.properties.column(keys_of.UNIQ_KEY)
     if not ids.null_count:
         return ids

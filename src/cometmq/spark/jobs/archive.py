@@ -104,14 +104,14 @@ def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
 
 
 class _Rounds(NamedTuple):
-    """Steps of an archive job: `plan` reports a dry run of the next round, `run` runs one and returns its findings."""
+    """Functions of an archive job: `plan` reports a dry run of a round, `run` runs one and returns its findings."""
 
     plan: Callable[[], Report]
     run: Callable[[SparkSession, Run], list[str]]
 
 
 def _rounds(options: ArchiveOptions) -> _Rounds:
-    """Return the steps for a store or topics; raise SettingsError if neither is given, or for raw records of topics."""
+    """Return the functions for a store or topics; SettingsError if neither is given, or for raw records of topics."""
     if options.store:
         folder = StoreFolder(same_place(options.store))
         return _Rounds(

@@ -60,7 +60,7 @@ class _Newest(Protocol):
         """Folder of the current table, for Parquet its name within the place; None before the first version."""
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Merge the changes of a micro-batch, which may be repeated; return what to add to the run's counts."""
+        """Write the changes of a micro-batch, which may be repeated; return what to add to the run's counts."""
 
     def finish(self, spark: SparkSession) -> None:
         """Merge changes that are still pending into the table."""
@@ -114,7 +114,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
 
 
 def _check_made_alike(options: CdcOptions) -> None:
-    """Raise SettingsError if the existing table has rows that were made with another key or time field."""
+    """Raise SettingsError if an earlier run wrote rows to the place with another key or time field."""
     for other in JobFolder(options.to).all("cdc"):
         has_rows = other.counts.get("rows", 0) > other.counts.get("bad", 0)
         for name in ("key", "ts"):

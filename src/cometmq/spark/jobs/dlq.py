@@ -80,7 +80,7 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
 
 
 def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> DataFrame:
-    """Reserve the dead letters of a micro-batch, and return those that no other run has reserved.
+    """Reserve the dead letters of a micro-batch, waiting for other runs, and return those that none of them sent.
 
     If the micro-batch is repeated, with the same `run`, it gets those again that it may have sent already.
     """
@@ -131,7 +131,7 @@ def _users_topics(nameserver: str) -> list[str]:
 
 
 def _messages(options: ReplayDeadOptions) -> FromOptions:
-    """Return options that select the dead letters of the group; raise GroupNotFound if it has no such topic."""
+    """Return options that select the dead letters of the group; raise GroupNotFound without a dead-letter topic."""
     topic = dead_letter_topic(options.group)
     with Admin(options.nameserver) as admin:
         if topic not in admin.topics():

@@ -1,4 +1,4 @@
-"""One-line error messages for failed jobs; Spark's own errors are pages long."""
+"""Short error messages for failed jobs; Spark's own errors are pages long."""
 
 import re
 

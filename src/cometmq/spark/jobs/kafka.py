@@ -156,7 +156,7 @@ def _text_of(header: Column) -> Column:
 
 
 def _is_text(value: Column) -> Column:
-    """Return a Boolean column: whether a property can hold the value, UTF-8 without separators, or null."""
+    """Return a Boolean column: true for null, and for text that a property can hold (UTF-8 without separators)."""
     return value.isNull() | (f.is_valid_utf8(value) & ~value.rlike(r"[\x01\x02]"))
 
 

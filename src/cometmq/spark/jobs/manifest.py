@@ -1,6 +1,6 @@
 """Manifest of a Spark job's run: `_jobs/<id>.json` in the folder of its output, on any file system.
 
-It is replaced atomically by a rename. A manifest with the status "running" whose process no longer exists belongs
+The file is replaced by a rename. A manifest with the status "running" whose process no longer exists belongs
 to a killed run.
 
     {"id": "table-1f0c…", "job": "table", "status": "done", "options": {…}, "ranges": […],

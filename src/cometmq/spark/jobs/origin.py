@@ -250,7 +250,7 @@ def _queue_ranges(given: dict[str, str], read: dict[str, Any]) -> Report:
 
 
 def _files(place: str, topics: Sequence[str]) -> Report:
-    """Return a report of an archive's files with bytes and rows, of all topics if none are given; or StoreDamaged."""
+    """Return a report of an archive's files, of all topics if none are given; StoreDamaged if one is not Parquet."""
     files, root = open_place(_archive(place))
     found = [
         each

@@ -126,7 +126,7 @@ def _folded(rows: DataFrame, groups: dict[str, Column]) -> DataFrame:
 
 
 def _finished(rows: DataFrame, over_ms: int) -> DataFrame:
-    """Return the rows of closed windows in their written form."""
+    """Return the rows of closed windows, with the window as a timestamp."""
     over = rows.where(f.col(WINDOW) < over_ms)
     return over.withColumn(WINDOW, f.timestamp_millis(WINDOW))
 

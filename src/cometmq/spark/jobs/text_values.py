@@ -1,4 +1,4 @@
-"""Conversion of JSON and CSV values to column values: exact, or refused; only DOUBLE and FLOAT round fractions.
+"""Conversion of JSON and CSV values to column values: exact, or refused; DOUBLE and FLOAT may round.
 
 A number stays text until its column's type is known, so no digit is lost, and a large exponent
 costs nothing. Times are passed to Spark as text, because only Spark knows the session's time zone.

@@ -118,7 +118,7 @@ class NewestByKey:
 
     @property
     def _kept(self) -> list[str]:
-        """Names of folders of versions, each followed by those of the changes since, in the order of micro-batches."""
+        """Names of folders of versions, each followed by the folders of the changes since."""
         return self._run.manifest.files
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
@@ -270,7 +270,7 @@ class NewestByKey:
         )
 
     def _keep(self, kept: list[str]) -> None:
-        """Keep the last two versions and the changes between them, for a repeated micro-batch; delete the others."""
+        """Keep the last two versions and the changes since the older one, for a repeated micro-batch; delete others."""
         made = [place for place, each in enumerate(kept) if _is_version(each)]
         first = made[-2] if len(made) > 1 else 0
         self._run.manifest.files = kept[first:]

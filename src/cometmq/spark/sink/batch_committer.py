@@ -1,7 +1,7 @@
 """Commit and abort of a transactional batch on the Spark driver; both can be killed at any point and run again.
 
 The ledger decides. Without a ledger entry nothing is committed; once the entry exists, exactly the messages
-it lists are committed, by any process that finds it (docs/design/0022-spark-sink.md).
+it lists are to be committed, by any process that finds it (docs/design/0022-spark-sink.md).
 """
 
 import logging

@@ -142,7 +142,7 @@ class SinkColumns:
         return RowTargets([RowTarget(*each) for each in zip(*values, strict=True)], of_rows)
 
     def _hashed(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """Return the column whose hash selects queues: sharding keys, with `is_by_keys` or else keys; None if none."""
+        """Return the texts whose hash selects queues: sharding keys, with `is_by_keys` also keys; or None."""
         sharding = self.column(batch, "shardingKey")
         if not self.is_by_keys:
             return sharding

@@ -1,4 +1,4 @@
-"""Driver's side of a transactional write: one client per group, in the process that commits."""
+"""Driver's side of a transactional write: a client in the process that commits, shared by equal writes."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -146,7 +146,7 @@ def _delays(
 def _property_blocks(
     batch: pa.RecordBatch, columns: SinkColumns, parts: list[pa.Array]
 ) -> pa.Array:
-    """Encode each row's properties: `parts` and its columns, without the properties that the system creates."""
+    """Encode each row's properties: `parts` and its columns, without reserved ones in the column `properties`."""
     if columns.has("properties"):
         parts = [*parts, _map_entries(_column(batch, columns, "properties", None))]
     for meaning, name in (

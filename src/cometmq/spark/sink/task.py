@@ -114,7 +114,7 @@ class _AcknowledgedHalfMessages:
 
 
 def _half_marks(settings: SinkSettings, run: TaskRun) -> dict[str, str]:
-    """Return the properties that make a message a half message of this transactional batch."""
+    """Return the properties that half messages of this transactional batch have in addition."""
     return {
         keys_of.TRAN_MSG: "true",
         keys_of.PRODUCER_GROUP: settings.group,

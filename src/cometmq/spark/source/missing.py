@@ -151,7 +151,7 @@ def _said(found: Sequence[MissingBrokerQueues]) -> str:
 def _remembered(
     settings: SourceSettings, left: Sequence[MissingBroker]
 ) -> list[MissingBrokerQueues]:
-    """Return the queues of the wanted topics on each offline broker that the nameserver remembers, or none."""
+    """Return, for each offline broker that the nameserver remembers, its queues of the wanted topics, if any."""
     topics = settings.topics.wanted(lambda: [topic for each in left for topic in each.queues])
     return [
         MissingBrokerQueues(

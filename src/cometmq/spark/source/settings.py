@@ -170,7 +170,7 @@ def _expression(value: Mapping[str, Any]) -> Filter:
 
 
 def _group(value: Mapping[str, Any]) -> str:
-    """Return the consumer group, or with `groupIdPrefix` a unique name with that prefix."""
+    """Return the consumer group, or with `groupIdPrefix` a unique name; raise SettingsError if both are set."""
     group, prefix = value["group"], value["groupIdPrefix"]
     if prefix is None:
         return str(group)

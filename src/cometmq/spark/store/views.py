@@ -83,13 +83,13 @@ def _packed(settings: StoreReadSettings, partition: StorePartition) -> Iterator[
 
 
 def _is_dead(run: EntryRun, known: KnownQueues) -> bool:
-    """Return whether a run of queue entries belongs to a deleted topic of the same name."""
+    """Return whether a run of queue entries belongs to a deleted topic."""
     last_place = int(run.entries[-1]["offset"])
     return known.is_dead(run.topic, run.queue_id, run.end - 1, last_place)
 
 
 def _verify(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
-    """Yield the result of checking the whole store in one task: a row for the store, then up to 1,000 findings."""
+    """Yield the result of checking the whole store in one task: a row for the store, then its findings."""
     folder = settings.folder
     disk = disk_of(folder)
     store = find_store(folder.root, None, disk, log_paths=folder.log_paths)

@@ -149,7 +149,7 @@ class TimerFiles:
                 are added to `known`.
 
         Raises:
-            OSError: The disk failed; it must be repeated.
+            OSError: The disk failed; the call must be repeated.
         """
         self.log.write()
         position = self.log.first_from(physical_offset)
@@ -253,7 +253,7 @@ class TimerFiles:
         return self.wheel.slot(self.read_ms) is not EMPTY_SLOT
 
     def pass_unused(self, now_ms: int) -> None:
-        """Skip past slots that were never used; the current slot must have been delivered."""
+        """Skip past slots, up to now, that were never used; the current slot must have been delivered."""
         self.read_ms = self.wheel.next_used_page(self.read_ms, self.floor(now_ms))
 
     # --- saving
@@ -316,7 +316,7 @@ class TimerFiles:
             self._disk.fdatasync(fd)
 
     def saved(self, job: SaveJob) -> None:
-        """Note a completed save: its checkpoint is the last one, and the timer log is flushed up to its end."""
+        """Note a completed save: its checkpoint is the last one, and the timer log is flushed up to the job's end."""
         self.log.flushed = job.log_end
         self.check = job.check
 

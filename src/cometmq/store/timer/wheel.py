@@ -1,7 +1,7 @@
 """The timer wheel: for each time slot (by default a second) of the next days, the place of its messages in timerlog.
 
-It has 1,209,600 slots of 32 bytes, found by time; a slot that holds another time is empty. The system allocates their
-memory page by page, so unused parts cost nothing. Only changed pages are written. Source: TimerWheel of RocketMQ 5.3.3.
+There are 1,209,600 slots of 32 bytes, found by time; a slot that holds another time is empty. Their memory is allocated
+page by page, so unused parts cost nothing. Only changed pages are written. Source: TimerWheel of RocketMQ 5.3.3.
 """
 
 import mmap
@@ -75,7 +75,7 @@ class TimerWheel:
         return TimerSlot._make(found) if found[0] == time else EMPTY_SLOT
 
     def next_used_page(self, from_ms: int, until_ms: int) -> int:
-        """Return a time up to `until_ms` so that no slot from `from_ms` to it was ever used."""
+        """Return a time from `from_ms` up to `until_ms` so that no slot from `from_ms` to before it was ever used."""
         time, until = from_ms // self.precision_ms, until_ms // self.precision_ms
         per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
         while time < until:

@@ -1,1 +1,1 @@
-"""The request handlers of administrators."""
+"""The request handlers of `broker.admin`."""

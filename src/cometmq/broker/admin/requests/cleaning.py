@@ -20,7 +20,7 @@ class CleaningHandler:
         }
 
     def delete_expired(self, _command: Command, peer: Peer) -> Answer:
-        """Start to delete expired log files (DELETE_EXPIRED_COMMITLOG 329)."""
+        """Let the background job delete expired files (DELETE_EXPIRED_COMMITLOG 329)."""
         self._cleaning.delete_expired(peer.address)
         return Answer()
 
@@ -30,6 +30,6 @@ class CleaningHandler:
         return Answer()
 
     def clean_queues(self, _command: Command, peer: Peer) -> Answer:
-        """Delete empty surplus queues (CLEAN_EXPIRED_CONSUMEQUEUE 306)."""
+        """Delete empty queues beyond their topic's number of queues (CLEAN_EXPIRED_CONSUMEQUEUE 306)."""
         self._cleaning.clean_queues(peer.address)
         return Answer()

@@ -1,6 +1,6 @@
 """Requests for consumer groups (200, 201, 207, 225, 352), their read permissions (353) and their offsets (308, 314).
 
-A change of a group or permission is answered when it is on disk; copied offsets are saved later.
+A change of a group or permission is not answered before it is on disk; copied offsets are saved later.
 """
 
 from cometmq.broker.admin.groups import GroupAdministration, GroupComparison

@@ -46,7 +46,7 @@ class OffsetHandler:
     # --- of consumer groups
 
     def query(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with a group's offset in a queue (QUERY_CONSUMER_OFFSET 14)."""
+        """Answer with a group's committed offset in a queue, or 0 if the queue is new (QUERY_CONSUMER_OFFSET 14)."""
         request = decode_fields(QueryConsumerOffset, command.fields)
         return _offset((yield from self._committed.find(request)))
 

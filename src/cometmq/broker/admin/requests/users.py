@@ -96,7 +96,7 @@ class UserHandler:
         return (yield from elsewhere(lambda: listed(found, "filter")))
 
     def put_policies(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
-        """Add entries to a user's policies or replace them (AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007)."""
+        """Add or replace entries of a user's policies (AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007)."""
         users = self._users
         body = _json(command)
         name = _subject(command, body)

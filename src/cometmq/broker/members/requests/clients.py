@@ -100,7 +100,7 @@ class ClientHandler:
         return Answer(body=encode_all_producers(self._connections.all_producers()))
 
     def lock(self, command: Command, _peer: Peer, asker: Asker) -> Outcome:
-        """Lock queues for a consumer, and return those it holds now (LOCK_BATCH_MQ 41)."""
+        """Lock queues for a consumer, and return those of them that it holds now (LOCK_BATCH_MQ 41)."""
         request = decode_lock_request(command.body)
         self._members.check_owner(request.client_id, asker)
         result = self._locks.lock(request)

@@ -1,9 +1,9 @@
-"""Handles request ACK_MESSAGE 200051, which acknowledges one popped message: all such requests of a read batch at once.
+"""Handles ACK_MESSAGE 200051, which acknowledges one popped message: all such requests that were received at once.
 
-Acknowledgements of one pop usually arrive together, and their handles differ in the last word only. The kernel splits a
-batch into such runs, so a check point is looked up once per run, and the answers differ in one number. Acknowledgements
-at the start of a connection's bytes are handled without decoding them as commands. Any that does not match an open
-check point is left to `Acks.ack`.
+Acknowledgements of one pop usually arrive together, and their handles differ in the last word only. The kernel splits
+them into such runs, so a check point is looked up once per run, and the answers differ in one number. The compiled
+kernel handles those at the start of a connection's bytes without decoding them as commands. Any that is unusual or does
+not match an open check point is left to `Acks.ack`.
 """
 
 from cometmq.broker.pop.acks import Acks
@@ -24,7 +24,7 @@ _BEGIN = b'{"code":%d,' % RequestCode.ACK_MESSAGE  # All official clients write 
 
 
 class AckBatch:
-    """The handler of all acknowledgements of a read batch."""
+    """The handler of ACK_MESSAGE requests; it handles together those that were received at once."""
 
     def __init__(self, check_points: CheckPointTable, acks: Acks) -> None:
         """`acks` handles the acknowledgements that need the slow path."""
@@ -32,7 +32,7 @@ class AckBatch:
         self._acks = acks
 
     def handle(self, reads: list[Read]) -> None:
-        """Handle all acknowledgements of a read batch and answer their clients, with an error if one fails."""
+        """Handle ACK_MESSAGE requests, by connection, and answer them unless one-way, with an error if one fails."""
         for peer, commands in reads:
             try:
                 self._acknowledge(commands, peer)
@@ -42,7 +42,7 @@ class AckBatch:
     def take_frames(
         self, data: bytes, position: int, peer: Peer, count_max: int
     ) -> tuple[int, int]:
-        """Handle acknowledgements on the fast path; return the position after them and their count (`FrameHandler`)."""
+        """Handle the usual ACK_MESSAGE frames from `position` on; return the position after them and their count."""
         if not data.startswith(_BEGIN, position + _PREFIX_SIZE):
             return position, 0
         named = _Named(self._check_points)
@@ -89,8 +89,8 @@ class _Named:
     def find(self, handle: str, topic: str, group: str, queue: str) -> tuple[int, ...] | None:
         """Append the open check point that a handle names to `points`, and return its messages' queue offsets.
 
-        The last word of the handle is ignored. Returns None if there is no such check point, or one of its messages has
-        a new handle.
+        Only the first two words of the handle are used. Returns None if there is no such check point, or one of its
+        messages has a new handle.
         """
         try:
             start, pop_time, _ = handle.split(" ", 2)

@@ -1,4 +1,4 @@
-"""Requests QUERY_ASSIGNMENT 400 and the modes, 401 and 402: decodes bodies and encodes answers."""
+"""Requests QUERY_ASSIGNMENT 400, and 401 and 402 for request modes: decodes bodies and encodes answers."""
 
 from cometmq.broker.pop.assignment import Assignments
 from cometmq.codec.bodies.assignment import (

@@ -23,7 +23,7 @@ from cometmq.steps.steps import Steps
 
 
 class PopHandler:
-    """Handles pops, peeks, batch acknowledgements and changes of the invisible time."""
+    """Handles pops, peeks, batch acknowledgements, changes of the invisible time and others."""
 
     def __init__(self, popping: Popping, peeking: Peeking, acks: Acks) -> None:
         self._popping = popping

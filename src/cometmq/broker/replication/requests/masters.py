@@ -49,7 +49,7 @@ class MasterChannel:
 
 
 def told_by_master(look: Callable[[], None]) -> Callable[[Command, Channel], None]:
-    """Return the handler of a master's notifications: if one is about a table, `look` copies the tables."""
+    """Return the handler of a master's notifications, which calls `look` if one is about a table."""
 
     def told(command: Command, _channel: Channel) -> None:
         if command.code in TABLES:

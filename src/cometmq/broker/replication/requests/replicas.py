@@ -59,7 +59,7 @@ class ReplicaHandler:
     def exchange(self, command: Command, _peer: Peer) -> Answer:
         """Answer with this master's HA address and flushed offset; a slave has neither (EXCHANGE_BROKER_HA_INFO 906).
 
-        Differs: a request that sets this broker's master is refused; a slave learns it only from nameservers.
+        Differs: a request that sets this broker's master is refused.
         """
         request = decode_fields(HaExchange, command.fields)
         if request.master_ha_address is not None:

@@ -1,7 +1,7 @@
 """The requests that a slave refuses, and the codes and remarks of the refusals.
 
-Sends get SERVICE_NOT_AVAILABLE, which every client version retries at another broker; a Java slave answers SYSTEM_BUSY,
-which clients of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
+Sends get SERVICE_NOT_AVAILABLE, which clients retry at another broker; a Java slave answers SYSTEM_BUSY, which clients
+of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -95,7 +95,7 @@ def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]
 
 
 class _RefusedBatch(BatchHandler):
-    """Refuses all requests of one kind in a read batch: sends or acknowledgements."""
+    """A handler that refuses requests of one kind, sends or acknowledgements, of which several were read together."""
 
     def __init__(self, code: int, remark: str) -> None:
         self._error = RequestError(code, remark)

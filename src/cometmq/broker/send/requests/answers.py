@@ -1,6 +1,6 @@
-"""Answers the sends of a connection: encodes the answers of one read batch together.
+"""Answers the sends of a connection: encodes the answers to sends that were read together.
 
-The JSON headers of these answers differ only in four numbers and a key. They are therefore assembled from prepared text
+The JSON headers of these answers differ in few values. They are therefore assembled from prepared text
 such as `Lane.answer_start`, by `kernel.encode_answers`.
 """
 
@@ -41,7 +41,7 @@ class PeerAnswers:
         *,
         has_waited: bool,
     ) -> None:
-        """Answer stored sends with one write, together with others of the read batch if the client has not waited."""
+        """Answer stored sends with one write, together with other answers to the client unless they have waited."""
         if len(results) > len(sends):
             sends, results = as_one(sends[0], results, self._host)
         if durability is not Durability.OK:

@@ -1,4 +1,4 @@
-"""The requests that send messages: decodes them, and puts all of a read batch into `send.sends`, which stores them together.
+"""The requests that send messages: decodes those that were read together, and lets `send.sends` store them.
 
 With the compiled kernel, simple sends seldom get here: the fast path (send.fast_path) handles them equally.
 """
@@ -37,7 +37,7 @@ class SendHandler(BatchHandler):
         self.answers: Answers = dict.fromkeys(SEND_CODES, self)
 
     def handle(self, reads: list[Read]) -> None:
-        """Store the messages of a read batch, most of them with one write, and answer each connection, maybe later."""
+        """Store messages that were read together, most with one write, and answer each connection, maybe later."""
         for peer, commands in reads:
             answers = PeerAnswers(peer, self._sends.host)
             for command in commands:

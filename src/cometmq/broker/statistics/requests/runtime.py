@@ -40,7 +40,7 @@ class RuntimeHandler:
         *,
         facts: Sequence[Callable[[], Mapping[str, str]]] = (),
     ) -> None:
-        """`facts` return the numbers of the broker's features."""
+        """Each of `facts` returns numbers of a feature of the broker."""
         self._facts = facts
         self._body = SharedSteps(parts.world, self._make)
         self._settings, self._store = parts.settings, parts.store

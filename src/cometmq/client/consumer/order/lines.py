@@ -1,8 +1,8 @@
 """Orderly listener calls: one line of calls for each queue, or for each key of a queue, with one call at a time.
 
 Unless broadcasting, a refused message is delivered again after a pause, while its line waits, and after `retries_max`
-retries (-1: no limit) it is sent to the retry topic. A line without its queue's lock pauses. Follows
-ConsumeMessageOrderlyService of RocketMQ 5.3.3.
+retries (-1: no limit) it is sent to the retry topic or the dead letters. A line without its queue's lock pauses.
+Follows ConsumeMessageOrderlyService of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class _Line:
 
 
 class _QueueLines:
-    """The lines of one queue: without an order key a permanent one, otherwise one for each key that has messages."""
+    """The listener calls of one queue, as lines: one for all messages, or with an order key one for each key in use."""
 
     def __init__(self) -> None:
         self.by_key: dict[str | None, _Line] = {}
@@ -188,7 +188,7 @@ class Lines:
         line.at_rest.set()
 
     async def _work(self, line: _Line, job: ListenerJob) -> None:
-        """Call the listener with a job until it is done, sent back or rolled back, or its line stops."""
+        """Call the listener with a job (messages for one call), and again while refused ones are to be retried here."""
         while await self._may_call(line, job):
             async with self._slots:
                 # Waiting for the slot may have taken long.
@@ -229,7 +229,7 @@ class Lines:
         line.uncommitted.clear()
 
     async def _may_call(self, line: _Line, job: ListenerJob) -> bool:
-        """Wait for the queue's lock; return False if the line has stopped or the queue was revoked."""
+        """Wait for the queue's lock and return True; return False if the line has stopped or the job is obsolete."""
         while not (line.is_stopped or self._is_over(job)):
             if self._is_held(job):
                 return True
@@ -265,7 +265,7 @@ class Lines:
         return await loop.run_in_executor(self._threads, self._listener.run, job.messages)
 
     async def _after_refusal(self, job: ListenerJob, verdict: ListenerVerdict) -> ListenerJob:
-        """Send refused messages back if dead or without retries left; return the job with those retried here."""
+        """Send refused messages back if dead or without retries left; return the job with the others, to be retried."""
         left = []
         for message in job.messages:
             has_tries = (

@@ -1,1 +1,1 @@
-"""The simple consumer, which acknowledges each message, and the pop requests that other consumers use, too."""
+"""The simple consumer, whose user acknowledges messages, and the pop requests that push consumers use, too."""

@@ -59,7 +59,7 @@ class PopTerms:
 
 
 class _Introduced:
-    """Sends requests on the connections of an instance, which sends a heartbeat on each new one."""
+    """Sends requests to brokers on the connections of a client instance."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -67,7 +67,7 @@ class _Introduced:
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """Send a request to a broker and return its answer, as `api.asking.BrokerAsker` specifies."""
+        """Send a request to a broker and return its answer; raise BrokerRefused if the answer is an error."""
         channel = await self._instance.channels.get(address)
         timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
         answer = await channel.call(command, timeout_ms=timeout_ms)
@@ -228,7 +228,7 @@ class _Popped:
     def unpack(
         self, records: Sequence[Record], room: UnpackedRoom
     ) -> tuple[list[StoredMessage], Sequence[Record]]:
-        """Return the messages that match the tags, and the records beyond `room`, the limit on decompressed bytes."""
+        """Return the readable messages that match the tags, and the records beyond the limit on decompressed bytes."""
         messages: list[StoredMessage] = []
         for at, record in enumerate(records):
             queue = MessageQueue(self.wanted.topic, self.broker_name, record.queue_id)

@@ -182,7 +182,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     # --- choice of broker
 
     async def _places(self) -> list[_Place]:
-        """Return the subscribed topics with their brokers, starting with a different pair each time."""
+        """Return the pairs of subscribed topics and their brokers, each call starting with the next one."""
         if not self._subscriptions:
             raise SubscriptionError(f"{self._named} has no topic; call subscribe(topic) first")
         places: list[_Place] = []
@@ -196,7 +196,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     async def _pop_round(
         self, places: list[_Place], max_count: int, invisible_ms: int, deadline: float
     ) -> list[StoredMessage]:
-        """Pop from one broker after the other until one has messages; a single broker may hold the request."""
+        """Return the messages of the first (topic, broker) pair that has any; only for a single pair, wait for them."""
         left_ms = max(int((deadline - asyncio.get_running_loop().time()) * 1000), 0)
         is_from_min = self._settings.consume_from is ConsumeFrom.FIRST
         for topic, broker_name in places:
@@ -217,7 +217,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return []
 
     async def _buried(self, message: StoredMessage) -> bool:
-        """Make a message a dead letter if it has too many redeliveries; return whether it became one."""
+        """Make a message a dead letter if it had too many redeliveries; return whether that was done and confirmed."""
         # The count of a message in another group's dead-letter topic does not concern this group.
         is_retry = receipt_of(message).kind != NORMAL
         if not is_retry or message.reconsume_times <= self._settings.retries_max:
@@ -234,7 +234,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return True
 
     async def _wait_for_any(self, places: list[_Place], deadline: float) -> None:
-        """Wait until some broker answers or until the deadline; unanswered queries stay open for the next call."""
+        """Ask brokers for new messages; wait for the first answer or the deadline. Open queries serve the next call."""
         left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
         if left_ms <= 0:
             return

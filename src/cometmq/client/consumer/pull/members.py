@@ -1,7 +1,6 @@
 """Choice of the member of a broker group (master or slave) to read a range of messages from.
 
-Messages that a slave returns are used; messages that it lacks are requested from the master before they are considered
-deleted.
+If a slave has no more messages or cannot be read, the master is queried before messages are considered deleted.
 """
 
 import logging
@@ -107,7 +106,7 @@ class BrokerGroupMembers:
         return named if named in self.replicas else MASTER_ID
 
     def _is_suggested(self, queue: MessageQueue, pull: RawPull, member: int) -> bool:
-        """Record the member that an answer suggests; return whether it is the one that is being read."""
+        """With ReadFrom.SUGGESTED record the suggested member, and return False if another one is to be read next."""
         if self.read_from is not ReadFrom.SUGGESTED or not self.replicas:
             return True
         self.suggested[queue] = pull.suggested_broker_id
@@ -131,7 +130,7 @@ def members_of(
 
 
 def _is_word_enough(pull: RawPull, offset: int, *, is_all: bool) -> bool:
-    """Return whether a slave's answer contains every wanted message of the part that it covers."""
+    """Return whether a slave's answer can be used: it moves on, and with `is_all` does not skip the wanted offset."""
     if pull.status not in ADVANCING:
         return False
     return not is_all or pull.first_given(offset) == offset

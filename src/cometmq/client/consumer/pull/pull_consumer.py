@@ -97,7 +97,7 @@ class AsyncPullConsumer(AsyncGroupClient):
         super()._check_running()
 
     async def __aexit__(self, kind: object = None, *_rest: object) -> None:
-        """Close the consumer; after an error in the block, the messages last received are redelivered."""
+        """Close the consumer; after an error in the block, the messages last received do not count as consumed."""
         if kind is not None:
             self._inbox.forget()
         await self.close()

@@ -1,8 +1,8 @@
 """Pulls one queue while it is assigned to this member, with long polling, flow control and retries.
 
-A broker holds a pull that finds no message (`suspend_ms`) and answers when a message arrives. If an answer shows that
-more messages exist, the next pull is sent before the messages of that answer are processed, so that broker and client
-work in parallel. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
+A broker may hold a pull that finds no message (`suspend_ms`) until a message arrives. If an answer shows that more
+messages exist, the next pull is usually sent before the messages of that answer are processed, so that broker and
+client work in parallel. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class PullContext:
 class _AskedPull(NamedTuple):
     """A pull in progress: its first offset, the time of the request (monotonic seconds), and the future of the answer.
 
-    `process_queue` is the loop's at the time of the request; after a seek it differs, and the answer is ignored.
+    `process_queue` is the loop's at the time of the request; after a seek the loop has another, and ignores the answer.
     """
 
     process_queue: ProcessQueue
@@ -201,7 +201,7 @@ class PullLoop:
         )
 
     def _is_roomy_behind(self, offset: int, pull: RawPull) -> bool:
-        """Return whether there is room after an answer that is not cached yet, assuming that all its messages match."""
+        """Return whether there is room for another pull once the messages of an answer, if all match, are cached."""
         settings, cached = self._settings, self.process_queue
         smallest = cached.smallest
         first = offset if smallest is None else smallest
@@ -223,7 +223,7 @@ class PullLoop:
         return _AskedPull(process_queue, offset, self._reading.clock.monotonic(), answer)
 
     def _came(self, pull: RawPull) -> None:
-        """If more messages exist and there is room, pull them before those of this answer are processed."""
+        """Send the next pull ahead, one at most, if messages, room and a connection exist and nothing is paused."""
         asked, offset = self._asked, pull.next_offset
         if asked is None or self._ahead is not None:
             return  # This is the answer to the pull sent ahead: at most one answer waits here.
@@ -241,7 +241,7 @@ class PullLoop:
                 self.pulled_ms = clock.now_ms()
 
     def _asked_ahead(self, offset: int) -> _AskedPull | None:
-        """Return the pull sent ahead if it starts at this offset; drop it otherwise."""
+        """Return the pull that was sent ahead if it starts at this offset, or else drop it and return None."""
         ahead = self._ahead
         if ahead is not None and ahead.offset == offset:
             self._ahead = None
@@ -303,10 +303,10 @@ class PullLoop:
         await self._pause_in_vain(asked)
 
     async def _following(self, pull: RawPull, offset: int) -> int:
-        """Return the offset to continue at after an answer that an offset is not in the queue.
+        """Return the offset to continue at after an answer that an offset was reset or is not in the queue.
 
-        If the queue ends before the offset, it may have been created anew. Then the group's committed offset, or its
-        rule, applies. A committed offset beyond the end means that the queue lost its tail.
+        If the queue ends before the offset, it may have been created anew: then the start of the group (`StartOffset`)
+        applies, unless it is beyond the end. In all other cases it is the broker's next offset.
         """
         if not pull.max_offset < offset:
             return pull.next_offset
@@ -330,9 +330,9 @@ class PullLoop:
         return messages, unreadable, pull.next_offset if rest is None else rest
 
     async def _pause_in_vain(self, asked: _AskedPull) -> None:
-        """Pause, longer each time, if brokers answer immediately without messages or with another offset.
+        """Pause, at most 1 s and longer each time, from the fourth answer in a row on without a message within 1 s.
 
-        A broker that held the pull until a message arrived needs no further pause.
+        A seek ends the pause.
         """
         has_waited = self._reading.clock.monotonic() - asked.at >= _HELD_SECONDS
         self._in_vain = 0 if has_waited else self._in_vain + 1

@@ -179,7 +179,7 @@ _named = tuple.__new__
 
 
 class _PullCall:
-    """Waits for the answer to a pull; calls `came` immediately and then sets the future."""
+    """Waits for the answer to a pull; calls `came` with the decoded answer and then sets the future."""
 
     __slots__ = ("_came", "_future", "_puller", "_queue")
 
@@ -192,7 +192,7 @@ class _PullCall:
         self._came = came
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Decode the answer, call `came` with it and complete the future."""
+        """Decode the answer, call `came` with it and complete the future, or set its error; ignored if it is done."""
         if self._future.done():
             return
         try:

@@ -223,7 +223,7 @@ class ThreadWorkers:
         self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def _look(self) -> None:
-        """Wake another thread if no job was taken since the last check; otherwise check again soon."""
+        """Report results; if jobs wait, check again soon, or if none was taken since the last check, wake a thread."""
         # Cleared before checking: a thread that sees this wakes another one, and reports its results itself.
         self._is_looking = False
         self._collect()

@@ -1,7 +1,7 @@
 """Timeout of listener calls: messages of a call that takes too long are sent back for redelivery.
 
 A listener that hangs keeps its message and blocks the committed offset of the queue. After consumeTimeout the
-message is sent to the retry topic with level 3, and the listener's result is ignored. Follows
+message is sent back with delay level 3; if that succeeds, the listener's result is ignored. Follows
 ProcessQueue.cleanExpiredMsg of RocketMQ 5.3.3, but checks 15 times per timeout (Java: once).
 """
 

@@ -4,9 +4,9 @@
         with PushConsumer(group="billing", listener=listener, subscriptions=["orders"]) as consumer:
             consumer.wait()
 
-`handle` must be a module-level function, because each process imports it. Messages, results and exceptions are pickled.
-If a process dies, its messages fail and are retried, and new processes replace it; while none can start, messages wait
-and are not sent back to the broker. The processes end when their parent ends, for any reason.
+`handle` must be importable, because each process imports it. Messages, results and exceptions are pickled. If a process
+dies, the running calls fail, and new processes are started; while none can start, messages wait and are not sent back
+to the broker. The processes end when their parent ends, for any reason.
 """
 
 import contextvars
@@ -88,7 +88,7 @@ class InProcesses:
             ) from error
 
     def _make_pool(self) -> ProcessPoolExecutor:
-        """Make a pool after checking that its processes start and can import the listener."""
+        """Make a pool of processes, and check that one can start and import the listener; raise the error if not."""
         context = multiprocessing.get_context(_START_METHOD)
         pool = ProcessPoolExecutor(
             self._processes, mp_context=context, initializer=_end_with, initargs=(self._theirs,)
@@ -101,7 +101,7 @@ class InProcesses:
         return pool
 
     def __call__(self, given: Any) -> Said:
-        """Run the listener in a process; return its result or raise its exception. Called in the consumer's threads."""
+        """Run the listener in a process; return its result or raise its exception; BrokenProcessPool if one died."""
         while True:
             pool = self._pool
             try:
@@ -117,7 +117,7 @@ class InProcesses:
             return said
 
     def _renew(self, broken: ProcessPoolExecutor) -> None:
-        """Replace a broken pool, retrying until it works or `close`: messages consumed meanwhile could only fail."""
+        """Replace a broken pool unless that was done; retry until it works, or raise ClientClosed after `close`."""
         with self._lock:
             pause = _PAUSE_SECONDS
             while self._pool is broken:
@@ -155,7 +155,7 @@ class InProcesses:
 
 
 def _run(listener: Callable[[Any], Said], given: Any) -> Said:
-    """Call the listener in its process; replace an exception that cannot be pickled by a RuntimeError with its text."""
+    """Call the listener; an invalid result becomes a text, an exception that cannot be pickled a RuntimeError."""
     try:
         answer = contextvars.copy_context().run(listener, given)
     except BaseException as error:
@@ -176,7 +176,7 @@ def _nothing(_listener: Callable[[Any], Said]) -> None:
 
 
 def _end_with(parent: Connection) -> None:
-    """End this process when its parent ends, even by SIGKILL."""
+    """Start a thread that ends this process when the parent's end of the pipe closes, as when the parent is killed."""
 
     def watch() -> None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The asyncio push consumer: calls your function with each message of its queues; the usual way to consume.
+"""The asyncio push consumer: calls your function with the messages of its queues; the usual way to consume.
 
     async def handle(message: StoredMessage) -> None: ...
 
@@ -7,8 +7,8 @@
     ) as consumer:
         await consumer.wait()
 
-The members of a group share the queues of its topics. If the listener raises or returns False, a message is usually
-redelivered. After a crash it may be delivered twice: be idempotent. `cometmq.client.PushConsumer` is for threads.
+The members of a group usually share the queues of its topics. If the listener raises or returns False, a message is
+usually redelivered. After a crash it may come twice: be idempotent. `cometmq.client.PushConsumer` is for threads.
 """
 
 import asyncio
@@ -362,7 +362,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         self._tasks.spawn(self._bury(loop, record), "dead letter")
 
     async def _bury(self, loop: PullLoop, record: Record) -> None:
-        """Make an unreadable record a dead letter, retrying until a broker accepts it; with broadcasting skip it."""
+        """Make an unreadable record a dead letter, with retries until the queue is revoked; skip it if broadcasting."""
         assert self._back is not None, "made at start"
         process_queue = loop.process_queue
         while not (loop.is_dropped or self._settings.broadcasting):
