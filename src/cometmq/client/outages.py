@@ -77,9 +77,9 @@ class Outages:
         outage = self._known.get(key)
         if outage is None:
             outage = self._known[key] = _Outage()
-            self._bound()
         self.failing[work, member] = key, outage
         outage.members.add(member)
+        self._bound()
         outage.count += 1
         now = self._clock.monotonic()
         if outage.is_due(now):

@@ -86,3 +86,11 @@ def test_outages_are_bounded(outages):
         outages.failed("refreshing routes", f"of {number}", AWAY, number)
         outages.worked("refreshing routes", number)
     assert len(outages._known) <= 1_000
+
+
+def test_of_very_many_that_last_the_newest_is_not_forgotten(outages, caplog):
+    for number in range(1_001):
+        outages.failed("pulling from", f"broker-{number}", AWAY, number)
+    for _ in range(3):
+        outages.failed("pulling from", "broker-1000", AWAY, 1_000)
+    assert sum("broker-1000 " in line for line in caplog.messages) == 1
