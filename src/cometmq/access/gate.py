@@ -234,7 +234,10 @@ class AccessGate:
     def may_send(
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: Peer
     ) -> bool:
-        """Return whether `check` would surely allow sends to a topic under each of the rules; if so, cache it."""
+        """Return whether `check` would allow the connection's last signer to send to a topic under each rule; cache that.
+
+        False if that is not certain.
+        """
         last, table = peer.signed_by, self._users.current
         user = None if last is None else table.find(last.name)
         if user is None or not all(

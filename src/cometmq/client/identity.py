@@ -17,7 +17,10 @@ _LOOPBACK = "127.0.0.1"
 
 
 def own_ip(toward: str) -> str:
-    """Return this machine's IP address on the way to "host:port", without sending a packet; 127.0.0.1 if unknown."""
+    """Return this machine's IP address on the way to "host:port"; 127.0.0.1 if unknown.
+
+    Nothing is sent to that host, but a host name is looked up, which blocks.
+    """
     try:
         return loop_network().own_ip(*split_address(toward))
     except (OSError, ValueError):  # Python raises ValueError for an impossible host name.

@@ -21,7 +21,7 @@ _EMPTY_PULLS_MAX = 3
 
 
 class MessageRow(NamedTuple):
-    """A row of a message list: the message without its body, the beginning of the body as one line, its size in bytes.
+    """A row of a message list: the message without its body, the body's beginning as one line and size in bytes.
 
     If `is_deleted`, the message belongs to a deleted topic of this name, and so is in no queue.
     """

@@ -183,7 +183,10 @@ def as_one(
 
 
 def ids_of(results: list[PutResult], host: str) -> str:
-    """Return the message ids of records, each followed by a comma, as a prefix of the last record's id."""
+    """Return for each record the offset digits that end its message id, a comma, and `host`, which begins the next id.
+
+    The text belongs between an answer's start, which ends with `host`, and the offset digits of the last record.
+    """
     return "".join([f"{physical_offset:016X},{host}" for _, physical_offset, _ in results])
 
 

@@ -115,7 +115,7 @@ class SettingsError(CometError):
 
 
 class NetError(CometError):
-    """A failure of the network: a peer cannot be reached, a connection was lost, or a server cannot listen."""
+    """A failure of the network: a peer cannot be reached or is silent, a connection is lost, or a server cannot listen."""
 
 
 class ConnectError(NetError):

@@ -301,7 +301,7 @@ class BatchQueues(Derived):
         )
 
     def _paths_before(self, queue: BatchQueue, first: int) -> list[str]:
-        """Return the files before an entry, except the newest, which records where the queue continues."""
+        """Return the files with only entries before `first`, but never the queue's newest, which says where it continues."""
         last = min(first, queue.end_entry - 1)
         if last < 0:
             return []

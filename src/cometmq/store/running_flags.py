@@ -1,7 +1,6 @@
-"""RocketMQ's running flags: the reasons why the store accepts no messages, or returns none.
+"""RocketMQ's running flags: the reasons why the store accepts no messages.
 
-Every flag but NOT_READABLE stops writing. The bits are RunningFlags of RocketMQ 5.3.3, which runtime statistics show.
-The texts are ours, for the answers to senders.
+The bits are RunningFlags of RocketMQ 5.3.3. The texts are ours, for the answers to senders.
 """
 
 from collections.abc import Callable
@@ -9,9 +8,9 @@ from enum import IntFlag
 
 
 class RunningFlag(IntFlag):
-    """One reason for accepting no messages, or, if NOT_READABLE, for returning none.
+    """One reason for accepting no messages.
 
-    The others: NOT_WRITABLE, QUEUE_ERROR, INDEX_ERROR, DISK_FULL, FENCED and QUEUE_DISK_FULL.
+    NOT_WRITABLE, QUEUE_ERROR, INDEX_ERROR, DISK_FULL, FENCED or QUEUE_DISK_FULL. NOT_READABLE has no effect here.
     """
 
     NOT_READABLE = 1

@@ -43,10 +43,10 @@ def decode_known(text: str) -> KnownTopics:
 
 
 class CopyMark:
-    """The file `slaveMark.json`.
+    """The file `slaveMark.json`: up to which log offset the topics here are known to be the master's.
 
     Attributes:
-        known: Its content; None without a mark, as on a master; `log_end` 0 if only damaged files exist.
+        known: Its content; None without a mark, as on a master; `log_end` 0 if the file and its .bak are damaged.
     """
 
     def __init__(self, file: ConfigFile, disk: Disk) -> None:

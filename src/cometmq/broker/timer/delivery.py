@@ -199,7 +199,11 @@ class TimedDelivery:
         return self._pause_seconds(self._clock.now_ms())
 
     def _pause_seconds(self, now_ms: int) -> float:
-        """Return the seconds until the next turn: at most until a message is due or the next used slot begins."""
+        """Return the seconds until the timer works again.
+
+        LOOK_SECONDS while a setting stops it or the slot has unread units; otherwise at most until a message is due or
+        the next used slot begins.
+        """
         settings, slot = self._settings, self._slot
         if settings.is_timer_dequeue_stopped or settings.is_timer_enqueue_stopped:
             return LOOK_SECONDS  # Until the settings change.

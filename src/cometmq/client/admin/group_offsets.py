@@ -62,7 +62,8 @@ class GroupOffsetAdmin:
     async def put(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Move a group to given offsets, all of which are checked before any is stored.
 
-        Raises RequestError if a queue or offset does not exist, or a broker cannot move connected members to an offset.
+        Raises RequestError if a queue or offset does not exist, or a broker cannot move connected members to an offset;
+        other brokers may then have stored theirs.
         """
         bounds = await self._bounds(offsets)
         for queue, offset in offsets.items():

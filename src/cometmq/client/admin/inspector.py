@@ -107,7 +107,9 @@ class AsyncInspector(AsyncClient):
     async def topic_bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """Return the offsets of each readable queue of a topic, without times and rate; requires no administrator's rights.
+        """Return the offsets of a topic's readable queues, without times and rate; requires no administrator's rights.
+
+        Queues of brokers that cannot be queried are left out; these brokers are in `absent` of the result.
 
         Args:
             topic: Name of the topic.

@@ -265,7 +265,7 @@ class States:
     async def topic_bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """Return the offsets of each readable queue of a topic; raise TopicNotFound if no broker may have it."""
+        """Return the offsets of a topic's readable queues at brokers that answer; raise TopicNotFound if none may have it."""
         if missing is None:
             missing = await self.missing()
         absent = {each.name: each for each in missing if each.has_any([topic])}

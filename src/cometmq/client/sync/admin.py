@@ -340,8 +340,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     ) -> dict[MessageQueue, QueueProgress]:
         """Return the offsets, lag and times of a group for each queue of a topic, or of all topics that it consumes.
 
-        Raises BrokerNotFound if a broker that may have more queues has left; `Inspector.group` then returns what is
-        known.
+        Raises BrokerNotFound if the nameserver remembers a broker that left and may have more queues; `Inspector.group`
+        then returns what is known. RocketMQ's nameserver remembers none, and such queues are missing in the result.
         """
         result: dict[MessageQueue, QueueProgress] = self._portal.call(
             self._client.group_progress, group, topic

@@ -198,10 +198,12 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     """Recreate a store's directory, bit for bit, from an archive with raw records.
 
     The directory gets its name only when it is complete. Files have their original sizes; the sizes of queue and index
-    files can be changed. Records missing in the archive are findings.
+    files can be changed. Records missing in the archive do not stop it; they are findings of the report. If a run with
+    the same options has finished and the directory exists, return its report again.
 
     Raises:
-        SettingsError: The archive lacks raw records of all topics or of the range, or the directory is not empty.
+        SettingsError: The archive has no raw records, not all topics, or not the chosen range; or the directory is not
+            empty, except after a finished run.
     """
     place = same_place(options.archive)
     to = local_place(options.to)

@@ -19,7 +19,7 @@ class Report:
 
     Attributes:
         counts: Numbers by name: rows, bytes, files; for a resumable job, the total of all its runs.
-        this_run: Part of `counts` that this run added; None if the job does not continue earlier runs.
+        this_run: Part of `counts` that this run added, in a first run all of them; None if they are not told apart.
         columns: Column names, if the result is a table.
         rows: Rows of the table.
         findings: Problems, one line each; with any, the exit status is 1.

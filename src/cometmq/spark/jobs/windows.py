@@ -95,7 +95,9 @@ class OpenWindows:
         return f"{self._place}/{FOLDER}"
 
     def write(self, rows: DataFrame, number: int) -> dict[str, int]:
-        """Write the windows that a micro-batch closes, and keep the open ones; a repeated one writes its folders again.
+        """Write the windows that a micro-batch closes, and keep the open ones.
+
+        A repeated micro-batch overwrites the folders that it wrote before.
 
         Returns:
             Count to add to the run's counts: "windows", the rows written to the table.

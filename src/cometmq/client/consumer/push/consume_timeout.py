@@ -39,7 +39,7 @@ class ConsumeTimeout:
         return self._running.pop(id(job), None) is not None
 
     def is_any(self) -> bool:
-        """Return whether any call is running."""
+        """Return whether any call is watched: begun, not ended, and not given up by `look`, after which it may go on."""
         return bool(self._running)
 
     async def look(self) -> None:
