@@ -70,9 +70,9 @@ def delta_sink(
             rows are appended. A micro-batch must have at most one row per key, and is held in the driver's memory.
 
     Raises:
-        SettingsError: The place holds something else, or a table that does not fit the rows or partitions; the
-            checkpoint is not that of the query (not checked with Spark Connect); a key is null or no column, or two
-            rows of a micro-batch have the same keys. The returned function raises all of them.
+        SettingsError: Raised by the returned function, not by this one: the place holds something else, or a table that
+            does not fit the rows or partitions; the checkpoint is not that of the query (not checked with Spark
+            Connect); a key is null or no column, or two rows of a micro-batch have the same keys.
     """
 
     def write(batch: DataFrame, number: int) -> None:

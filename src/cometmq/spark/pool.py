@@ -17,7 +17,11 @@ log = logging.getLogger(__name__)
 
 
 class Pooled(Protocol):
-    """Client that a pool can hold; `close` is called when it is idle or the pool is full."""
+    """Client that a pool can hold.
+
+    Unless it is busy, the pool closes it if it was not requested for long, or is among the least recently used ones
+    beyond the capacity.
+    """
 
     @property
     def is_busy(self) -> bool:

@@ -165,7 +165,7 @@ class Appender:
         *,
         is_together: bool,
     ) -> list[Piece]:
-        """Pack the records for as many files as needed and return their bytes."""
+        """Pack the records; return a piece (file, position, bytes) for each log file, and append to the two lists."""
         some = puts if isinstance(puts, list) else list(puts)
         self._tick()
         file, position = self._log.tail_file(), self._log.positions.written

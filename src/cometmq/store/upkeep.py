@@ -265,7 +265,10 @@ class Upkeep:
                 raise job.error
 
     def forget_entries(self, count: int) -> None:
-        """Subtract the entries of a topic or queue that is about to be deleted from all checkpoints; may raise OSError."""
+        """Subtract `count` entries, of a topic or queue that is about to be deleted, from the number in each checkpoint.
+
+        May raise OSError.
+        """
         if self._noted is not None:
             self._noted = (self._noted[0].without(count), self._noted[1])
         if self._ready is not None:

@@ -131,7 +131,7 @@ class Filters:
 
 
 def is_plain(expression: str | None, kind: str | None) -> bool:
-    """Return whether making an expression's filter is cheap: it is by tags, and not by thousands of them."""
+    """Return whether making an expression's filter is cheap: it is by tags, and short."""
     return (kind or TAG) == TAG and (expression is None or len(expression) <= _PLAIN_LENGTH_MAX)
 
 

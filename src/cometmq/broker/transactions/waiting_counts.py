@@ -75,7 +75,7 @@ class WaitingCounts:
         return {topic: count for topic, (count, _) in self._counts.items()}
 
     def text(self) -> str:
-        """Return the counts of waiting messages as JSON text, as in their file."""
+        """Return the present counts of waiting messages as JSON text, in the format of their file."""
         return encode_waiting(WaitingTable(self._version, self._counts), self._member)
 
     def save_if_dirty(self) -> None:

@@ -136,6 +136,7 @@ class AsyncInspector(AsyncClient):
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
+            NetError: No broker of the route answers.
         """
         return await self._states.topic(topic, missing)
 

@@ -194,7 +194,7 @@ class GroupMember:
         )
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull exactly these queues, without joining the group; commit the offsets of the others and drop them."""
+        """Pull exactly these queues, without joining the group; drop the others, after committing if `auto_commit`."""
         if not self.is_assigned:
             self.is_assigned = True
             self._tasks.spawn(

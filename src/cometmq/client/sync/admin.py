@@ -326,7 +326,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return the committed offset of a group in each queue of a topic; without one None, or 0 for a young queue.
+        """Return the committed offset of a group in each queue of a topic; without one None, or 0 if nothing was deleted yet.
 
         Raises TopicNotFound if the nameserver has no route of the topic.
         """

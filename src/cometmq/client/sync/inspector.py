@@ -100,6 +100,7 @@ class Inspector(BlockingClient[AsyncInspector]):
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic, and no missing broker may have it.
+            NetError: No broker of the route answers.
         """
         result: TopicState = self._portal.call(self._client.topic_stats, topic, missing)
         return result

@@ -27,7 +27,10 @@ class TaskRunner:
         return run_tasks(self._spark, self._run, parts, work, size_of=self._reading.size_of)
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Record the differing blocks of queue offsets, and discard a killed run's results about other blocks."""
+        """Record the blocks of queue offsets in which the copies differ, which are then read again.
+
+        If a killed run recorded another list, all of its results of that second reading are discarded.
+        """
         manifest, listed = self._run.manifest, [list(block) for block in blocks]
         if manifest.ahead.get("blocks") != listed:
             manifest.ranges = [

@@ -53,7 +53,7 @@ class FreshIds:
         self._lock = Lock()
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, None]:
-        """Return new ids for the rows, and no values of SPARK_SEQ."""
+        """Return new ids for the rows, and None, because such ids need no property SPARK_SEQ."""
         return self.make(batch.num_rows), None
 
     def make(self, count: int) -> pa.Array:
@@ -104,7 +104,7 @@ class ColumnIds:
         self._column = column
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of the rows and their values of the property SPARK_SEQ (`RowNumbers`).
+        """Return the ids of the rows, hashes of their values in the id column, and their property SPARK_SEQ (`RowNumbers`).
 
         Raises MessageError if the column has a null.
         """

@@ -88,13 +88,16 @@ class SourceCluster(Protocol):
         """
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return by queue the offset that the group has committed, None without one, or an error."""
+        """Return by queue the group's committed offset, or an error; without one None, or 0 if nothing was deleted yet."""
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Commit the group's offsets at all reachable brokers; raise the first error of one that did not store them."""
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """Return the places of messages indexed under a key, with `is_id` a message id; None for none or too many."""
+        """Return the places of messages indexed under a key, with `is_id` a message id.
+
+        None for none or too many, or if a broker cannot answer.
+        """
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
         """Return by queue the mean bytes of the first records from an offset, None without records, or an error."""

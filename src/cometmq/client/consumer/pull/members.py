@@ -52,17 +52,19 @@ class BrokerGroupMembers:
     async def pulls(
         self, queue: MessageQueue, *, start: int, end: int, is_all: bool, ask: Ask
     ) -> AsyncGenerator[RawPull, None]:
-        """Yield the pull answers for the offsets [start, end); end early if the master has no more or suggests a slave.
+        """Yield the pull answers for the offsets [start, end), from the chosen slave as far as it can, then from the master.
+
+        It ends early if the master has no more or suggests a slave.
 
         Args:
             queue: Queue to read.
             start: First queue offset.
             end: Queue offset after the last message.
-            is_all: Whether all messages are wanted, so that a skipped offset means that the slave lacks it.
+            is_all: Whether all messages are wanted: if a slave skips an offset, the master is asked from there.
             ask: Yields a member's pull answers; called with the first offset and the member's id.
 
         Raises:
-            NetError: There is no master, or it cannot be reached.
+            NetError: Slaves do not have all up to `end`, and there is no master or it cannot be reached.
             CometError: The error of the master, or a slave's answer is malformed.
         """
         offset, member = start, self._chosen(queue)
