@@ -9,7 +9,7 @@ import typer
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_time
 from cometmq.cli.output import message_json, message_line, notes, print_json, screen
 from cometmq.cli.patience import patient
-from cometmq.model.errors import BrokerRefused, NetError
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP
@@ -126,7 +126,8 @@ async def _by_id(admin: "AsyncAdmin", topic: str, message_id: str) -> Found:
     if found is None and is_offset_message_id(message_id):
         try:
             found = await admin.view_message(message_id)
-        except (BrokerRefused, NetError):  # Both kinds of id look alike; most name no broker.
+        except (BrokerNotFound, BrokerRefused, NetError):
+            # Both kinds of id look alike; most name no broker.
             return []
     return [] if found is None or found.topic != topic else [found]
 
