@@ -25,6 +25,7 @@ from cometmq.broker.send.fast_path import SendIntake
 from cometmq.broker.send.requests.big_batches import PIECE_COUNT_MAX
 from cometmq.broker.send.requests.sends import SendHandler
 from cometmq.broker.send.sends import Sends
+from cometmq.broker.tables import lanes
 from cometmq.broker.transactions import feature, table
 from cometmq.broker.transactions.feature import Transactions
 from cometmq.broker.transactions.prepared_messages import TransactionKey
@@ -457,6 +458,17 @@ def test_messages_that_wait_are_taken_once_one_like_them_was_stored(two, waits, 
     taken = two.fast.taken
     worked(two, frames[:1])
     assert two.fast.taken == taken, "its checks are made again"
+
+
+def test_lanes_of_what_waits_are_bounded(two, monkeypatch):
+    monkeypatch.setattr(lanes, "WAITING_MAX", 3)
+    for level in range(1, 12):
+        block = f"DELAY\1{level}\2{PLAIN.fields['i']}"
+        for topic in ("Orders", "Bills"):
+            fields = PLAIN.fields | {"i": block, "b": topic, "e": "1"}
+            worked(two, [frame_of(PLAIN._replace(fields=fields), "json")] * 3)
+    kept = [place for places in two.fast.lanes._opened.values() for place in places]
+    assert 0 < sum(place >> 32 > 0 for place in kept) <= 3
 
 
 def test_half_messages_are_refused_from_the_moment_on_when_they_are_not_wanted(two):

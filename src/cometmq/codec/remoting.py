@@ -78,18 +78,12 @@ def decode_command(kind: int, header: bytes, body: bytes) -> RawCommand:
 
 def encode_command(command: Command | RawCommand) -> bytes:
     """Encode a command as a frame, in the header coding that it names; raises CodecError if it is too large."""
-    body = command[7]
-    encode = encode_json_header if command[8] == JSON else encode_binary_header
-    return with_prefix(encode(command[:7]), command[8], len(body)) + body
-
-
-def with_prefix(header: bytes, kind: int, body_size: int) -> bytes:
-    """Return length prefix and header of a frame whose body is written separately; CodecError if it is too large."""
+    body, kind = command[7:9]
+    header = (encode_json_header if kind == JSON else encode_binary_header)(command[:7])
     size = len(header)
-    rest = 4 + size + body_size
-    if rest > FRAME_SIZE_MAX - 4:
-        check_frame_size(4 + rest)
-    return _pack(rest, kind << 24 | size) + header
+    rest = 4 + size + len(body)
+    check_frame_size(4 + rest)
+    return _pack(rest, kind << 24 | size) + header + body
 
 
 def check_frame_size(size: int) -> None:

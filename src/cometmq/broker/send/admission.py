@@ -39,7 +39,6 @@ _NO_DELAY = "-1"
 # Bits of sysFlag that describe how a record is encoded; a sender must not set them. With the bits of IPv6 hosts the record
 # would be unreadable and block its queue for every consumer; with those of an inner batch it would be read as a batch.
 FLAGS_OF_BROKERS = HOST_BITS | INNER_BATCH | NEED_UNWRAP
-_INT32_MIN, _INT32_MAX = -(1 << 31), (1 << 31) - 1
 # Fields with 32 bits in a record: attribute of the request, and its name for clients.
 _RANGED = (
     ("flag", "flag"), ("sys_flag", "sysFlag"), ("reconsume_times", "reconsumeTimes"), ("queue_id", "queueId"),
@@ -299,16 +298,9 @@ def _read_properties(text: str | None) -> dict[str, str]:
 
 def _check_ranges(request: AnySend) -> None:
     """Raise RequestError for numbers that do not fit the 32-bit fields of a record."""
-    if (
-        _INT32_MIN <= request.flag <= _INT32_MAX
-        and _INT32_MIN <= request.sys_flag <= _INT32_MAX
-        and _INT32_MIN <= request.queue_id <= _INT32_MAX
-        and _INT32_MIN <= (request.reconsume_times or 0) <= _INT32_MAX
-    ):
-        return  # Nearly always.
     for attribute, name in _RANGED:
         value = getattr(request, attribute)
-        if value is not None and not _INT32_MIN <= value <= _INT32_MAX:
+        if value is not None and not -(1 << 31) <= value < 1 << 31:
             raise RequestError(
                 ResponseCode.INVALID_PARAMETER, f"{name} {value} does not fit into 32 bits"
             )

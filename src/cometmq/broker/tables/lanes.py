@@ -28,6 +28,8 @@ from cometmq.store.message_store import MessageStore
 _MULTI_TAG = "MULTI_TAG"
 # Topics to whose queues the fast path stores messages of other topics.
 WAITING_TOPICS = (SCHEDULE_TOPIC, HALF_TOPIC)
+# A queue may have a lane for each delay level; if there are more lanes of this kind, all are made again.
+WAITING_MAX = 20_000
 
 
 # Its fields are documented in cometmq.kernel.rows.
@@ -48,6 +50,7 @@ class Lanes:
         self._counters = counters
         self.straight: LaneTable[ConsumeQueue] = LaneTable()
         self._opened: dict[str, dict[int, Lane]] = {}
+        self._waiting_count = 0  # Lanes of `open_waiting` since the last `forget_all`.
         # The start of an answer depends only on the queue id, so all topics share one string per id. With 80,000 queues,
         # a string per queue would not fit into the processor's cache.
         self._answer_starts: dict[str, str] = {}
@@ -87,16 +90,20 @@ class Lanes:
             level = waits.queue.queue_id + 1
             delay_ms = self._store.settings.delay_levels_ms[level - 1]
         place = place_of_level(level, queue_id)
-        siblings = self._opened.setdefault(topic.name, {})
-        if place not in siblings:
+        lane = self._opened.get(topic.name, {}).get(place)
+        if lane is None or lane.queue is not waits.queue:
+            if self._waiting_count >= WAITING_MAX:
+                self.forget_all()
+            self._waiting_count += 1
             start = self.answer_start(queue_id)
-            siblings[place] = waits._replace(
+            lane = waits._replace(
                 answer_start=self._answer_starts.setdefault(start, start),
                 asked_block=encode_topic_block(topic.name),
                 extra=encode_properties({REAL_TOPIC: topic.name, REAL_QID: str(queue_id)}),
                 delay_ms=delay_ms,
             )
-        self._keep(topic, place, siblings[place])
+            self._opened.setdefault(topic.name, {})[place] = lane
+        self._keep(topic, place, lane)
 
     def _keep(self, topic: TopicConfig, place: int, lane: Lane) -> None:
         if lane.queue.fault is None and not topic.name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
@@ -133,10 +140,12 @@ class Lanes:
         """Drop all cached queues, so that sends are checked again."""
         self.straight.clear()
         self._opened.clear()
+        self._waiting_count = 0
 
     def forget(self, topic: str) -> None:
         """Drop a topic's cached queues, or for one of WAITING_TOPICS all, so that sends are checked again."""
         if topic in WAITING_TOPICS:  # Messages of all topics wait there.
             self.forget_all()
+            return
         self.straight.forget(topic)
         self._opened.pop(topic, None)

@@ -139,16 +139,17 @@ class Replay:
         async with AsyncQueueReader(group=TOOLS_GROUP, instance=self._instance) as reader:
             await self._ledger.open(reader, is_made=True)
             before = {each for each in ids if each in self._ledger.state.done}
+            late: set[LetterId] = set()
             if again:
                 until = self._instance.clock.monotonic() + _SEND_SECONDS_MAX
                 wanted = [each for each in homed if id_of(each) in before]
                 unsent, _ = await self._send(wanted, until)
-                self._late.update(map(id_of, unsent))
+                late.update(map(id_of, unsent))
                 before.clear()
             held = await self._replay(homed)
         said = dict.fromkeys(before, "it was replayed before")
         said |= {id_of(each): _HELD for each in held}
-        said |= dict.fromkeys(self._late, _LATE)
+        said |= dict.fromkeys(late | self._late, _LATE)
         said |= {id_of(each): _HOMELESS for each in letters if self._target(each) is None}
         said |= self._refused
         return [said.get(each, "") for each in ids]
@@ -199,7 +200,7 @@ class Replay:
         self.result.before += len(sent_before)
         to_send = [open_[each] for each in won if each not in sent_before]
         unsent, unsure = await self._send(to_send, until)
-        self._late.update(map(id_of, unsent))
+        self._late = set(map(id_of, unsent))
         await self._ledger.write(
             ClaimEnd(
                 claim.run,
