@@ -69,8 +69,7 @@ def elsewhere(work: Callable[[], T]) -> Steps[T]:
 def at_once_or_elsewhere(work: Callable[[bool], T]) -> Steps[T]:
     """Return `work(False)`, which must not block; on BlockingIOError, yield a wait for `work(True)` in a thread.
 
-    For reads of the disk: the argument is whether to wait for the device. What the page cache holds is read at once,
-    which takes a tenth of the time of a thread.
+    For reads of the disk: the argument is whether to wait for the device. What the page cache holds is read at once.
     """
     try:
         return work(False)  # noqa: FBT003

@@ -26,7 +26,7 @@ from cometmq.store.disk import Disk, opened
 # that are too late, the entry closest to the wanted time is searched among this many entries.
 LATE_STEPS_MAX = 256
 NEARER_ENTRIES = 4096
-# Reads of the index that take 1 ms together if the page cache holds all of it.
+# Reads of the index without waiting; a search that needs more is for a thread.
 AT_ONCE_READS = 256
 
 

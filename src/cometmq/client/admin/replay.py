@@ -101,9 +101,7 @@ class Replay:
         self._claims = 0
         self._is_waiting = False
         self._refused: dict[LetterId, str] = {}  # With the reasons.
-        self._late: set[LetterId] = (
-            set()
-        )  # Not sent, as _SEND_SECONDS_MAX had passed, or refused.
+        self._late: set[LetterId] = set()  # Of the last batch: not sent, or refused.
         self._due = 0.0
 
     async def run(self) -> ReplayResult:
