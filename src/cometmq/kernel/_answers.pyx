@@ -115,7 +115,7 @@ cdef bytes _encode_answers(list pending, list results):
 
 
 cdef bint _is_plain(object text) except -1:
-    """Whether an object is a str of ASCII that JSON does not escape."""
+    """Return whether an object is a str of ASCII that JSON does not escape."""
     cdef Py_ssize_t size
     cdef const uint8_t *at
     cdef const uint8_t *end
@@ -135,7 +135,7 @@ cdef bint _is_plain(object text) except -1:
 
 
 cdef Py_ssize_t _fields_size(dict fields) except -2:
-    """The bytes of `,"extFields":{...}`, 0 for no fields; -1: a name or value is not plain."""
+    """Return the bytes of `,"extFields":{...}`: 0 for no fields, -1 if a name or value is not plain."""
     cdef Py_ssize_t total = 0
     cdef object name, value
     for name, value in fields.items():

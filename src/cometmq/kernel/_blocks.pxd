@@ -87,7 +87,7 @@ cdef struct Wait:
 
 
 cdef inline bint may_wait(Wait *wait, Span *key, bint is_placed, Py_ssize_t group_size) noexcept nogil:
-    """Whether a message may wait as its properties say; `is_placed`: whether one is among those that the broker writes then."""
+    """Return whether the fast path may store a message that waits; `is_placed`: it has a property that brokers write for those."""
     if wait.is_half:
         return wait.delay.at is NULL and not is_placed and key.size <= GROUP_SIZE_MAX and group_size <= GROUP_SIZE_MAX
     return wait.delay.at is NULL or not is_placed

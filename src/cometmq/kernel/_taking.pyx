@@ -105,7 +105,7 @@ cdef inline bint _is_to(PyObject *lane, Span *topic) noexcept:
 
 
 cdef inline bint _has_room(SendBatch batch, Search *search) noexcept:
-    """Whether the properties of a send are not too long with what its lane adds to them."""
+    """Return whether the properties of a send fit into a record together with those that its lane adds."""
     cdef Py_ssize_t extra_size = PyBytes_GET_SIZE(<bytes>borrowed_item(search.lane, EXTRA))
     return not extra_size or (
         batch.rows[search.row].block_size + extra_size + PyBytes_GET_SIZE(batch.suffix)
@@ -206,7 +206,7 @@ cdef Py_ssize_t _shared_size(Header *header) except -2:
 
 
 cdef inline bint _note_wait(Search *search, Wait *wait) noexcept:
-    """Look for the lane where a message waits; False for a delay level that is not written as the broker writes it."""
+    """Add the level of a message that waits to the hash of its lane; return False for a level in another form than the broker's."""
     cdef int64_t level = HALF_LEVEL if wait.is_half else 0
     if wait.delay.at is not NULL and (not _number_of(&wait.delay, 10, &level) or level <= 0):
         return False
