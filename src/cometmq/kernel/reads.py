@@ -6,6 +6,7 @@ Compiled twin: `_reads`.
 """
 
 from collections.abc import Callable, Mapping
+from struct import Struct
 from typing import Any
 
 from cometmq.kernel.layouts import (
@@ -15,11 +16,14 @@ from cometmq.kernel.layouts import (
     MAGIC_V2,
     QUEUE_ENTRY,
     RECORD_HEAD,
+    RECORD_MARK,
     RECORD_SIZE_MIN,
 )
 from cometmq.kernel.rows import FieldRow, PlacedEntries
 
 _ENTRY = QUEUE_ENTRY.struct
+# A record's size, magic and physical offset.
+_HEAD = Struct(f">iI{RECORD_HEAD.at['physical_offset'] - RECORD_MARK.size}xq")
 ENTRIES_MAX = 1_024  # Per read; RocketMQ checks 800 for a filter.
 
 
@@ -72,23 +76,24 @@ def plain_read(
     if (stop - start) % QUEUE_ENTRY.size:
         return None
     pieces: list[memoryview] = []
-    total = looked = 0
-    end, limit = -1, base + len(view)
+    count = total = looked = 0
+    end, limit, read_head = base, base + len(view), _HEAD.unpack_from
     for place, size, tags_code in _ENTRY.iter_unpack(content[start:stop]):
-        if size <= 0 or (pieces and (len(pieces) >= count_max or total + size > size_max)):
+        if size <= 0 or (count and (count >= count_max or total + size > size_max)):
             break
         looked += 1
         if place < log_start or size == BLANK_SIZE or tags_code == GAP_CODE:
             return None
         if match is not None and not match(tags_code):
             continue
-        if size < RECORD_SIZE_MIN or place < max(end, base) or place + size > limit:
+        if size < RECORD_SIZE_MIN or place < end or place + size > limit:
             return None
-        piece = view[place - base : place - base + size]
-        head = RECORD_HEAD.struct.unpack_from(piece)
-        if head[0] != size or head[1] not in (MAGIC_V1, MAGIC_V2) or head[6] != place:
+        at = place - base
+        found_size, magic, found_place = read_head(view, at)
+        if found_size != size or found_place != place or magic not in (MAGIC_V1, MAGIC_V2):
             return None
-        pieces.append(piece)
+        pieces.append(view[at : at + size])
+        count += 1
         total += size
         end = place + size
-    return (b"".join(pieces), len(pieces), looked, end) if pieces else None
+    return (b"".join(pieces), count, looked, end) if pieces else None
