@@ -47,8 +47,8 @@ def decode_fields(header: type[Header], values: dict[str, str]) -> Header:
 
 def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
     """Decode a header with unusual values; raises RequestError, naming the field, if one is missing or invalid."""
-    read: dict[str, Any] = {}
-    for attribute, name, reader, _, is_required, _ in _layout(header):  # type: ignore[arg-type]
+    read: list[Any] = []
+    for _, name, reader, _, is_required, (_, _, _, default) in _layout(header):  # type: ignore[arg-type]
         text = values.get(name)
         if text is None:
             if is_required:
@@ -56,17 +56,18 @@ def _decode_carefully(header: type[Header], values: dict[str, str]) -> Header:
                     ResponseCode.INVALID_PARAMETER,
                     f"{header.__name__}: the field {name} is missing; send it",
                 )
+            read.append(default)
         elif reader is _read_str and text.__class__ is str:
-            read[attribute] = text  # Almost every field.
+            read.append(text)  # Almost every field.
         else:
             try:
-                read[attribute] = reader(text)
+                read.append(reader(text))
             except (ValueError, TypeError, AttributeError):
                 raise RequestError(
                     ResponseCode.INVALID_PARAMETER,
                     f"{header.__name__}: the field {name} has the wrong value {as_given(text, 80)}",
                 ) from None
-    return header(**read)
+    return header(*read)
 
 
 def encode_fields(header: Any) -> dict[str, str]:

@@ -3,7 +3,9 @@
 An addition to a tally is also made to its parents, such as a queue's topic and the broker. Compiled twin: `_tallies`.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import add
 from typing import Any
 
 # Upper bounds of the classes of message sizes, bytes (BrokerMetricsManager of RocketMQ 5.3.3); the last class has none.
@@ -63,16 +65,13 @@ class Tally:
             tally.time_us += time_us
             tally.times += 1
             if sizes:
-                before = tally.sizes or (0,) * len(sizes)
-                tally.sizes = tuple(map(sum, zip(before, sizes, strict=True)))
+                tally.sizes = (
+                    tuple(map(add, tally.sizes, sizes)) if tally.sizes else tuple(sizes)
+                )
             if not tally.is_fresh:
                 tally.is_fresh = True
                 tally.fresh.append(tally)
             tally = tally.above
-
-
-def _class_of(size: int) -> int:
-    return sum(size > bound for bound in SIZE_BOUNDS)
 
 
 def _add_run(tally: "Tally | None", sizes: list[int], time_us: int) -> None:
@@ -80,7 +79,7 @@ def _add_run(tally: "Tally | None", sizes: list[int], time_us: int) -> None:
         return
     classes = [0] * (len(SIZE_BOUNDS) + 1)
     for size in sizes:
-        classes[_class_of(size)] += 1
+        classes[bisect_left(SIZE_BOUNDS, size)] += 1
     tally._add(len(sizes), sum(sizes), len(sizes) * time_us, classes)  # noqa: SLF001  Same module.
 
 
