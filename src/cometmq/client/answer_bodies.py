@@ -19,12 +19,12 @@ _SIZE_AT_ONCE = 16 << 10
 async def read_body(
     decode: Callable[[bytes], Value], body: bytes, what: str, *, size_max: int | None = None
 ) -> Value:
-    """Return the decoded body of an answer or request; decode it in a thread if large: 1 MB of JSON may take a second.
+    """Return the decoded body of an answer or request; decode it in a thread if it has more than 16 KiB.
 
     Args:
         decode: Function that decodes the body.
         body: Encoded body.
-        what: Name of the body's content, for the error.
+        what: Name of the body's content, for the error that it is too large.
         size_max: Maximum size in bytes; None: no limit but that of a frame.
 
     Raises:

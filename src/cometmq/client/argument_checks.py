@@ -17,7 +17,7 @@ Class = TypeVar("Class")
 
 
 class WrongArgument(SettingsError):
-    """The error for an argument of the wrong type, raised by the outermost call that received it."""
+    """The error for an argument of the wrong type, raised by the outermost public call that received the argument."""
 
 
 # Errors that an argument of the wrong type can cause.
@@ -74,7 +74,7 @@ def explain(
     kwargs: Mapping[str, Any],
     error: BaseException,
 ) -> BaseException:
-    """Return an error that names the first argument of the wrong type, or the given error if it has another cause.
+    """Return an error that names the first argument of the wrong type, or the given error if it seems to have another cause.
 
     `function` is the function or bound method that failed with `error`; `args` and `kwargs` are its arguments.
     """

@@ -16,7 +16,7 @@ _TASK_SIZE = 4096
 
 
 class BoundedTasks:
-    """The tasks of one owner, with a limit on their number and size that callers check with `has_room`."""
+    """The tasks of one owner, with a limit on their number (1,024) and size (32 MiB) that callers check with `has_room`."""
 
     def __init__(self, owner: str) -> None:
         """Set the owner, which is the first part of each task's name in logs."""

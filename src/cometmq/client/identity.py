@@ -17,7 +17,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def own_ip(toward: str) -> str:
-    """Return this machine's IP address on the way to "host:port"; 127.0.0.1 if unknown.
+    """Return the IP address from which this machine would connect to "host:port"; 127.0.0.1 if it cannot be found.
 
     Nothing is sent to that host, but a host name is looked up, which blocks.
     """
@@ -28,7 +28,7 @@ def own_ip(toward: str) -> str:
 
 
 def checked_ip(text: str) -> str:
-    """Return the IP address in a setting; raise SettingsError if the text is a host name or no address at all."""
+    """Return the IP address in the setting `client_ip`; raise SettingsError if the text is not an IP address."""
     try:
         return str(ip_address(without_brackets(text)))
     except ValueError:
@@ -41,13 +41,13 @@ def make_client_id(ip: str, instance_name: str, chance: random.Random) -> str:
     """Make a client id: `ip@instance#random`, where an empty instance name becomes the process id.
 
     The random part distinguishes clients in containers with the same ip and process id: two members of a group with the
-    same id would consume the same queues.
+    same id could consume the same queues.
     """
     return f"{ip}@{instance_name or os.getpid()}#{chance.getrandbits(48):012x}"
 
 
 def make_unique_ids(ip: str, clock: Clock, chance: random.Random) -> UniqueIds:
-    """Make the generator of a client's message ids; after a fork the child generates other ids than the parent."""
+    """Make a generator of message ids for a client; after a fork the child's copy makes other ids than the parent's."""
     ids = UniqueIds(
         ip=ip_address(ip).packed, pid=os.getpid(), loader=chance.getrandbits(32), clock=clock
     )

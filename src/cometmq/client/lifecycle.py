@@ -39,12 +39,12 @@ class AsyncClient:
         class_name: Name of the class that the user made, for `repr` and errors; a blocking twin sets its own.
 
     Args:
-        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        settings: Namespace and times.
-        instance: Shares the connections of another client, whose owner closes them.
+        nameservers: "host:port;host:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        settings: Settings of the client; None: the defaults.
+        instance: Connections of another client to use instead of own ones to `nameservers`; their owner closes them.
 
     Raises:
-        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class AsyncClient:
 
     @property
     def client_id(self) -> str:
-        """The id under which brokers list this client."""
+        """The id by which brokers list this client if it joins a group; clients that share connections have the same id."""
         return self._instance.client_id
 
     # --- life cycle
 
     async def start(self) -> None:
-        """Start the client, or do nothing if it is running; raise ClientClosed if it was closed.
+        """Start the client, or do nothing if it is running; raise ClientClosed if it was closed after an earlier start.
 
-        If the start fails or is cancelled, all parts are closed and the start can be repeated.
+        If the start fails or is cancelled, the parts that it started are closed and it can be repeated.
         """
         async with self._changing:
             if self._state is ClientState.RUNNING:
@@ -103,7 +103,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the client; if it is not running, only release what a failed start or a cancelled close left open.
 
-        Errors of closing a part are only logged. If a call is cancelled, the next call continues with the other parts.
+        Errors of closing a part are only logged. If a call is cancelled, the next call repeats the interrupted part.
         """
         async with self._changing:
             if self._state is ClientState.RUNNING:
@@ -168,13 +168,13 @@ class AsyncGroupClient(AsyncClient):
     """An asyncio client with a group; the base of the asyncio producers, consumers, queue readers and replay claims.
 
     Args:
-        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        settings: Namespace and times.
-        instance: Shares the connections of another client, whose owner closes them.
-        group: The group, without its namespace.
+        nameservers: "host:port;host:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        settings: Settings of the client; None: the defaults.
+        instance: Connections of another client to use instead of own ones to `nameservers`; their owner closes them.
+        group: The group, with or without its namespace.
 
     Raises:
-        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
         RequestError: The name of the group is invalid.
     """
 
@@ -198,5 +198,5 @@ class AsyncGroupClient(AsyncClient):
 
     @property
     def group(self) -> str:
-        """The group name with its namespace, as brokers list it."""
+        """The group name as sent to brokers: with the prefix of the namespace, if one is set and applies to the group."""
         return self._group

@@ -43,15 +43,14 @@ class _Outage:
 
 
 class Outages:
-    """Logs the start of an outage, a count every five minutes while it lasts, and its end.
+    """Logs the start of an outage, a count at most every five minutes while it lasts, and its end.
 
-    A failure that returns is logged once 30 s have passed since its outage ended, or five minutes since the last line.
-
-    Without it, retries every second for 64 queues of an unreachable broker wrote 131 lines a second. Failures of one
-    kind at one broker are a single outage for all queues; it ends when no queue is affected.
+    Failures of the same work and kind at the same place are one outage of all affected members, for example queues; it
+    ends when no member is affected. A failure that returns is logged once 30 s have passed since its outage ended, or
+    five minutes since the last line; the end of an outage that was not logged is not logged either.
 
     Attributes:
-        failing: The current failures with their outages; empty while everything works, so that checking it is cheap.
+        failing: The current failures, by work and member, with their outages; empty if there are none.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -99,7 +98,7 @@ class Outages:
         outage.ended_at = None
 
     def worked(self, work: str, member: Hashable = None) -> None:
-        """Record a success; log it if it ends an outage that was logged: no other member is still affected."""
+        """Record a success of a member; log it if this ends an outage that was logged, as no other member is affected."""
         if not self.failing:
             return
         found = self.failing.pop((work, member), None)
@@ -112,7 +111,7 @@ class Outages:
             outage.is_reported = False
 
     def forget(self, work: str, member: Hashable = None) -> None:
-        """Forget a member that is not tried any more, such as a queue assigned to another consumer; logs nothing."""
+        """Forget the failure of a member that is not tried any more, such as a queue of another consumer; log nothing."""
         found = self.failing.pop((work, member), None)
         if found is not None:
             self._leave(found[1], member)

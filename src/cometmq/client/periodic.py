@@ -16,10 +16,10 @@ async def repeat(
     every_ms: int,
     is_awaited: Callable[[], bool] = lambda: False,
 ) -> NoReturn:
-    """Run `work` until cancelled, with a pause of `every_ms` ms before each run; its errors are only logged.
+    """Run `work` repeatedly until cancelled, with a pause of `every_ms` ms before each run; its errors are only logged.
 
-    If `is_awaited` returns True, the pause is an ordinary timer; otherwise one of `beat_later`, which a simulated clock
-    (`VirtualLoop`) may skip when nothing else happens.
+    If `is_awaited` returns True, the pause is an ordinary timer; otherwise one of `beat_later`, which does not keep a
+    simulated clock (`VirtualLoop`) from skipping idle time.
     """
     while True:
         await (asyncio.sleep if is_awaited() else beat_sleep)(every_ms / 1000)

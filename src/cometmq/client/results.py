@@ -15,10 +15,10 @@ DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(StrEnum):
-    """The outcome of a send whose message is stored: OK, or why it was not flushed or replicated in time.
+    """The outcome of a send that a broker accepted: OK, or which flush or replication did not come in time.
 
-    FLUSH_DISK_TIMEOUT: not on the master's disk in time; FLUSH_SLAVE_TIMEOUT: not on a slave in time;
-    SLAVE_NOT_AVAILABLE: too few slaves.
+    FLUSH_DISK_TIMEOUT: not flushed to the master's disk in time; FLUSH_SLAVE_TIMEOUT: not on enough slaves in time;
+    SLAVE_NOT_AVAILABLE: too few usable slaves. The message is stored in all three cases. OK does not imply a flush.
     """
 
     OK = "SEND_OK"
@@ -39,15 +39,15 @@ class SendResult(NamedTuple):
     """The result of a send: status, ids, queue and offset.
 
     Attributes:
-        status: Whether the message was flushed and replicated in time.
-        message_id: Id that the producer assigned; for `send_batch`, all ids separated by commas.
-        offset_message_id: Id with the broker's address and the physical offset; for a batch usually several.
-        queue: Queue in which the message is stored.
-        queue_offset: Offset in the queue; for a batch, that of the first message.
-        transaction_id: Transaction id in the broker's answer.
-        region: Region of the broker.
+        status: OK, or which flush or replication did not come in time.
+        message_id: Unique id of the message (UNIQ_KEY), or of an encoded batch; for `send_batch`, all ids separated by commas.
+        offset_message_id: Id with the broker's address and the physical offset; for a batch usually several; may be empty.
+        queue: Queue that the message was sent to; a delayed or half message is first stored in a system topic.
+        queue_offset: Offset at which it is stored; for a batch, that of the first message.
+        transaction_id: Transaction id in the broker's answer, or None.
+        region: Region of the broker, or None if the answer has none.
         is_trace_on: Whether the broker wants producers to write message traces.
-        recall_handle: Of a message with a delivery time: handle for `Admin` to cancel it.
+        recall_handle: Handle with which `Admin` can cancel a message sent with `deliver`; None if the broker gave none.
     """
 
     status: SendStatus
@@ -68,7 +68,7 @@ class Replica(NamedTuple):
         broker_name: Name of the broker group.
         broker_id: 0 for the master.
         address: "host:port" of the broker.
-        status: Its replication status; None if it did not answer or refused.
+        status: Its replication status; None if it refused or gave no valid answer.
         error: Why there is no status; None if there is one.
         is_refused: Whether it answered but does not permit this machine or user.
         owner: Address of another broker that a nameserver lists under the same id; None: this broker owns the id.
@@ -87,9 +87,9 @@ class PullStatus(StrEnum):
     """The outcome of a pull.
 
     Attributes:
-        FOUND: There are messages.
-        NO_NEW_MESSAGE: There is no message at the offset yet (NO_NEW_MSG in Java).
-        NO_MATCHED_MESSAGE: None of the messages that were looked through matches the filter (NO_MATCHED_MSG in Java).
+        FOUND: The broker returned messages.
+        NO_NEW_MESSAGE: There is nothing at the offset, usually because the queue ends there (NO_NEW_MSG in Java).
+        NO_MATCHED_MESSAGE: No message passed the filter, or the broker cannot return any now (NO_MATCHED_MSG in Java).
         OFFSET_ILLEGAL: The offset is outside of the queue, or the broker has reset the group's offset.
     """
 
@@ -112,9 +112,9 @@ class RawPull(NamedTuple):
 
     Attributes:
         status: Outcome of the pull.
-        next_offset: Offset for the next pull.
+        next_offset: Offset for the next pull, as the broker reported it (see also `following`).
         min_offset: First offset of the queue, as the broker reported it.
-        max_offset: End of the queue: the offset that its next message will get.
+        max_offset: End of the queue as the broker reported it: the offset after its last message there.
         body: Complete concatenated records; empty unless FOUND.
         suggested_broker_id: Member of the broker group to pull from next time.
     """
@@ -127,9 +127,9 @@ class RawPull(NamedTuple):
     suggested_broker_id: int = 0
 
     def first_given(self, offset: int) -> int:
-        """Return the first offset from `offset` on that this answer did not skip.
+        """Return the offset of the first message in this answer to a pull from `offset`; without messages, as `following`.
 
-        A broker that has just deleted its oldest file answers FOUND with the first message after it.
+        It can be larger than `offset`: a broker may skip deleted messages, or those that do not match the filter.
         """
         if self.status is not PullStatus.FOUND:
             return self.following(offset)
@@ -145,7 +145,7 @@ class RawPull(NamedTuple):
 
 
 class PullResult(NamedTuple):
-    """The decoded answer to a pull: the messages, and the offsets of the queue as in `RawPull`."""
+    """The decoded answer to a pull: status and offsets as in `RawPull`, and the messages, perhaps none even if FOUND."""
 
     status: PullStatus
     next_offset: int
@@ -158,7 +158,7 @@ class QueueRange(NamedTuple):
     """The range of a queue's offsets.
 
     Attributes:
-        min_offset: Offset of the first message.
+        min_offset: Offset of the first message that the queue still has.
         max_offset: Offset that the next message will get.
     """
 
@@ -167,7 +167,7 @@ class QueueRange(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """Return the number of messages in the queue."""
+        """Return `max_offset` - `min_offset`: the number of messages in the queue, if no offset is missing."""
         return self.max_offset - self.min_offset
 
 
@@ -184,11 +184,11 @@ class TopicQueues(NamedTuple):
 
 
 class IndexedMessages(NamedTuple):
-    """The messages that the brokers' indexes have for a key.
+    """The messages that the indexes of a topic's master brokers have for a key.
 
     Attributes:
         places: Queues and offsets of the messages; some may belong to another key with the same hash.
-        until_ms: By broker, the time until which its index is complete, ms since 1970; later messages may be missing.
+        until_ms: By broker, until when its index is complete, ms since 1970, 0 if unknown; later messages may be missing.
             Brokers that found nothing are not included, because they may keep no index.
     """
 

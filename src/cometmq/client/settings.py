@@ -36,9 +36,9 @@ _POP_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 18
 
 
 def nameserver_addresses(text: str | None) -> tuple[str, ...]:
-    """Split "host:port;host:port" into a tuple of addresses; None or "" means NAMESRV_ADDR, or 127.0.0.1:9876 if unset.
+    """Split "host:port;host:port" into a tuple of addresses; None or "": those of NAMESRV_ADDR, or 127.0.0.1:9876 without it.
 
-    Raises SettingsError if an address has no valid port or no host, or if there is no address.
+    A comma separates, too. Raises SettingsError if an address has no valid port or no host, or if there is no address.
     """
     text = text or os.environ.get(NAMESERVERS_VARIABLE) or NAMESERVERS_DEFAULT
     addresses = tuple(
@@ -82,7 +82,7 @@ def environment_credentials() -> Credentials | None:
 def environment_tls() -> TlsSettings | None:
     """Return the TLS settings in COMETMQ_TLS and COMETMQ_TLS_CA_FILE, _CERT_FILE, _KEY_FILE; None unless enabled.
 
-    Raises SettingsError if COMETMQ_TLS is neither true nor false, or a key file is set without a certificate.
+    Raises SettingsError if COMETMQ_TLS is set but not true or false, or is true with a key file but no certificate.
     """
     said = os.environ.get("COMETMQ_TLS", "").strip().lower()
     if said not in ("", "true", "false"):
@@ -101,7 +101,7 @@ class ConsumeFrom(StrEnum):
 
     LAST is the end of the queue, FIRST its beginning, and TIMESTAMP the first message stored at a given time or later.
     A broker reports offset 0 for a queue whose first message it still has in memory. In a young queue a new group
-    therefore usually starts at the beginning, even with LAST.
+    therefore usually starts at the beginning, even with LAST or TIMESTAMP.
     """
 
     LAST = "CONSUME_FROM_LAST_OFFSET"
@@ -115,12 +115,12 @@ class ClientSettings:
 
     Attributes:
         instance_name: instanceName; part of the client id `ip@instance#random`. Empty: the process id.
-        client_ip: clientIP, part of the client id. Empty: this machine's address as seen from the nameserver.
-        request_timeout_ms: mqClientApiTimeout; timeout of requests other than sends and pulls, ms; some, such as changes
-            by an admin, have a longer timeout of their own.
+        client_ip: clientIP, part of the client id. Empty: this machine's own address on the way to the nameserver.
+        request_timeout_ms: mqClientApiTimeout; timeout of requests other than sends, pulls and pops, ms; some, such as
+            changes by an admin, have a longer one of their own.
         connect_timeout_ms: connectTimeoutMillis; timeout for opening a connection, ms.
         route_interval_ms: pollNameServerInterval; time between two refreshes of the routes, ms.
-        heartbeat_interval_ms: heartbeatBrokerInterval; time between two heartbeats to the brokers, ms.
+        heartbeat_interval_ms: heartbeatBrokerInterval; usual time between two heartbeats to the brokers, ms.
         namespace: Prefix of the names of topics and groups (`cometmq.model.namespace`).
         trace: enableTrace; whether producers (not encoded ones) and push consumers write message traces.
         trace_topic: traceTopic; topic that receives the traces.
@@ -164,23 +164,23 @@ class ProducerSettings(ClientSettings):
         send_timeout_ms: sendMsgTimeout; deadline for all attempts of a send together, ms.
         attempt_timeout_ms: sendMsgMaxTimeoutPerRequest; maximum duration of an attempt that can still be retried on
             another broker, ms; 0: an equal share of the remaining time.
-        retries: retryTimesWhenSendFailed; number of attempts after the first, each on another broker if there is one;
-            none for a send to a chosen queue.
+        retries: retryTimesWhenSendFailed; maximum number of attempts after the first, if possible on a broker that has
+            not failed; none for a send to a chosen queue, nor after an error that a retry cannot cure.
         retry_when_not_ok: retryAnotherBrokerWhenNotStoreOK; also retry a message that was stored but not flushed or
             replicated in time (consumers may then receive it twice).
         compress_over: compressMsgBodyOverHowmuch; bodies longer than this are compressed, bytes; batches never.
         compression: compressType; compression algorithm.
         compression_level: compressMsgLevel; level of the algorithm.
-        body_size_max: maxMessageSize, bytes; longer bodies are refused before anything is sent.
-        default_topic_queues: defaultTopicQueueNums; number of queues of a topic that is created by its first send.
+        body_size_max: maxMessageSize, bytes; longer bodies or batches are refused without being sent.
+        default_topic_queues: defaultTopicQueueNums; most queues per broker of a topic that its first send creates.
         latency_fault: sendLatencyFaultEnable; whether to avoid slow brokers for a while.
-        auto_batch: autoBatch; whether to combine concurrent sends to a topic into one request (for the drawbacks see
-            `cometmq.client.producer.accumulator`).
+        auto_batch: autoBatch; whether to combine concurrent sends of small messages to a topic into one request (for the
+            drawbacks see `cometmq.client.producer.accumulator`).
         batch_delay_ms: batchMaxDelayMs; how long a message may wait for others, ms; 0: until the loop's next iteration.
         batch_bytes: batchMaxBytes; a batch of this size is sent immediately.
-        retry_pause_ms: Pause before a broker that refused or failed is retried, ms, doubled each round; others have none.
-        in_flight_max: backPressureForAsyncSendNum; maximum number of sends in flight; further ones wait, within their timeout.
-        in_flight_bytes_max: backPressureForAsyncSendSize; maximum size of the bodies in flight, bytes.
+        retry_pause_ms: Longest pause before a retry once each broker has had an attempt, ms; doubled after each further round.
+        in_flight_max: backPressureForAsyncSendNum; maximum number of sends in flight; others wait, as part of their timeout.
+        in_flight_bytes_max: backPressureForAsyncSendSize; size of the bodies in flight from which on sends wait, bytes.
     """
 
     send_timeout_ms: int = number(3000)
@@ -211,24 +211,24 @@ class ProducerSettings(ClientSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
-    """Settings of push and pull consumers (DefaultMQPushConsumer, DefaultLitePullConsumer).
+    """Settings of push and pull consumers (DefaultMQPushConsumer, DefaultLitePullConsumer), and of queue readers.
 
     Attributes:
         pull_count: pullBatchSize; maximum number of messages per pull (a broker returns at most 32 by default).
-        pull_bytes: pullBatchSizeInBytes; maximum size of a pull's messages, bytes; 0: the broker's limit.
+        pull_bytes: pullBatchSizeInBytes; size of messages to request per pull, bytes; a larger one comes alone; 0: no wish.
         suspend_ms: brokerSuspendMaxTimeMillis; how long a broker may hold a pull that finds no message (long polling), ms.
         allocation: allocateMessageQueueStrategy; assigns queues to the members of the group: a function of
             `cometmq.client.consumer.allocation` or your own. Must be the same in all members.
-        rebalance_interval_ms: rocketmq.client.rebalance.waitInterval; time between two rebalances, ms.
-        persist_interval_ms: persistConsumerOffsetInterval; time between two commits of the offsets, ms.
+        rebalance_interval_ms: rocketmq.client.rebalance.waitInterval; time until the next regular rebalance, ms.
+        persist_interval_ms: persistConsumerOffsetInterval; time between two regular commits of the offsets, ms.
         queue_count_max: pullThresholdForQueue; number of messages cached per queue above which pulls pause.
-        queue_bytes_max: pullThresholdSizeForQueue; the same limit in bytes (Java: MiB).
+        queue_bytes_max: pullThresholdSizeForQueue; the same limit for their bodies in bytes (Java: MiB).
         queue_span_max: consumeConcurrentlyMaxSpan; the same limit for the difference of largest and smallest offset.
-        consume_from: consumeFromWhere; start of a new group.
-        consume_timestamp_ms: consumeTimestamp; start for TIMESTAMP, ms since 1970. None: half an hour before now.
+        consume_from: consumeFromWhere; start in a queue for which the group has no offset.
+        consume_timestamp_ms: consumeTimestamp; start for TIMESTAMP, ms since 1970. None or 0: 30 minutes before the client is made.
         broadcasting: messageModel; whether every member receives every message and keeps its offsets in a local file.
-        auto_commit: autoCommit; whether a pull consumer commits received messages automatically; True for others.
-        body_size_max: Maximum length of a body after decompression, bytes, against bombs; Java has no such limit.
+        auto_commit: autoCommit; whether a pull consumer commits received messages automatically; push consumers need True.
+        body_size_max: Maximum length of a compressed body after decompression, bytes, against bombs; Java has no such limit.
         offsets_folder: rocketmq.client.localOffsetStoreDir; offsets of broadcasting consumers. Empty: ~/.rocketmq_offsets.
     """
 
@@ -259,11 +259,11 @@ class SimpleSettings(ClientSettings):
     """Settings of a simple consumer.
 
     Attributes:
-        invisible_ms: popInvisibleTime; how long a received message is hidden before it is redelivered, ms.
-        wait_ms: BROKER_SUSPEND_MAX_TIME_MILLIS; how long `receive` waits for the first message, ms.
+        invisible_ms: popInvisibleTime; default time for which a received message is hidden before its redelivery, ms.
+        wait_ms: BROKER_SUSPEND_MAX_TIME_MILLIS; default time for which `receive` waits for the first message, ms.
         consume_from: FIRST or LAST; start of a group that never consumed the queue.
-        retries_max: maxReconsumeTimes; number of redeliveries after which a message becomes a dead letter.
-        body_size_max: Maximum length of a body after decompression, bytes.
+        retries_max: maxReconsumeTimes; a message redelivered more often becomes a dead letter when it is received.
+        body_size_max: Maximum length of a compressed body after decompression, bytes.
     """
 
     invisible_ms: int = number(60_000)
@@ -287,29 +287,29 @@ class PushSettings(ConsumerSettings):
     """Settings of a push consumer, in addition to those of all consumers.
 
     Attributes:
-        concurrency: consumeThreadMax; maximum number of concurrent listener calls.
+        concurrency: consumeThreadMax; maximum number of concurrent listener calls of this consumer.
         batch_count: consumeMessageBatchMaxSize; maximum number of messages per call of a `batch_listener`; None: 32.
         retries_max: maxReconsumeTimes; number of retries before a message becomes a dead letter; -1: 16, or with
-            `orderly` unlimited.
+            `orderly` unlimited. With `broadcasting` refused messages are not retried.
         consume_timeout_ms: consumeTimeout (Java: minutes); time limit of a listener call, after which its messages are
-            retried, ms; not with `orderly` or `broadcasting`, nor for popped messages.
+            retried, ms; not with `orderly` or `broadcasting`, nor for popped messages. The call itself goes on.
         close_timeout_ms: awaitTerminationMillisWhenShutdown; how long `close` waits for running listeners, ms (Java: 0).
-        orderly: Whether the messages of a queue are delivered one at a time and in order (MessageListenerOrderly). A
-            message that the listener refuses is delivered again, and its queue waits.
+        orderly: Whether the messages of a queue are delivered in order, one listener call at a time
+            (MessageListenerOrderly). Unless broadcasting, a refused message is delivered again while its queue waits.
         order_key: With `orderly`: returns the ordering key of a message (`first_key`). Only messages of a queue with
             the same key are delivered in order; other keys proceed concurrently. A refused message blocks only its key,
-            until `queue_span_max` messages have accumulated after it.
+            until so many others are cached, by `queue_span_max` for example, that pulls pause.
         commit_by_listener: ConsumeOrderlyContext.setAutoCommit(false), with `orderly`: messages are committed when the
             listener returns `OrderlyStatus.COMMIT`; `OrderlyStatus.ROLLBACK` redelivers all since the last commit.
-        suspend_queue_ms: suspendCurrentQueueTimeMillis; with `orderly`, pause before a refused message is redelivered, ms.
+        suspend_queue_ms: suspendCurrentQueueTimeMillis; with `orderly`, usual pause before a refused message comes again, ms.
         lock_interval_ms: rocketmq.client.rebalance.lockInterval; time between two renewals of queue locks, ms.
-        lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is valid after its renewal, ms.
-        client_rebalance: clientRebalance; False: the broker assigns the queues, and decides for each whether it is
-            pulled or popped (SET_MESSAGE_REQUEST_MODE); not with `orderly` or `broadcasting`. Must be the same in all members.
+        lock_valid_ms: rocketmq.client.rebalance.lockMaxLiveTime; how long a lock is valid after it was requested, ms.
+        client_rebalance: clientRebalance; False: brokers of 5.x assign the queues, and decide whether they are pulled or
+            popped (SET_MESSAGE_REQUEST_MODE); not with `orderly` or `broadcasting`. Must be the same in all members.
         pop_count: popBatchNums; maximum number of messages per pop, up to 32.
         pop_invisible_ms: popInvisibleTime; how long popped messages are hidden from other consumers, ms.
-        pop_queue_count_max: popThresholdForQueue; number of unacknowledged popped messages per queue above which pops pause.
-        pop_delays_ms: popDelayLevel; delays before the redelivery of a refused popped message, by its attempts, ms.
+        pop_queue_count_max: popThresholdForQueue; number of unacknowledged popped messages per queue that makes pops pause.
+        pop_delays_ms: popDelayLevel; delays before a refused popped message is redelivered, by retry; the last repeats; ms.
     """
 
     concurrency: int = number(20, most=10_000)

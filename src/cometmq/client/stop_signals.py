@@ -17,7 +17,7 @@ def stop_signals(
 ) -> Iterator[None]:
     """Call `ask` on SIGTERM and SIGINT while the `with` block runs: on the given loop, otherwise in the signal handler.
 
-    A context manager. Does nothing outside the main thread, and leaves signals alone that the program handles itself.
+    Has no effect outside the main thread, on a loop without signals, or on signals that the program handles or ignores.
     """
     replaced: list[tuple[signal.Signals, Any]] = []
     if threading.current_thread() is threading.main_thread():

@@ -34,7 +34,7 @@ Value = TypeVar("Value")
 
 
 class BodyCodec(Protocol[Value]):
-    """Interface of a codec for the values of a topic; both methods may raise any error."""
+    """Interface of a codec for the values of a topic; both methods may raise any `Exception`."""
 
     def encode(self, value: Value) -> bytes:
         """Encode a value as the body of a message."""
@@ -74,7 +74,7 @@ class PydanticCodec(Generic[Value]):
             ) from error
 
     def encode(self, value: Value) -> bytes:
-        """Encode a value of the type as the JSON body of a message."""
+        """Encode a value of the type as the JSON body of a message; raises pydantic's errors if it cannot be encoded."""
         return cast(bytes, self._adapter.dump_json(value, warnings="error"))
 
     def decode(self, body: bytes) -> Value:
@@ -90,7 +90,7 @@ class MsgspecCodec(Generic[Value]):
         form: "json" or "msgpack".
 
     Raises:
-        SettingsError: msgspec is not installed, or `form` is another text.
+        SettingsError: msgspec is not installed, or `form` is another text. A `kind` that msgspec refuses: TypeError.
     """
 
     def __init__(self, kind: type[Value], *, form: str = "json") -> None:
@@ -142,9 +142,9 @@ class Topic(Generic[Value]):
         delay_level: int = 0,
         deliver: timedelta | datetime | None = None,
     ) -> Message:
-        """Make a message that contains a value, to pass to a producer; the other arguments are those of `Message`.
+        """Make a message that contains a value, to pass to a producer; the other arguments are as in `Message`.
 
-        Raises MessageError if the codec cannot encode the value, or another argument is invalid.
+        Raises MessageError if the codec cannot encode the value, or the topic's name or another argument is invalid.
         """
         try:
             body = self._codec.encode(value)
@@ -178,8 +178,8 @@ class Topic(Generic[Value]):
     ) -> Listener:
         """Return a push consumer's `listener` that calls the function with typed messages.
 
-        A message that cannot be decoded becomes a dead letter of the group immediately (not with broadcasting), with a
-        warning in the log.
+        A message that cannot be decoded is not retried but sent to the dead letters of the group (with broadcasting, it
+        is dropped), with a warning in the log.
         """
         if not is_async_listener(function):
             return lambda message: function(self.received(message))
@@ -194,8 +194,8 @@ class Topic(Generic[Value]):
     ) -> BatchListener:
         """Return a push consumer's `batch_listener` that calls the function with a list of typed messages.
 
-        If messages of a batch cannot be decoded, the function is not called: these messages become dead letters
-        immediately, with a warning in the log, and the others are retried (neither with broadcasting).
+        If messages of a batch cannot be decoded, the function is not called: these messages are sent to the dead letters
+        of the group, with a warning in the log, and the others are retried (with broadcasting, all are dropped).
         """
         if not is_async_listener(function):
             return lambda messages: function(self._all_received(messages))

@@ -44,9 +44,9 @@ class LocalSends:
         self.host = encode_host(broker.address)
 
     async def put(self, messages: Sequence[Message]) -> list[SendResult]:
-        """Store messages, at most 256 or about 1 MiB at a time; return their results in order once all are stored.
+        """Store messages, at most 256 or about 1 MiB at a time; return their results in order once each has one.
 
-        Raises BrokerRefused if a message is refused; others that were put with it may be stored.
+        Raises BrokerRefused if a message is refused; earlier ones, and others put with it, may be stored.
         """
         results: list[SendResult] = []
         for part in _turns(messages):
@@ -88,7 +88,7 @@ class LocalSends:
         *,
         has_waited: bool,
     ) -> None:
-        """Complete the futures of stored sends with their SendResults, for the callers that wait in `put`."""
+        """Complete the futures of stored sends with their SendResults, for the calls of `put` that wait."""
         settings, status = self._broker.settings, SEND_STATUSES[DURABILITY_CODES[durability]]
         for (message, admitted, end), (queue_offset, physical_offset, _) in zip(
             sends, results, strict=True
@@ -103,7 +103,7 @@ class LocalSends:
                 end.set_result(result)
 
     def refused(self, sends: list[_Put], error: BaseException) -> None:
-        """Fail the futures of refused sends with BrokerRefused, for the callers that wait in `put`."""
+        """Fail the futures of refused sends with BrokerRefused, for the calls of `put` that wait."""
         for _, _, end in sends:
             if not end.done():
                 end.set_exception(self._refused(error))

@@ -34,11 +34,11 @@ _OUR_KEYS = frozenset(("namesrvAddr", "listenPort", "storePathRootDir", "storePa
 
 
 class AsyncEmbedded:
-    """A nameserver and a broker on the running event loop, between `start` and `close` or in an `async with` block.
+    """A nameserver and a broker on the running event loop, from `start` to `close` or in an `async with` block.
 
     Args:
         data_dir: Directory of the files, created if missing and kept; None: a temporary one, deleted on close.
-        settings: Keys and values of a `broker.conf`, e.g. {"flushDiskType": "SYNC_FLUSH"}.
+        settings: Keys and values of a `broker.conf`, except namesrvAddr, listenPort and the paths of the store.
         nameserver_port: Port of the nameserver; 0 selects a free one.
         broker_port: Port of the broker; 0 selects a free one.
 
@@ -79,10 +79,10 @@ class AsyncEmbedded:
         """Start the nameserver and the broker; clients can send as soon as this returns.
 
         Raises:
-            NetError: A port is in use.
-            StoreError: The files cannot be used, for example because another broker has them open.
-            OSError: The directory cannot be created.
-            SettingsError: A file that a setting names cannot be used.
+            NetError: A port cannot be opened, for example because it is in use.
+            StoreError, CodecError: The files cannot be used, for example because another broker has them open.
+            OSError: The directory or a file cannot be created or read.
+            SettingsError: A setting, or a file that it names, cannot be used.
         """
         try:
             self._make_folder()
@@ -123,14 +123,14 @@ class AsyncEmbedded:
     async def put(self, *messages: Message) -> list[SendResult]:
         """Store messages in the broker without a client, checked like a producer's; return their results in order.
 
-        Raises BrokerRefused if a message is refused; others that were put with it may be stored.
+        Raises BrokerRefused if a message is refused; earlier ones, and others put with it, may be stored.
         AssertionError before the start or after the close.
         """
         assert self._running, "messages are put between start() and close()"
         return await self._local_sends.put(messages)
 
     async def close(self) -> None:
-        """Stop the broker, after flushing all data, then the nameserver; delete a temporary directory."""
+        """Stop the broker, which flushes its data, then the nameserver; delete a temporary directory."""
         while self._running:
             await self._running.pop().close()
         if self._temporary is not None:

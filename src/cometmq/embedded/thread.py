@@ -17,11 +17,11 @@ from cometmq.net.loop import run
 
 
 class Embedded:
-    """A nameserver and a broker in a background thread, between `start` and `close` or in a `with` block.
+    """A nameserver and a broker in a background thread, from `start` to `close` or in a `with` block.
 
     Args:
         data_dir: Directory of the files, created if missing and kept; None: a temporary one, deleted on close.
-        settings: Keys and values of a `broker.conf`, e.g. {"flushDiskType": "SYNC_FLUSH"}.
+        settings: Keys and values of a `broker.conf`, except namesrvAddr, listenPort and the paths of the store.
         nameserver_port: Port of the nameserver; 0 selects a free one.
         broker_port: Port of the broker; 0 selects a free one.
 
@@ -68,10 +68,10 @@ class Embedded:
         """Start the nameserver and the broker; clients can send as soon as this returns. A second call: AssertionError.
 
         Raises:
-            SettingsError: A file that a setting names cannot be used.
-            NetError: A port is in use.
-            StoreError: The files cannot be used.
-            OSError: The directory cannot be created.
+            SettingsError: A setting, or a file that it names, cannot be used.
+            NetError: A port cannot be opened, for example because it is in use.
+            StoreError, CodecError: The files cannot be used, for example because another broker has them open.
+            OSError: The directory or a file cannot be created or read.
         """
         assert self._thread is None, "an Embedded is started once"
         started: Future[None] = Future()
@@ -85,7 +85,7 @@ class Embedded:
     def put(self, *messages: Message) -> list[SendResult]:
         """Store messages in the broker without a client, checked like a producer's; return their results in order.
 
-        Raises BrokerRefused if a message is refused; others that were put with it may be stored.
+        Raises BrokerRefused if a message is refused; earlier ones, and others put with it, may be stored.
         AssertionError before the start or after the close.
         """
         is_up = self._thread is not None and self._thread.is_alive()

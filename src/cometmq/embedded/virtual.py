@@ -34,7 +34,7 @@ class Virtual:
 
     Args:
         data_dir: Directory of the files, created if missing and kept; None: a temporary one, deleted on close.
-        settings: Keys and values of a `broker.conf`.
+        settings: Keys and values of a `broker.conf`, except namesrvAddr, listenPort and the paths of the store.
         seed: Seed of the random numbers of the loop.
         start_ms: Virtual time at the start, ms since 1970.
 
@@ -80,9 +80,9 @@ class Virtual:
         """Start the nameserver and the broker.
 
         Raises:
-            StoreError: The files cannot be used, for example because another broker has them open.
-            OSError: The directory cannot be created.
-            SettingsError: Another loop runs in this thread, or a file that a setting names cannot be used.
+            StoreError, CodecError: The files cannot be used, for example because another broker has them open.
+            OSError: The directory or a file cannot be created or read.
+            SettingsError: Another loop runs in this thread, or a setting or a file that it names cannot be used.
         """
         self.run(self._pair.start())
 
@@ -91,7 +91,7 @@ class Virtual:
 
         Raises:
             LoopDeadlock: The coroutine waits for an event that cannot occur.
-            SettingsError: Another loop runs in this thread.
+            SettingsError: Another loop runs in this thread. After `close`: RuntimeError.
             BaseException: The exception of the coroutine.
         """
         if asyncio._get_running_loop() is not None:  # noqa: SLF001  Public despite its underscore.
@@ -105,13 +105,13 @@ class Virtual:
     def put(self, *messages: Message) -> list[SendResult]:
         """Store messages in the broker without a client, checked like a producer's; return their results in order.
 
-        Raises BrokerRefused if a message is refused; others that were put with it may be stored.
-        AssertionError before the start.
+        Raises BrokerRefused if a message is refused; earlier ones, and others put with it, may be stored.
+        AssertionError before the start, RuntimeError after the close, SettingsError if another loop runs in this thread.
         """
         return self.run(self._pair.put(*messages))
 
     def sleep(self, time: str | float) -> None:
-        """Let virtual time pass: seconds, or a text like "250ms", "30s", "15m" or "1h"; other text: SettingsError."""
+        """Let virtual time pass: a number of seconds, or a text such as "250ms", "30s" or "1h"; other text: SettingsError."""
         try:
             seconds = duration_ms(time) / 1000 if isinstance(time, str) else time
         except ValueError as error:
@@ -119,7 +119,7 @@ class Virtual:
         self.run(asyncio.sleep(seconds))
 
     def close(self) -> None:
-        """Stop the broker, the nameserver and the loop; clients that were not closed are disconnected."""
+        """Stop the broker, the nameserver and the loop, delete a temporary directory, and disconnect remaining clients."""
         try:
             self.run(self._pair.close())
         finally:

@@ -19,7 +19,7 @@ _SHARE = 2  # Entries larger than the limit divided by this are not kept.
 
 
 class BoundedCache(dict[Key, Made]):
-    """A dict that makes missing values and evicts the first inserted beyond a limit in bytes; as fast as a dict.
+    """A dict whose `[key]` makes missing values, and evicts the first inserted beyond a limit in bytes.
 
     An entry larger than half of the limit is not kept; its value is only returned.
 

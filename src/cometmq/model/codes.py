@@ -161,7 +161,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """Codes of answers in RocketMQ's protocol."""
+    """Codes of answers in RocketMQ's protocol; not all that exist, so that a peer may send others."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

@@ -9,7 +9,7 @@ class DataVersion:
     """The version of a table; peers take tables of equal versions as equal (DataVersion of RocketMQ 5.3.3).
 
     Attributes:
-        timestamp: Time of the last change, ms since 1970.
+        timestamp: Time of the last change, at first usually of the creation, ms since 1970.
         counter: Number that each change increases by 1.
         state_version: Epoch, which a slave that becomes master raises; 0 at first.
     """
@@ -32,7 +32,7 @@ class DataVersion:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "DataVersion":
-        """Decode a version from a dict; missing values are 0. Raises an error if a value is no number."""
+        """Decode a version from a dict; missing values are 0. Raises ValueError or TypeError if a value is no number."""
         return cls(
             int(value.get("timestamp", 0)),
             int(value.get("counter", 0)),

@@ -75,7 +75,7 @@ class StoreError(CometError):
 
 
 class StoreFull(StoreError):
-    """No disk space: a file cannot be created, or the disk is above its warning level."""
+    """No disk space or another resource is left to create a file, or the disk is above its warning level."""
 
 
 class StoreBusy(StoreError):
@@ -101,7 +101,7 @@ class StoreLocked(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """Store or archive files are damaged or missing, or do not match the settings or a position to read from."""
+    """Store or archive files are damaged, missing or not supported, or do not match the settings or a position to read."""
 
 
 class RecordIllegal(StoreError):
@@ -131,11 +131,11 @@ class RequestTimeout(NetError):
 
 
 class ClientError(CometError):
-    """Base class of errors of the client library, which also raises others, for example NetError."""
+    """Base class of errors of the client library, sometimes raised itself; the library also raises others such as NetError."""
 
 
 class ListenerError(ClientError):
-    """A message listener violates its contract, so that consumption stops; raised by `wait()` of the consumer."""
+    """A listener returned an invalid result, so its consumer stops consuming; raised by `wait()` of the consumer."""
 
 
 class ClientClosed(ClientError):
@@ -155,7 +155,7 @@ class GroupNotFound(ClientError):
 
 
 class BrokerNotFound(ClientError):
-    """The broker, or any suitable one, is not registered, has no known address, lacks the topic, or does not answer."""
+    """A broker, or any suitable one, is not registered, has no known address, lacks the topic, or does not answer."""
 
 
 class BrokerRefused(ClientError):
@@ -177,7 +177,7 @@ class BrokerRefused(ClientError):
 
 
 class BodyError(ClientError):
-    """A message body that cannot be decoded to the type of its topic."""
+    """A message body that the codec of its typed topic (`Topic`) cannot decode."""
 
 
 class SendFailed(ClientError):
@@ -185,7 +185,7 @@ class SendFailed(ClientError):
 
 
 class SubscriptionError(ClientError):
-    """A subscription expression that is invalid or not supported."""
+    """A subscription is missing, or its filter is invalid or not supported."""
 
 
 class ExpressionError(SubscriptionError):

@@ -12,7 +12,7 @@ class ExitStatus(IntEnum):
     FOUND: The command succeeded and found something: damage, a difference, lost messages; or no message although it was
         to find one. 1, as in grep, diff and cmp.
     WRONG_USE: An argument or a setting is wrong. 2, as in argument parsers.
-    FAILED: The command failed: no broker, no store, a full disk, a lock, or Ctrl-C during a job.
+    FAILED: The command failed, for example: no broker, no store, a full disk, a lock, Ctrl-C, or the user answered no.
     """
 
     WELL = 0

@@ -12,14 +12,14 @@ class GroupConfig:
     Attributes:
         name: Name of the group.
         consume_enabled: Whether the group may consume at all.
-        consume_from_min_enabled: Kept for the wire; RocketMQ has not read it since 4.0.
+        consume_from_min_enabled: Kept for the wire, without effect.
         broadcast_enabled: Whether members may consume in broadcasting mode.
         orderly: Kept for the wire: whether messages should be popped in order (5.x).
         retry_queues: Number of queues of the retry topic.
-        retry_max_times: Number of retries before a message goes to the dead letter topic, unless its consumer says it.
+        retry_max_times: Number of retries before a message goes to the dead letter topic, unless a consumer sends its own.
         retry_policy: Kept in wire form.
-        broker_id: Id of the broker to read from normally.
-        slow_broker_id: Id of the broker to read from when far behind.
+        broker_id: Id of the member of a broker group to read from normally, if slaves may be read; 0 is the master.
+        slow_broker_id: The same when the consumer is far behind.
         notify_changes: Whether members are notified of changes in the membership.
         sys_flag: Unit bits.
         consume_timeout_minutes: Kept for the wire.

@@ -36,11 +36,11 @@ class Message:
         flag: A signed 32-bit number that RocketMQ carries without interpreting it.
         delay_level: 0 for no delay, or 1..18 for RocketMQ's fixed delays.
         deliver: When consumers may see it: after a `timedelta` or at a `datetime` (naive: local); needs a 5.x broker.
-        wait_store_ok: Whether the answer waits for synchronous flush and replication.
+        wait_store_ok: Whether the broker answers only after a flush and replication, if it is configured to wait for them.
 
     Raises:
         MessageError: The topic is illegal, the body is not bytes, the tag, a key, a property or a number cannot be
-            stored, or there are two delays; the error names which.
+            stored, another argument is invalid, or there are two delays; the error names which.
     """
 
     topic: str
@@ -168,7 +168,7 @@ class Message:
         return tuple(self.keys)
 
     def stored_properties(self) -> dict[str, str]:
-        """Return a dict of the user's properties, those of tag, keys and delay if set, and always `wait_store_ok`."""
+        """Return a dict of the user's properties, those of tag, keys and delay if set, and WAIT; producers add UNIQ_KEY."""
         stored = dict(self.properties)
         if self.tag:
             stored[keys_of.TAGS] = self.tag
@@ -249,10 +249,10 @@ class StoredMessage(_FromRecord):
     """A received message.
 
     Attributes:
-        queue: Broker and queue that it came from; usually with the original topic if it was delivered again.
-        queue_offset: Its position in that queue.
-        message_id: Id made by its producer (UNIQ_KEY), otherwise `offset_message_id`.
-        offset_message_id: Store host and commitlog offset in hex.
+        queue: Broker and queue that it came from; after a retry usually with the original topic, not the retry topic.
+        queue_offset: Its position in the queue that it was read from.
+        message_id: Its unique id (UNIQ_KEY), usually made by the producer; without one, `offset_message_id`.
+        offset_message_id: Store host and commitlog offset in hex; empty for a reply.
         body: Payload, decompressed.
         properties: All properties, including those of the system.
         born_ms: When the producer made it, ms since 1970.
@@ -261,7 +261,7 @@ class StoredMessage(_FromRecord):
         store_host: Address of the broker, "ip:port".
         flag: Number set by the producer.
         sys_flag: Bits of `model.flags`, with the compressed bit cleared.
-        reconsume_times: Number of earlier deliveries that failed, as its record or broker says.
+        reconsume_times: Number of earlier deliveries that failed, as counted by its record, broker or consumer.
         commitlog_offset: Position in the broker's log, bytes.
         store_size: Size of the stored record in bytes.
         body_crc: CRC-32 of the stored body, 31 bits.
@@ -293,7 +293,7 @@ class StoredMessage(_FromRecord):
 
     @property
     def tag(self) -> str | None:
-        """Tag that the producer set, for filters of consumers; None without one."""
+        """Tag that the producer set, for the filters of consumers; None without a tag."""
         return self.properties.get(keys_of.TAGS)
 
     @property
@@ -356,7 +356,7 @@ def make_stored_message(
     body_crc: int,
     prepared_offset: int,
 ) -> StoredMessage:
-    """Make a `StoredMessage` in a quarter of the time of its constructor."""
+    """Make a `StoredMessage` faster than its constructor does; the arguments are its attributes."""
     made: Any = _Open()
     made.queue = queue
     made.queue_offset = queue_offset

@@ -113,7 +113,7 @@ def truth(text: str) -> bool:
 
 
 def one_of(*words: str) -> Callable[[str], str]:
-    """Return a parser that accepts one of `words`, ignoring case, and returns it as spelt here or raises ValueError."""
+    """Return a parser that accepts one of `words`, ignoring case, and returns it as in `words`, or raises ValueError."""
     lowered = {word.lower(): word for word in words}
 
     def parse(text: str) -> str:
@@ -138,7 +138,7 @@ _MOMENT_LEAST, _MOMENT_MOST = 10**11, 10**15
 
 
 def moment_fault(ms: int) -> str | None:
-    """Return an error text if a number is no plausible time in ms since 1970 (0, or years 1973 to 33658), or None.
+    """Return None if a number is 0 or a plausible time in ms since 1970 (years 1973 to 33658), or else an error text.
 
     A time given in seconds or microseconds would otherwise silently select all messages or none.
     """
@@ -195,7 +195,7 @@ def time_ms(text: str, what: str) -> int:
 
 
 def size(text: str) -> int:
-    """Parse a size above 0 like "64m", "1g", "500k" or "100" (bytes) into bytes; raise ValueError for other text."""
+    """Parse a size above 0 like "64m", "1g", "500k" (k: 1024) or "100" (bytes) to bytes; ValueError for other text."""
     word = text.strip().lower().removesuffix("b")
     digits = word.rstrip("kmg")
     unit = word[len(digits) :]
@@ -245,7 +245,7 @@ NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"  # RocketMQ's clients and tools use the s
 
 
 def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the nameservers of the option, or else NAMESRV_ADDR; raise SettingsError if neither is set or valid."""
+    """Return the nameservers of the option, or else of NAMESRV_ADDR; SettingsError if neither is set, or the latter is invalid."""
     given: tuple[str, ...] | None = value[NAME_SERVER.name]
     if given is not None:
         return given

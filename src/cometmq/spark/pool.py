@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 class Pooled(Protocol):
     """Client that a pool can hold.
 
-    Unless it is busy, the pool closes it if it was not requested for long, or is among the least recently used ones
-    beyond the capacity.
+    At each request for a client, the pool closes those that are not busy and were not requested for long, or are the
+    least recently used ones beyond the capacity.
     """
 
     @property
@@ -36,7 +36,7 @@ C = TypeVar("C", bound=Pooled)
 
 @dataclass(frozen=True)
 class PoolLimits:
-    """Limits of a pool of clients; a busy client is never closed.
+    """Limits of a pool of clients, checked at each request for one; a busy client is never closed.
 
     Attributes:
         idle_ms: A client that was not requested for this long is closed.
@@ -96,5 +96,5 @@ _pool = Pool()
 
 
 def shared(key: Hashable, make: Callable[[], C], limits: PoolLimits = PoolLimits()) -> C:
-    """Return this process's client for `key` from its pool, creating it if needed; close idle or surplus ones."""
+    """Return the client for `key` from the pool of this process, creating it if needed; close idle or surplus ones."""
     return _pool.get(key, make, limits)

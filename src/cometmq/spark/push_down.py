@@ -44,7 +44,7 @@ def is_asked() -> bool:
 
 
 def conditions_of(filters: Iterable[Filter], known: Kept) -> Kept:
-    """Return the conditions `known`, narrowed by a query's filters: =, IN, and <, <=, >, >= with numbers or times."""
+    """Return conditions `known` narrowed by the filters =, IN, and <, <=, >, >= with integers or times; ignore others."""
     return reduce(_and, filters, known)
 
 

@@ -59,7 +59,7 @@ def column_name(name: str) -> str:
 
 
 def check_read_schema(schema: StructType) -> None:
-    """Raise SettingsError if the schema of a read has an unknown column, or one of a wrong type."""
+    """Raise SettingsError if the schema of a read has a column with an unknown name (case matters) or a wrong type."""
     for field in schema.fields:
         if field.name not in COLUMNS:
             raise SettingsError(

@@ -56,12 +56,12 @@ def session(
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Create a Spark session, or take the running one, and return it with the formats of CometMQ registered.
+    """Create a local Spark session, or take the running one, and return it with the formats of CometMQ registered.
 
     Args:
         app_name: Application name in Spark.
-        master: Spark master. `local[2]` runs two threads on this machine, with two shuffle partitions per thread.
-        conf: Spark settings; they override the defaults set here.
+        master: Local Spark master. `local[2]` runs two threads on this machine, with two shuffle partitions per thread.
+        conf: Spark settings; they override the defaults set here. A running session takes over only some of them.
 
     Raises:
         SettingsError: No suitable Java was found.

@@ -21,7 +21,7 @@ _SECRETS = ("secret", "accesskey", "token", "password")
 
 
 def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return the schema with the options in its first column's metadata if they are of a new table, else unchanged.
+    """Return the schema of a new SQL table with its options in the first column's metadata; any other unchanged.
 
     Options whose names suggest a secret are left out: each statement has to give them.
     """
@@ -49,8 +49,7 @@ def table_options(
     Args:
         schema: Schema of the read; that of a table contains the table's options.
         options: Options of the statement.
-        required: Option without which nothing can be read. For a statement that has it only
-            its own options count.
+        required: Option that names the cluster or store. If the statement has it, the table's options are ignored.
     """
     given = {name.lower(): text for name, text in options.items()}
     names = {name.lower() for name in (required.name, *required.aliases)}

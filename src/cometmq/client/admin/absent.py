@@ -12,14 +12,14 @@ Value = TypeVar("Value")
 
 
 class AbsentBroker(NamedTuple):
-    """A broker that cannot be queried.
+    """A broker group that cannot be queried, because it left its nameserver or does not answer.
 
     Attributes:
-        name: Name of its broker group.
-        why: The reason, as a continuation of the name.
+        name: Name of the broker group.
+        why: The reason, worded to follow the name in a sentence.
         cluster: Its cluster; empty if the broker is registered.
         left_ms: Time when it left its nameserver, ms since 1970; None if it is registered.
-        queues: Number of readable queues of each of its topics; None if unknown.
+        queues: Number of readable queues by topic when it left; None if unknown.
     """
 
     name: str
@@ -42,7 +42,7 @@ def silent_broker(name: str, error: CometError) -> AbsentBroker:
 
 
 async def missing_brokers(instance: ClientInstance) -> list[AbsentBroker]:
-    """Return the brokers that left and that a CometMQ nameserver remembers; empty with another nameserver."""
+    """Return the broker groups that left and that the nameserver remembers; empty if it refuses or is RocketMQ's."""
     try:
         missing = await instance.nameserver_api.missing_brokers()
     except (BrokerRefused, CodecError):

@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 
 
 class AccountsReport(NamedTuple):
-    """The users and policies of all brokers.
+    """The users and policies of all brokers that answer.
 
     Attributes:
         users: Users; one that brokers describe differently occurs several times.
@@ -35,7 +35,7 @@ class AccountsReport(NamedTuple):
 async def each_member(
     instance: ClientInstance, ask: Callable[[str], Awaitable[Value]]
 ) -> Mapping[str, Value | CometError]:
-    """Query each member of each broker group concurrently; return the answers or errors, by "name:id"."""
+    """Query each registered member of each broker group concurrently; return the answers or errors, by "name:id"."""
     brokers = (await instance.nameserver_api.cluster()).brokers
     members = {
         f"{name}:{number}": address
@@ -54,9 +54,9 @@ class Accounts:
         self.api = UserApi(instance)
 
     async def told(self) -> AccountsReport:
-        """Return the users and policies of all brokers, and the errors of those that cannot be queried.
+        """Return the users and policies of the registered brokers that answer, and the errors of the others.
 
-        Raises SettingsError if a broker's policy is malformed.
+        Raises SettingsError if a broker's policy is malformed, and other CometErrors if no nameserver can be queried.
         """
         users = await each_member(self._instance, self.api.users)
         answered = {
@@ -71,16 +71,16 @@ class Accounts:
         )
 
     async def create(self, name: str, password: str, *, is_super: bool) -> None:
-        """Create a user at every broker; if some fail, raise CometError with the reasons."""
+        """Create a user at every registered broker; if some fail, raise CometError with the reasons."""
         kind = "Super" if is_super else "Normal"
         await self._all(lambda address: self.api.create(address, name, password, kind))
 
     async def update(self, name: str, values: Mapping[str, str]) -> None:
-        """Change a user's password, userType or userStatus at every broker; raise CometError if some fail."""
+        """Change a user's password, userType or userStatus at every registered broker; raise CometError if some fail."""
         await self._all(lambda address: self.api.update(address, name, dict(values)))
 
     async def delete(self, name: str) -> None:
-        """Delete a user and its policies at every broker; if some fail, raise CometError with the reasons."""
+        """Delete a user and its policies at every registered broker; if some fail, raise CometError with the reasons."""
         await self._all(lambda address: self.api.delete(address, name))
 
     async def put_entry(
@@ -92,7 +92,7 @@ class Accounts:
         *,
         is_allowed: bool,
     ) -> None:
-        """Allow or deny a user actions on a resource at every broker, replacing an earlier entry for the resource.
+        """Allow or deny a user actions on a resource at every broker, replacing an earlier Custom entry for it.
 
         Raises SettingsError for an invalid entry, which changes nothing, and CometError if some brokers fail.
         """

@@ -49,11 +49,11 @@ class AsyncAdmin(AsyncClient):
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        settings: Times. With a namespace, names are without it, and topics and groups of other namespaces are hidden.
+        settings: Times. With a namespace, names are without it; `topics` and `groups` list only its own and the system's.
         instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class AsyncAdmin(AsyncClient):
         return await self._live.nameserver_api.route(self._full(topic))
 
     async def replicas(self) -> list[Replica]:
-        """Return each member of each broker group, sorted by name and id, with its replication status.
+        """Return each member of each broker group, sorted by name and id, with its replication status or an error.
 
         A second broker that claims the id of a member has an `owner`; it is left out if it does not answer.
         """
@@ -127,22 +127,22 @@ class AsyncAdmin(AsyncClient):
 
         Raises:
             BrokerNotFound: No such master is registered.
-            BrokerRefused: A setting cannot be changed at run time, or a value is invalid.
+            BrokerRefused: The broker refuses, for example because a setting cannot be changed at run time.
         """
         address = await self._live.nameserver_api.member(broker_name)
         await self._brokers.change_settings(address, values)
 
     async def drain(self, broker_name: str) -> int:
-        """Stop sends to a broker by removing write permission from its routes; return the number of its topics.
+        """Remove write permission from a broker's routes, so that producers avoid it; return the number of its topics.
 
-        Its messages can still be consumed. This lasts until `undrain`, until the nameservers restart, or until the
-        broker registers changed topics. Raises BrokerNotFound if no such master is registered.
+        Its messages can still be consumed. This lasts until `undrain`, until a nameserver restarts, or until the broker
+        registers anew or changed topics. Raises BrokerNotFound if no such master is registered.
         """
         await self._live.nameserver_api.member(broker_name)
         return await self._live.nameserver_api.wipe_write_perm(broker_name)
 
     async def undrain(self, broker_name: str) -> int:
-        """Make a broker's routes readable and writable; return the number of its topics, or raise BrokerNotFound."""
+        """Make all of a broker's routes readable and writable; return the number of its topics, or raise BrokerNotFound."""
         await self._live.nameserver_api.member(broker_name)
         return await self._live.nameserver_api.add_write_perm(broker_name)
 
@@ -169,7 +169,7 @@ class AsyncAdmin(AsyncClient):
         role: str | None = None,
         force: bool = False,
     ) -> Promotion:
-        """Make a running slave the master; a present master that answers hands over everything and becomes a slave.
+        """Make a running CometMQ slave the master; a present master that answers hands over everything and becomes a slave.
 
         Args:
             broker_name: The broker group.
@@ -191,7 +191,7 @@ class AsyncAdmin(AsyncClient):
     async def demote(
         self, broker_name: str, *, address: str | None = None, successor: int | None = None
     ) -> int:
-        """Make a running master a slave, and return its new id; a group without a master takes no messages.
+        """Make a running CometMQ master a slave, and return its new id; a group without a master takes no messages.
 
         Args:
             broker_name: The broker group.
@@ -200,7 +200,7 @@ class AsyncAdmin(AsyncClient):
 
         Raises:
             BrokerNotFound: No such master is registered.
-            BrokerRefused: It cannot become a slave now, and is still the master.
+            BrokerRefused: It did not become a slave; usually its role is as before.
         """
         changed = await Roles(self._live).demote(
             broker_name, address=address, successor=successor
@@ -231,19 +231,19 @@ class AsyncAdmin(AsyncClient):
         cluster: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> dict[str, TopicConfig]:
-        """Create a topic, or change settings of one that the user may read; return the resulting ones by broker name.
+        """Create a topic, or change the given settings of an existing one; return the resulting settings by broker name.
 
         Args:
-            topic: Name of the topic.
+            topic: Name of the topic; if the user may not read it, settings that are None become those of a new one.
             queues: Number of write queues per broker, also of read queues unless `read_queues` is set; None: 8 if new.
-            read_queues: Number of read queues per broker.
-            perm: Bits of `model.flags.PERM_*`; None: read and write for a new topic.
+            read_queues: Number of read queues per broker; None: as `queues`.
+            perm: Bits of `model.flags.PERM_*`; None: read and write if new.
             cluster: Cluster to create it in; None: on every master.
             attributes: Attributes such as `message.type` (5.x), added to the existing ones.
 
         Raises:
             RequestError: The name is invalid.
-            BrokerNotFound: No broker is registered.
+            BrokerNotFound: No master is registered, or none of the cluster.
         """
         check_topic(topic)
         topic = self._full(topic)
@@ -267,7 +267,7 @@ class AsyncAdmin(AsyncClient):
     ) -> dict[str, TopicConfig]:
         """Change fields of `TopicConfig`, except attributes, at each master that has a topic.
 
-        Returns the resulting settings by broker name. Raises BrokerNotFound if no broker is registered, TopicNotFound if
+        Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
         none has the topic, and SettingsError for an unknown field.
         """
         name, topic = topic, self._full(topic)
@@ -282,9 +282,9 @@ class AsyncAdmin(AsyncClient):
         return self._short_configs(changed)
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic and all its messages, at the brokers and then at every nameserver.
+        """Delete a topic and its messages at every master, then its routes at every nameserver; or in one cluster only.
 
-        Raises BrokerNotFound if no broker is registered.
+        Raises BrokerNotFound if no master is registered, or none of the cluster.
         """
         topic = self._full(topic)
         await self._each_master(
@@ -294,7 +294,7 @@ class AsyncAdmin(AsyncClient):
         self._live.routes.drop(topic)
 
     async def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
-        """Return a topic's settings, by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
+        """Return a topic's settings by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
         topic = self._full(topic)
         brokers = (await self.route(topic)).brokers
         configs = all_of(
@@ -307,7 +307,7 @@ class AsyncAdmin(AsyncClient):
         return self._short_configs(dict(zip(names, configs, strict=True)))
 
     async def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
-        """Return the smallest and the next offset of each queue of a topic; raise TopicNotFound if it has no route."""
+        """Return the first and the next offset of each readable queue of a topic; raise TopicNotFound without a route."""
         queues = (await self._live.known(self._full(topic))).read_queues
         found = await self._offsets.bounds(queues)
         return {
@@ -333,7 +333,7 @@ class AsyncAdmin(AsyncClient):
             key: A key that the producer set.
             count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
             begin_ms: Only messages stored at or after this time, ms since 1970.
-            end_ms: Only messages stored at or before this time, ms since 1970; None: until now.
+            end_ms: Only messages stored at or before this time, ms since 1970; None: no limit.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
@@ -356,7 +356,7 @@ class AsyncAdmin(AsyncClient):
     async def view_message(self, offset_message_id: str) -> StoredMessage:
         """Return the message at the place that an offset message id contains: a broker and a physical offset.
 
-        Raises BrokerRefused if there is no message at this place.
+        Raises BrokerRefused if there is none, BrokerNotFound for an unregistered address, CodecError for a malformed id.
         """
         self._check_running()
         return self._short_message(await self._queries.view(offset_message_id))
@@ -364,9 +364,9 @@ class AsyncAdmin(AsyncClient):
     # --- groups
 
     async def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:
-        """Create a consumer group, or change its settings.
+        """Create a consumer group, or change its settings, at every master of the cluster, or of all clusters.
 
-        Raises RequestError if the name is invalid, and BrokerNotFound if no broker is registered.
+        Raises RequestError if the name is invalid, and BrokerNotFound if there is no such master.
         """
         check_group(group.name)
         group = replace(group, name=self._full(group.name))
@@ -379,7 +379,7 @@ class AsyncAdmin(AsyncClient):
     ) -> dict[str, GroupConfig]:
         """Change fields of `GroupConfig` at each master that has a group; return the resulting settings by broker name.
 
-        Raises BrokerNotFound if no broker is registered, and GroupNotFound if none has the group.
+        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for an unknown field.
         """
         name, group = group, self._full(group)
         changed = await self._each_master(
@@ -395,9 +395,9 @@ class AsyncAdmin(AsyncClient):
     async def delete_group(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
     ) -> None:
-        """Delete a consumer group and, unless `delete_offsets` is False, its offsets.
+        """Delete a consumer group and, unless `delete_offsets` is False, its offsets (in CometMQ also its retry topics).
 
-        Raises BrokerNotFound if no broker is registered.
+        Raises BrokerNotFound if no master is registered.
         """
         group = self._full(group)
         await self._each_master(
@@ -406,9 +406,9 @@ class AsyncAdmin(AsyncClient):
         )
 
     async def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
-        """Return all consumer groups of the namespace by name; if brokers differ, with the settings of the last one.
+        """Return all consumer groups of the namespace by name; if masters differ, with the settings of the last one.
 
-        Raises BrokerNotFound if no broker is registered.
+        Raises BrokerNotFound if no master is registered.
         """
         found: dict[str, GroupConfig] = {}
         for groups in (await self._each_master(self._brokers.groups, cluster)).values():
@@ -437,8 +437,8 @@ class AsyncAdmin(AsyncClient):
             cluster: Only in this cluster; None: on every master.
 
         Raises:
-            BrokerRefused: The topic or group does not exist.
-            BrokerNotFound: No broker is registered.
+            BrokerRefused: A broker refuses, for example because it does not have the topic.
+            BrokerNotFound: No master is registered.
         """
         config = RequestModeConfig(self._full(topic), self._full(group), mode, share_queues)
         await self._each_master(
@@ -446,7 +446,7 @@ class AsyncAdmin(AsyncClient):
         )
 
     async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return the committed offset of a group in each queue of a topic; without one None, or 0 if nothing was deleted yet.
+        """Return a group's committed offset in each queue of a topic; without one None, or 0 in a queue that counts as new.
 
         Raises TopicNotFound if the nameserver has no route of the topic.
         """
@@ -457,10 +457,11 @@ class AsyncAdmin(AsyncClient):
     async def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """Return the offsets, lag and times of a group for each queue of a topic, or of all topics that it consumes.
+        """Return the offsets, lag and times of a group by queue, as the masters report them, of a topic or of all its topics.
 
-        Raises BrokerNotFound if the nameserver remembers a broker that left and may have more queues; `Inspector.group`
-        then returns what is known. RocketMQ's nameserver remembers none, and such queues are missing in the result.
+        Raises BrokerNotFound without a master, or if the nameserver remembers a broker that left and may have more
+        queues; `Inspector.group` then returns what is known. Queues of brokers of which only slaves are registered, or
+        which RocketMQ's nameserver has forgotten, are missing in the result.
         """
         group = self._full(group)
         topic = topic and self._full(topic)
@@ -478,7 +479,7 @@ class AsyncAdmin(AsyncClient):
         )
 
     async def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Return the number of messages that a group has not consumed, by queue, including queues without an offset.
+        """Return a group's number of unconsumed messages by queue, as in `group_progress`, also for queues without an offset.
 
         Args:
             group: The consumer group.
@@ -487,7 +488,7 @@ class AsyncAdmin(AsyncClient):
 
         Raises:
             GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
-            BrokerNotFound: No broker is registered, or a broker that may have more queues has left.
+            BrokerNotFound: No master is registered, or a broker that may have more queues has left.
         """
         progress = await self.group_progress(group, topic)
         if not progress and self._namespace.unwrap(group) not in await self.groups():
@@ -497,7 +498,7 @@ class AsyncAdmin(AsyncClient):
     async def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Move a group to a time in all queues of a topic, where members continue; return the new offset by queue.
+        """Move a group in all queues of a topic to a time, where its members continue; return the new offset by queue.
 
         Args:
             group: The consumer group.
@@ -526,8 +527,7 @@ class AsyncAdmin(AsyncClient):
 
         Raises:
             TopicNotFound: The nameserver has no route of a topic.
-            RequestError: A queue or offset does not exist, or a broker cannot move its members; that broker moved
-                nothing.
+            RequestError: A queue or offset does not exist, or a broker cannot move members; others may have moved theirs.
         """
         await self._moves.put(
             self._full(group),
@@ -535,15 +535,16 @@ class AsyncAdmin(AsyncClient):
         )
 
     async def recall(self, handle: str) -> str:
-        """Cancel a message that waits for its delivery time, and return its message id.
+        """Cancel a message that waits for its delivery time, and return the message id in the handle.
 
         Args:
-            handle: `SendResult.recall_handle`; the broker must have recallMessageEnable.
+            handle: `SendResult.recall_handle`. Whether the message still exists is not checked.
 
         Raises:
             CodecError: The handle is malformed.
             TopicNotFound: The nameserver has no route of the message's topic.
             BrokerNotFound: The message's broker is not registered.
+            BrokerRefused: The broker refuses, for example as recallMessageEnable is false or the message is due.
         """
         told = decode_recall_handle(handle)
         broker = (await self._live.nameserver_api.route(told.topic)).broker(told.broker_name)
@@ -555,9 +556,9 @@ class AsyncAdmin(AsyncClient):
         return await self._messages.recall(_address(broker), told.topic, handle)
 
     async def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
-        """Return the members of a consumer group that are connected to each broker, by broker name.
+        """Return the members of a consumer group that are connected to each master, by broker name.
 
-        Brokers without a member are left out. Raises BrokerNotFound if no broker is registered.
+        Masters without a member are left out. Raises BrokerNotFound if no master is registered.
         """
         group = self._full(group)
         seen = await self._each_master(
@@ -572,9 +573,9 @@ class AsyncAdmin(AsyncClient):
         }
 
     async def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
-        """Return the members of a producer group that are connected to each broker, by broker name.
+        """Return the members of a producer group that are connected to each master, by broker name.
 
-        Raises BrokerNotFound if no broker is registered.
+        Raises BrokerRefused if a master has no member of the group, and BrokerNotFound if no master is registered.
         """
         group = self._full(group)
         return await self._each_master(

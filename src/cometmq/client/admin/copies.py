@@ -29,12 +29,12 @@ class Copy(NamedTuple):
 
     Attributes:
         member: The member and its answer.
-        state: "master", "alone" (a master whose sends wait for slaves in vain), "copying", "late", "stopped", "rival"
-            (another broker has its id), "refused" (it refuses the query) or "away".
+        state: "master", "alone" (a master that lacks in-sync slaves for its sends), "copying", "late", "stopped", "rival"
+            (another broker has its id), "refused" (it refuses the query) or "away" (it gives no valid answer).
         offset: Physical offset after its last record; None if unknown.
-        gap: Number of bytes of the master's log that it lacks.
-        behind_s: How much older its newest record is than the master's, seconds.
-        fault: Description of the fault, the member's own if it reports one.
+        gap: Number of bytes of the master's log that it lacks; None if unknown.
+        behind_s: How much older its newest record is than the master's, seconds; None if unknown.
+        fault: Description of the fault, the member's own if it reports one; None without one.
         advice: What to do; empty if nothing is wrong, or the member did not answer or refused.
     """
 
@@ -50,7 +50,7 @@ class Copy(NamedTuple):
 async def ask_replicas(instance: ClientInstance) -> list[Replica]:
     """Return the replication status of each member and of each broker that claims a member's id, sorted by name and id.
 
-    A broker that claims the id of a member but does not answer is left out.
+    A broker that claims the id of a member is left out if it neither answers nor refuses this machine or user.
     """
     nameservers, brokers = instance.nameserver_api, BrokerApi(instance)
     owners = {
@@ -78,7 +78,7 @@ async def ask_replicas(instance: ClientInstance) -> list[Replica]:
 
 
 def is_refusal(error: CometError) -> bool:
-    """Return whether a broker answered that it does not permit this machine or user."""
+    """Return whether an error is a broker's answer that it does not permit this machine or user."""
     return isinstance(error, BrokerRefused) and error.code == ResponseCode.NO_PERMISSION
 
 
@@ -92,7 +92,7 @@ async def settled_replicas(ask: Callable[[], Awaitable[list[Replica]]]) -> list[
 
 
 def judge_copies(members: Sequence[Replica]) -> list[Copy]:
-    """Return a `Copy` for each member: its copy of the log compared with its master's: state, gap, fault and advice."""
+    """Compare each member's copy of the log with its master's, and return a `Copy` for each, with fault and advice."""
     masters: dict[str, HaStatus | None] = {}
     for each in members:
         if each.broker_id == MASTER_ID and each.owner is None:

@@ -26,7 +26,7 @@ class DeadLetterCount(NamedTuple):
 
     Attributes:
         letters: Number of stored dead letters.
-        last_ms: Time of the latest one, ms since 1970; 0 if unknown.
+        last_ms: Store time of the latest one, ms since 1970; 0 if unknown.
     """
 
     group: str
@@ -70,7 +70,7 @@ class DeadLetters:
         self._states = States(instance)
 
     async def counts(self) -> list[DeadLetterCount]:
-        """Return the number of dead letters and the time of the latest, for each group that has any, sorted by name."""
+        """Return the number of dead letters at the brokers that answer, for each group that has any, sorted by name."""
         found = []
         for topic in await self._instance.nameserver_api.topics():
             if not topic.startswith(DLQ_PREFIX):
@@ -88,7 +88,7 @@ class DeadLetters:
     async def read(
         self, group: str, wanted: DeadLetterFilter, *, last: int | None = None
     ) -> AsyncIterator[StoredMessage]:
-        """Yield the selected dead letters of a group up to now, queue by queue, each in order.
+        """Yield the selected dead letters that a group has when reading starts, queue by queue, by rising offset.
 
         `last` limits the search to so many of the latest dead letters of each queue; None: all. Raises TopicNotFound if
         there is no dead-letter topic of the group, and ExpressionError if a letter shows that the filter is invalid.

@@ -53,7 +53,7 @@ class DelayedMessages(NamedTuple):
     """The messages that wait on brokers for their delay level or delivery time.
 
     Attributes:
-        messages: Messages, sorted by due time.
+        messages: Messages that are not due yet, sorted by due time.
         unread: Number of messages within the searched ranges that were not read; some of them may wait, too.
     """
 
@@ -68,7 +68,7 @@ class DelayedFinder:
         consumer: Reads messages; no offset of its group changes.
         instance: Queries the brokers for their delay levels.
         now_ms: Current time, ms since 1970.
-        levels: Delay levels of all brokers; None: query each broker for its own (messageDelayLevel).
+        levels: Delay levels of all brokers, as in messageDelayLevel; None: query each broker for its own.
         look_bytes: Approximate total size of the messages to read, bytes; None: no limit.
     """
 
@@ -88,17 +88,17 @@ class DelayedFinder:
         self._bytes_left = float("inf") if look_bytes is None else look_bytes
 
     async def all(self) -> DelayedMessages:
-        """Return the messages that wait for a delay level or for a time, sorted by due time.
+        """Return the messages that wait for a delay level or for a time and are not due yet, sorted by due time.
 
         The result also has the number of messages that were not read (`look_bytes`). Raises the errors of `of_levels`.
         """
         return _joined([await self.of_levels(), await self.of_timer()])
 
     async def of_levels(self) -> DelayedMessages:
-        """Return the messages that wait for a delay level, sorted by due time.
+        """Return the messages that wait for a delay level and are not due yet, sorted by due time.
 
-        Raises TopicNotFound if no registered broker has the delay topic, and NetError, BrokerRefused, BrokerNotFound or
-        CodecError if a broker or the nameserver cannot be queried.
+        Raises TopicNotFound if no registered broker has the delay topic, SettingsError if the levels are malformed, and
+        NetError, BrokerRefused, BrokerNotFound or CodecError if a broker or the nameserver cannot be queried.
         """
         queues = await self._consumer.queues(SCHEDULE_TOPIC)
         levels = await self._levels_of({each.broker_name for each in queues})
@@ -113,7 +113,7 @@ class DelayedFinder:
         )
 
     async def of_timer(self) -> DelayedMessages:
-        """Return the messages that wait for a time and were not cancelled, sorted by due time.
+        """Return the messages that wait for a time, are not due yet and were not cancelled, sorted by due time.
 
         Raises NetError, BrokerRefused, BrokerNotFound or CodecError if a broker or the nameserver cannot be queried.
         """

@@ -17,9 +17,9 @@ async def deleted_messages(
 ) -> set[str]:
     """Return the offset message ids of the messages whose offset in the queue now has another message or none.
 
-    Messages of a topic without a route are included, except those of system topics.
-    Messages before their queue's first offset are not included: they have expired or are hidden by retention.
-    `consumer` reads the queues without changing offsets. Raises CometError if a broker cannot be queried.
+    Messages of a topic without a route are included, except those of system topics. Messages before their queue's first
+    offset, and those before the end of an unreadable queue, are normally not. `consumer` reads the queues without
+    changing offsets. Raises CometError if a broker cannot be queried.
     """
 
     async def is_deleted(message: StoredMessage) -> bool:

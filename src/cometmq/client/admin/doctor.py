@@ -40,7 +40,7 @@ class Doctor:
         self._states = States(instance)
 
     async def look(self, lag_max: int) -> list[Symptom]:
-        """Examine the cluster and return the problems found; `lag_max` is the largest acceptable lag of a group, messages."""
+        """Examine the cluster and return the problems found; a group with members may lag by up to `lag_max` messages."""
         nameservers = await self._instance.nameserver_api.each_cluster()
         clusters = {
             address: answer

@@ -50,7 +50,7 @@ class ExplainFinding(NamedTuple):
 
     Attributes:
         check: Name of the check.
-        is_fine: False: this keeps the message from the group, or the group has consumed it; None: unknown.
+        is_fine: False: this may keep the message from the group, or the group has consumed it; None: unknown.
         text: Description of the result.
     """
 
@@ -75,7 +75,7 @@ class Explanation(NamedTuple):
     """The findings that explain why a message has not been consumed.
 
     Attributes:
-        message: The message; None if it was not found.
+        message: The message; None if it was not found in its own topic.
         findings: Results of the checks, in order.
     """
 
@@ -84,7 +84,7 @@ class Explanation(NamedTuple):
 
     @property
     def answer(self) -> str:
-        """The text of the first finding whose `is_fine` is False, or a text that nothing blocks the message."""
+        """The text of the first finding whose `is_fine` is False; without one, a text that nothing blocks the message."""
         for finding in self.findings:
             if finding.is_fine is False:
                 return finding.text
@@ -111,13 +111,13 @@ class Explainer:
         self._api = BrokerApi(instance)
 
     async def explain(self, message_id: str, group: str, topic: str | None) -> Explanation:
-        """Run the checks for a message and a group; without a topic, search those of members, then up to 500 others.
+        """Find out why a group has not consumed a message; topic None: search topics of members, then up to 500 others.
 
         Raises:
-            MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.
+            MessageError: No topic is given or known from a member, and the id has not the form of an offset message id.
             TopicNotFound: The topic of the message has no route any more.
             BrokerNotFound: The broker of the message has no master now.
-            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried. ExpressionError: A member's filter is invalid.
         """
         members = await self._members(group)
         topics = [topic] if topic else [t for t in members.subscriptions if _is_plain(t)]

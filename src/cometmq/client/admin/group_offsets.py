@@ -28,7 +28,7 @@ class GroupOffsetAdmin:
         self._brokers = BrokerApi(instance)
 
     async def at(self, topic: str, timestamp_ms: int | None) -> dict[MessageQueue, int]:
-        """Return the offset at a time by queue of a topic; ms since 1970, 0: the first offset, None: the end."""
+        """Return the offset at a time for each readable queue of a topic; ms since 1970, 0: the first, None: the end."""
         return await self._of((await self._instance.known(topic)).read_queues, timestamp_ms)
 
     async def _of(
@@ -45,7 +45,7 @@ class GroupOffsetAdmin:
     async def reset(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Move a group to a time (ms since 1970; 0: start, None: end) in all queues of a topic; return the new offsets."""
+        """Move a group to a time (ms since 1970; 0: start, None: end) in a topic, and return the new offset by queue."""
         at_ms = -1 if timestamp_ms is None else timestamp_ms
         queues = (await self._instance.known(topic)).read_queues
         offsets: dict[MessageQueue, int] = {}

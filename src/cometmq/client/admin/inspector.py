@@ -46,7 +46,7 @@ class AsyncInspector(AsyncClient):
         instance: Shares the connections of another client, whose owner closes them.
 
     Raises:
-        SettingsError: A nameserver address is invalid, or the settings have a namespace.
+        SettingsError: The settings have a namespace; or an address, or the environment's credentials or TLS, are invalid.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class AsyncInspector(AsyncClient):
     async def brokers(self) -> list[BrokerState]:
         """Return the state and runtime values of each member of each broker group, the master of a group first.
 
-        Masters that left their nameserver are included, with the reason as `error`.
+        A master that left has an entry, with the reason as `error`, if the nameserver remembers it or lists its slaves.
         """
         return await self._states.brokers()
 
     async def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
-        """Return the runtime values of a broker, under RocketMQ's names; raise BrokerNotFound if it is not registered."""
+        """Return the runtime values of a broker by RocketMQ's names; raise BrokerNotFound if it is not registered."""
         address = await self._live.nameserver_api.member(broker_name, broker_id)
         return await self._api.runtime(address)
 
@@ -91,9 +91,9 @@ class AsyncInspector(AsyncClient):
         return await self._api.settings(address)
 
     async def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
-        """Return sums of a RocketMQ statistic (such as `TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
+        """Return sums and rates of a statistic such as `TOPIC_PUT_NUMS` at a master, for its last minute, hour and day.
 
-        Raises BrokerNotFound if the broker is not registered, and BrokerRefused if it has no such statistic.
+        Raises BrokerNotFound if the master is not registered, and BrokerRefused if it has no such statistic or key.
         """
         address = await self._live.nameserver_api.member(broker_name)
         return await self._api.stats(address, name, key)
@@ -101,7 +101,7 @@ class AsyncInspector(AsyncClient):
     # --- topics and groups
 
     async def missing(self) -> list[AbsentBroker]:
-        """Return the brokers that left and that a CometMQ nameserver remembers; empty with RocketMQ's nameserver."""
+        """Return the broker groups that left and that the nameserver remembers; empty if it refuses or is RocketMQ's."""
         return await self._states.missing()
 
     async def topic_bounds(
@@ -109,7 +109,7 @@ class AsyncInspector(AsyncClient):
     ) -> TopicState:
         """Return the offsets of a topic's readable queues, without times and rate; requires no administrator's rights.
 
-        Queues of brokers that cannot be queried are left out; these brokers are in `absent` of the result.
+        Queues of brokers that do not answer are left out; `absent` of the result lists these and the missing ones.
 
         Args:
             topic: Name of the topic.
@@ -141,15 +141,15 @@ class AsyncInspector(AsyncClient):
         return await self._states.topic(topic, missing)
 
     async def groups_of_topic(self, topic: str) -> list[str]:
-        """Return the consumer groups of a topic, sorted; raise TopicNotFound if the nameserver has no route of it."""
+        """Return the groups with offsets in a topic or members subscribed to it, sorted; raise TopicNotFound if unknown."""
         return await self._states.groups_of_topic(topic)
 
     async def groups(self) -> list[GroupState]:
-        """Return a list of all consumer groups with lag and members, sorted by name; queries brokers concurrently."""
+        """Return the consumer groups that the brokers know, with lag and members, sorted by name."""
         return await self._states.groups()
 
     async def group(self, group: str) -> GroupState:
-        """Return one consumer group, with its members and its lag by queue; raise GroupNotFound if no broker knows it."""
+        """Return one consumer group, with its members and lag by queue; raise GroupNotFound if no broker knows it."""
         state = await self._states.group(group)
         if not state.is_known:
             raise group_not_found(group, state.absent)
@@ -160,8 +160,8 @@ class AsyncInspector(AsyncClient):
     ) -> RunningState:
         """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
-        The masters are asked in turn until one knows the member. Raises BrokerRefused if none that answers does, or the
-        member does not answer, and NetError if no master answers.
+        The masters are asked in turn until one returns it. If none does, raises BrokerRefused if a master does not know
+        the member or refuses, and otherwise NetError, for example because the member is silent.
         """
         return await self._states.running(group, client_id, stacks=stacks)
 
@@ -170,9 +170,8 @@ class AsyncInspector(AsyncClient):
     async def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
         """Check the cluster for problems (`Symptom.check`) and return them, the worst first, with advice.
 
-        It takes 2 s longer if a queue has no reader, and if a slave seems late.
-
-        `lag_max` is the largest acceptable lag of a group, in messages.
+        It takes 2 s longer if a queue has no reader, and 2 s if a slave seems late. A group with members may lag by up to
+        `lag_max` messages.
         """
         return await Doctor(self._live).look(lag_max)
 
@@ -187,10 +186,10 @@ class AsyncInspector(AsyncClient):
             topic: Topic of the message; None: search the topics of its connected members, then up to 500 others.
 
         Raises:
-            MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.
+            MessageError: No topic is given or known from a member, and the id has not the form of an offset message id.
             TopicNotFound: The topic of the message has no route any more.
             BrokerNotFound: The broker of the message has no master now.
-            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried. ExpressionError: A member's filter is invalid.
         """
         return await Explainer(self._live).explain(message_id, group, topic)
 
@@ -213,7 +212,7 @@ class AsyncInspector(AsyncClient):
     async def queue_locks(
         self, group: str | None = None
     ) -> dict[tuple[str, MessageQueue], str]:
-        """Return the client ids that hold queue locks, by group and queue; BrokerRefused by Java brokers."""
+        """Return the client ids that hold queue locks, by group and queue; raise BrokerRefused for a Java broker."""
         found: dict[tuple[str, MessageQueue], str] = {}
         addresses = (await self._live.nameserver_api.readable_brokers()).values()
         for locks in all_of(
@@ -225,9 +224,9 @@ class AsyncInspector(AsyncClient):
     # --- dead letters
 
     async def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
-        """Return for each dead letter of a group whether it was replayed, by this client or any other.
+        """Return for each dead letter of a group whether the replay ledger records that any program has sent it.
 
-        The result is from the ledger that the command `dlq replay`, the dashboard and the Spark job share.
+        `replay`, the command `dlq replay`, the dashboard and the Spark job share this ledger.
         """
         from cometmq.client.admin.replay import replayed
 
@@ -236,7 +235,7 @@ class AsyncInspector(AsyncClient):
     async def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters of a group to their original topics, each once; return for each "" or why it was not sent.
+        """Send dead letters to their original topics unless they were replayed; return for each "" or why it was not sent.
 
         Args:
             group: The consumer group.
@@ -245,6 +244,7 @@ class AsyncInspector(AsyncClient):
 
         Raises:
             RequestError: The name of the group is too long for the topic of the ledger.
+            CometError: The ledger cannot be read or written.
         """
         from cometmq.client.admin.replay import Replay, ReplayPlan
 
@@ -252,7 +252,7 @@ class AsyncInspector(AsyncClient):
         return await run.these(letters, again=again)
 
     async def resume_transaction(self, offset_message_id: str) -> None:
-        """Have a half message checked again that was discarded after too many checks.
+        """Make the broker check a half message again that it discarded after too many checks.
 
         `offset_message_id` is its offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
         """

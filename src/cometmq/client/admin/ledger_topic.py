@@ -63,10 +63,10 @@ class LedgerTopic:
         self._own: tuple[bytes, Entry] = b"", Renewal("", ())  # The last entry written.
 
     async def open(self, reader: AsyncQueueReader, *, is_made: bool) -> None:
-        """Find the ledger's topic, create it if `is_made`, and read it; the reader is also used later.
+        """Find the ledger's topic, create it if it is missing and `is_made`, and read it; `reader` is also used later.
 
-        Without the topic and `is_made`, the ledger stays empty. Raises RequestError if the name of the group is too
-        long for the topic's name, and BrokerNotFound if no master can create it.
+        If it is missing and not created, the ledger stays empty. Raises RequestError if the name of the group is too
+        long for the topic's name, BrokerNotFound if no master can create it, and other CometErrors.
         """
         check_topic(self._topic)
         self._reader = reader
@@ -90,7 +90,7 @@ class LedgerTopic:
         await self.read()
 
     async def write(self, entry: Entry) -> None:
-        """Append an entry to the ledger and read up to it; after SendFailed, BrokerRefused or NetError it may be stored."""
+        """Append an entry to the open ledger's topic and read up to it; after a CometError it may or may not be stored."""
         assert self._queue is not None, "a dry run writes nothing"
         content = encode_entry(entry)
         self._own = content, entry
@@ -100,7 +100,7 @@ class LedgerTopic:
             await self.read()
 
     async def read(self) -> None:
-        """Read the entries appended since the last read, by all programs, and update `state`."""
+        """Read the entries that any program appended since the last read, and update `state`; needs an existing topic."""
         if self._queue is None:
             return
         assert self._reader is not None, "`open` was there"

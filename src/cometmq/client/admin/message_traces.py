@@ -10,15 +10,15 @@ _ORDER = {TraceKind.PUB: 0, TraceKind.SUB_BEFORE: 1, TraceKind.SUB_AFTER: 2}
 
 
 class MessageTraces:
-    """Finds the trace records of a message by its id, with the connections of one client."""
+    """Finds the trace records of a message by its id, for one client."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._queries = MessageQueries(instance)
 
     async def of(self, message_id: str, topic: str) -> list[Trace]:
-        """Return the trace records of a message: its sends and ends of transactions, then each listener call with its end.
+        """Return a message's trace records: sends, ends of transactions and recalls, then each listener call with its end.
 
-        They are from at most 64 trace messages, the newest ones.
+        `topic` is the trace topic; only the 64 newest trace messages there that have the id as a key are read.
 
         Raises TopicNotFound if the trace topic does not exist, CodecError if a record or an answer is malformed, and
         NetError or BrokerRefused if the cluster cannot be queried.

@@ -25,7 +25,7 @@ ANSWER_SIZE_MAX = 256 << 20  # All decompressed bodies of an answer, bytes.
 
 
 class MessageQueries:
-    """Searches brokers for messages; methods raise TopicNotFound, NetError, BrokerRefused and CodecError."""
+    """Searches brokers for messages; methods raise TopicNotFound, BrokerNotFound, NetError, BrokerRefused, CodecError."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -39,9 +39,9 @@ class MessageQueries:
         Args:
             topic: Full name of the topic.
             key: A key of the messages.
-            count_max: Maximum number of messages.
+            count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
             begin_ms: Only messages stored at or after this time, ms since 1970.
-            end_ms: Only messages stored at or before this time; None: until now.
+            end_ms: Only messages stored at or before this time, ms since 1970; None: no limit.
         """
         end_ms = ALL_TIME if end_ms is None else end_ms
         # Java brokers compare times of the index, which are up to 999 ms earlier than the message's store time.
@@ -63,7 +63,7 @@ class MessageQueries:
         return found[-1] if found else None
 
     async def all_by_unique_id(self, topic: str, unique_id: str) -> list[StoredMessage]:
-        """Return the messages with an id that a producer assigned, up to 32 of each broker, the oldest first.
+        """Return the messages with an id that a producer assigned, by default up to 32 of each broker, the oldest first.
 
         There may be several, because retries and replays keep the id.
         """
@@ -76,8 +76,8 @@ class MessageQueries:
     async def view(self, offset_message_id: str) -> StoredMessage:
         """Return the message at the place that an offset message id contains: a broker's address and a physical offset.
 
-        No other address than a registered broker's is connected to: producers choose the unique ids of messages, and
-        these may have the same form. Raises BrokerNotFound for another one.
+        Raises BrokerNotFound, without connecting to it, if the address is no registered broker's: producers choose the
+        unique ids of messages, and these may have the same form.
         """
         host, offset = decode_message_id(offset_message_id)
         address = decode_host(host)

@@ -47,10 +47,10 @@ class ReplayResult:
     """The counts of a replay.
 
     Attributes:
-        sent: Number of dead letters sent in this run, by target topic; in a dry run, those that it would send.
-        before: Number of dead letters that other runs had sent.
+        sent: Number of dead letters sent in this run, by target topic; in a dry run, of those not sent yet.
+        before: Number of dead letters that had been sent already.
         homeless: Number of dead letters without a recorded original topic.
-        failed: Number of dead letters that were refused, or whose outcome is unknown.
+        failed: Number of dead letters that could not be sent, or whose outcome is unknown.
         reasons: Distinct reasons of failures, at most 10.
     """
 
@@ -81,7 +81,7 @@ class ReplayPlan:
 
 
 class Replay:
-    """A run of a replay with the parameters `plan`; it calls `say` with a text when it first waits."""
+    """A run of a replay with the parameters `plan`; it calls `say` with a text when it first waits for another run."""
 
     def __init__(
         self, instance: ClientInstance, plan: ReplayPlan, say: Callable[[str], None]
@@ -105,11 +105,11 @@ class Replay:
         self._due = 0.0
 
     async def run(self) -> ReplayResult:
-        """Send the dead letters of the plan (in a dry run count them); return how many were sent, skipped or refused.
+        """Send, or in a dry run count, the dead letters of the plan; wait for claims of other runs; return the counts.
 
         Raises:
             TopicNotFound: There is no dead-letter topic of the group.
-            ExpressionError: The filter is invalid.
+            ExpressionError: A dead letter shows that the filter is invalid.
             RequestError: The name of the group is too long for the topic of its replay ledger.
             NetError, BrokerRefused, BrokerNotFound, SendFailed, CodecError: The cluster cannot be queried, or the
                 ledger not written; another run can continue.
@@ -128,9 +128,9 @@ class Replay:
         return self.result
 
     async def these(self, letters: Sequence[StoredMessage], *, again: bool) -> list[str]:
-        """Send these dead letters, without waiting for other runs; return for each "" or why it was not sent.
+        """Send these dead letters, without waiting for other runs; return for each "" if a copy was sent, or why not.
 
-        With `again`, also send those that were replayed before.
+        With `again`, also send those that were replayed before. Raises RequestError and other CometErrors as `run` does.
         """
         ids = [id_of(each) for each in letters]
         homed = list({id_of(each): each for each in letters if self._target(each)}.values())
@@ -319,7 +319,7 @@ class ReplayCandidate(NamedTuple):
 async def sent_before(
     queries: MessageQueries, letters: Sequence[ReplayCandidate]
 ) -> set[LetterId]:
-    """Return the ids of dead letters that already have a copy in the index of their target topic.
+    """Return the ids of those dead letters of which the index of their target topic has a copy.
 
     Raises NetError, BrokerRefused or CodecError if a broker of the topic, or the nameserver, cannot be queried.
     """
@@ -338,7 +338,7 @@ async def sent_before(
 async def replayed(
     instance: ClientInstance, group: str, letters: Sequence[StoredMessage]
 ) -> list[bool]:
-    """Return a list with whether each dead letter of a group was replayed, by any program, according to the ledger."""
+    """Return for each dead letter of a group whether the replay ledger records that any program has sent it."""
     ids = [id_of(each) for each in letters]
     ledger = LedgerTopic(instance, group, only=ids)
     async with AsyncQueueReader(group=TOOLS_GROUP, instance=instance) as reader:

@@ -37,7 +37,7 @@ class LetterId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A ledger entry by which a run claims dead letters (`letters`); `number` counts the claims of the run from 0."""
+    """A ledger entry by which a run claims dead letters (`letters`); `number` identifies it among the run's open claims."""
 
     run: str
     number: int
@@ -54,12 +54,12 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class ClaimEnd:
-    """The ledger entry with the outcome of a claim, written after its dead letters were sent.
+    """The ledger entry with the outcome of a claim; letters that it does not list count as sent.
 
     Attributes:
         unsent: Indexes of dead letters that were certainly not sent: any run may claim them.
         unsure: Indexes of dead letters whose outcome is unknown: they stay claimed until the lease expires.
-        before: Indexes of dead letters that another run had sent.
+        before: Indexes of dead letters that the run found sent by another one.
     """
 
     run: str
@@ -83,7 +83,7 @@ class ReplayLedger:
     """The state of a replay ledger after its entries, which are added in order.
 
     Attributes:
-        done: Dead letters that were sent, each with the run that sent it, or an empty text if unknown.
+        done: Dead letters that were sent, each with the run that recorded it, or "" if that run found it sent by another.
     """
 
     def __init__(self, only: Collection[LetterId] | None = None) -> None:
@@ -143,7 +143,7 @@ class ReplayLedger:
                 self.done[letter] = "" if place in before else done.run
 
     def won(self, claim: Claim) -> dict[LetterId, bool]:
-        """Return the dead letters that a claim has, and for each whether another run may have sent it before."""
+        """Return the dead letters that a claim holds now, and for each whether another run may have sent it before."""
         found = {}
         for letter in claim.letters:
             held = self._held.get(letter)
@@ -152,7 +152,7 @@ class ReplayLedger:
         return found
 
     def free_at(self, letter: LetterId, run: str = "") -> int:
-        """Return the earliest time at which a run can claim a dead letter, ms by the ledger broker's clock; 0: now."""
+        """Return when another run's claim on a dead letter expires, ms by the ledger broker's clock; 0 if none holds it."""
         held = self._held.get(letter)
         return 0 if held is None or held.run == run else held.claimed_ms + LEASE_MS
 

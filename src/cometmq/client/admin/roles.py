@@ -38,7 +38,7 @@ class Promotion(NamedTuple):
         address: Address of the slave.
         role: The brokerRole that it gets.
         master: Address of the present master; None if no nameserver lists one.
-        is_master_told: Whether the master answers, so that it can hand over everything and become a slave.
+        is_master_told: Whether the master answered, so that it can hand over everything and become a slave.
         losses: What is lost or may be, as sentences; empty: nothing.
         obstacles: Why it should not be done, as sentences; `force` does it all the same.
     """
@@ -54,7 +54,7 @@ class Promotion(NamedTuple):
 
 
 class Roles:
-    """Changes the roles of the members of broker groups."""
+    """Changes the roles of CometMQ brokers in broker groups."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -106,7 +106,7 @@ class Roles:
         return copies
 
     async def promote(self, plan: Promotion, *, is_forced: bool) -> None:
-        """Make the slave of a plan the master, after the present master, if it answers, has become a slave.
+        """Make the slave of a plan the master, after the master, if it answered when planned, has become a slave.
 
         Raises:
             RequestError: There are obstacles, and `is_forced` is False.
@@ -169,7 +169,7 @@ class Roles:
         address: str | None = None,
         successor: int | None = None,
     ) -> RoleChanged:
-        """Make a master a slave once `successor`, if given, has everything; return its new id and the end of its log."""
+        """Make a master a slave once `successor`, if given, has everything; return its new id and its log's end."""
         new_id = await self._free_id(broker_name)
         if address is None:
             address = await self._instance.nameserver_api.member(broker_name)

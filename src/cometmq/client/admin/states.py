@@ -45,19 +45,19 @@ Value = TypeVar("Value")
 
 
 class BrokerState(NamedTuple):
-    """A member of a broker group and the state that it reports.
+    """A member of a broker group, or its missing master, and the state that it reports.
 
     Attributes:
         cluster: Cluster of the broker group.
         broker_name: Name of the broker group.
         broker_id: 0 for the master.
-        address: "host:port" of the broker.
-        is_writable: Whether routes permit sends to the broker; None: unknown.
-        runtime: Its runtime values, under RocketMQ's names; empty if it did not answer.
-        error: Why it did not answer.
-        left_ms: Time when it left its nameserver, ms since 1970; None if it is registered.
-        answered_ms: Local time of its answer, ms since 1970, because others may answer much later; None without an answer.
-        is_refused: Whether it answered but does not permit this machine or user.
+        address: "host:port" of the broker; empty if it is not registered.
+        is_writable: Whether the route of the topic named like the broker group permits sends; None: unknown.
+        runtime: Its runtime values, under RocketMQ's names; empty if it did not report them.
+        error: Why it did not report runtime values; None if it did.
+        left_ms: Time when its broker group left the nameserver, ms since 1970; None if the group is registered.
+        answered_ms: Local time when it reported its runtime values, ms since 1970; None if it did not.
+        is_refused: Whether it answered that it does not permit this machine or user.
     """
 
     cluster: str
@@ -74,14 +74,14 @@ class BrokerState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """The state of a consumer group at all brokers.
+    """The state of a consumer group, combined from the brokers that answered.
 
     Attributes:
         name: Name of the group.
-        configs: Settings by broker name.
-        progress: Offsets and lag by queue, including its retry topic.
-        rate: Number of messages consumed per second.
-        members: Connected members, each once.
+        configs: Its settings at each broker that has some, by broker name.
+        progress: Offsets and lag by queue, including queues of retry topics.
+        rate: Number of messages consumed per second, as brokers estimate it.
+        members: Connected members, one for each client id.
         subscriptions: Subscriptions of the members, by topic.
         consume_type: Consume type of the members, in RocketMQ's terms; None without members.
         model: CLUSTERING or BROADCASTING; None without members.
@@ -102,9 +102,9 @@ class GroupState:
 
     @property
     def lag(self) -> Total:
-        """The number of messages that the group has not consumed, as a `Total` with reasons why it may be larger.
+        """The number of messages after the group's offsets, as a `Total` with the reasons why it may be larger.
 
-        It is 0 with a reason for a broadcasting group, whose members keep their own offsets.
+        It is 0 with a reason if its topics are unknown, or its connected members are broadcasting (with own offsets).
         """
         reasons = (*self.uncounted, *map(str, self.absent))
         if self.model == BROADCASTING:
@@ -114,7 +114,7 @@ class GroupState:
         return Total(sum(each.lag for each in self.progress.values()), reasons)
 
     def lag_in(self, topic: str) -> Total:
-        """Return the number of messages of one topic that the group has not consumed, as in `lag`."""
+        """Return the part of `lag` that is in one topic; messages to be retried are in another topic."""
         of_topic = {
             queue: each for queue, each in self.progress.items() if queue.topic == topic
         }
@@ -123,28 +123,28 @@ class GroupState:
 
     @property
     def stopped_at(self) -> list[str]:
-        """The brokers at which the group is not permitted to consume, sorted."""
+        """The names of the brokers whose settings forbid the group to consume, sorted."""
         return sorted(name for name, each in self.configs.items() if not each.consume_enabled)
 
     @property
     def is_known(self) -> bool:
-        """Whether a broker knows the group, by its settings, offsets or members."""
+        """Whether a broker that answered knows the group, by its settings, offsets or members."""
         return bool(self.configs or self.progress or self.members)
 
     @property
     def topics(self) -> list[str]:
-        """The topics in which the group has offsets or that its members subscribe to, sorted."""
+        """The topics, including retry topics, in which the group has offsets or to which its members subscribe, sorted."""
         return sorted({*self.subscriptions, *(queue.topic for queue in self.progress)})
 
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """The state of a topic at all brokers.
+    """The state of a topic, combined from the brokers that answered.
 
     Attributes:
-        queues: Offsets of each queue.
-        put_rate: Number of messages stored per second; 0 if not queried.
-        perms: Permission bits by broker, according to its route, if queried.
+        queues: Offsets of each queue at these brokers.
+        put_rate: Number of messages stored per second; 0 if not queried or not reported.
+        perms: Permission bits by broker name, according to the topic's route; empty if not queried.
         absent: Brokers that may have more queues of it but cannot be queried.
     """
 
@@ -155,13 +155,13 @@ class TopicState:
 
     @property
     def messages(self) -> Total:
-        """The number of messages in all queues, as a `Total` with the brokers that are not counted."""
+        """The number of messages in `queues`, as a `Total` whose reasons name the brokers that are not counted."""
         held = sum(each.max_offset - each.min_offset for each in self.queues.values())
         return Total(held, tuple(map(str, self.absent)))
 
 
 def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNotFound:
-    """Return the error that no broker knows a group; a misspelt group must not seem to be without a backlog."""
+    """Return the error for a group that no broker has; its text also names the `absent` brokers, which were not queried."""
     unasked = "".join(f"; {each}" for each in absent)
     return GroupNotFound(
         f"no broker has the consumer group {in_quotes(group)}: create it (cometmq group create, Admin.create_group), "
@@ -182,7 +182,7 @@ class States:
     async def brokers(
         self, registered: Mapping[str, BrokerData] | None = None
     ) -> list[BrokerState]:
-        """Return the state of each member of the `registered` broker groups, or of all that the nameserver knows or knew."""
+        """Return the state of each member of the `registered` groups; None: of all registered ones and of missing masters."""
         away: list[BrokerState] = []
         if registered is None:
             registered = (await self._instance.nameserver_api.cluster()).brokers
@@ -228,16 +228,16 @@ class States:
     # --- topics
 
     async def missing(self) -> list[AbsentBroker]:
-        """Return the brokers that left and that a CometMQ nameserver remembers; empty with another nameserver."""
+        """Return the broker groups that left and that a CometMQ nameserver remembers; empty if it does not report any."""
         return await missing_brokers(self._instance)
 
     async def topic(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """Return the offsets and last store time of each queue of a topic, and its rate of stored messages per second.
+        """Return the offsets and last store times of a topic's queues at the brokers that answer, and its store rate.
 
-        `missing` is the result of the method `missing`; None: it is queried. Raises TopicNotFound if it has
-        no route and no missing broker may have it.
+        `missing` is the result of the method `missing`; None: it is queried. Raises TopicNotFound if no route and no
+        missing broker has the topic, NetError if no broker of the route answers, and BrokerRefused if one refuses.
         """
         if missing is None:
             missing = await self.missing()
@@ -265,7 +265,7 @@ class States:
     async def topic_bounds(
         self, topic: str, missing: Sequence[AbsentBroker] | None = None
     ) -> TopicState:
-        """Return the offsets of a topic's readable queues at brokers that answer; raise TopicNotFound if none may have it."""
+        """Return the offsets of a topic's readable queues at brokers that answer; raise TopicNotFound if it seems not to exist."""
         if missing is None:
             missing = await self.missing()
         absent = {each.name: each for each in missing if each.has_any([topic])}
@@ -286,7 +286,7 @@ class States:
         return TopicState(found, absent=tuple(absent.values()))
 
     async def groups_of_topic(self, topic: str) -> list[str]:
-        """Return the consumer groups of a topic, sorted; raise TopicNotFound if it has no route."""
+        """Return the groups with offsets in a topic or members that subscribe to it; raise TopicNotFound without a route."""
         parts = await self._at_brokers_of(
             topic, lambda address: self._api.groups_of_topic(address, topic)
         )
@@ -302,15 +302,15 @@ class States:
     # --- groups
 
     async def groups(self, brokers: Mapping[str, str] | None = None) -> list[GroupState]:
-        """Return a list with the state of every consumer group, sorted by name, with lag and members.
+        """Return the state of each consumer group that a queried broker has, sorted by name, with lag and members.
 
         Args:
-            brokers: Addresses of the brokers to query, by broker name; None: all registered brokers.
+            brokers: Addresses of the brokers to query, by broker name; None: of each registered group the master or a slave.
         """
         return await self._groups(brokers, None)
 
     async def group(self, group: str) -> GroupState:
-        """Return the state of one consumer group, which is empty if no broker knows it."""
+        """Return the state of one consumer group; its `is_known` is False if no broker that answers knows the group."""
         [state] = await self._groups(None, group)
         return state
 
@@ -363,10 +363,10 @@ class States:
         return those_that_answer(addresses, await side_by_side(ask, addresses.values()), absent)
 
     async def running(self, group: str, client_id: str, *, stacks: bool) -> RunningState:
-        """Return the state that a member of a group reports, through the first master that knows it.
+        """Return the state that a member of a group reports, through the first master that can query the member.
 
-        Raises BrokerRefused if no master that answers knows the member, or the member is silent, and NetError if no
-        master answers.
+        Raises BrokerRefused if masters answer but refuse, because they do not know the member or it is silent,
+        NetError if no master answers in time, and BrokerNotFound if none is registered.
         """
         masters = await self._instance.nameserver_api.masters()
         failure: CometError | None = None

@@ -35,11 +35,11 @@ _QUEUES_NAMED = 4
 
 
 class Symptom(NamedTuple):
-    """A problem of the cluster.
+    """A problem or notable condition of a cluster.
 
     Attributes:
         check: The check: nameserver, broker, route, replica, disk, descriptors, clock, group, members, queues or asking.
-        subject: The affected address, broker or group.
+        subject: The affected nameserver, broker or group, or what could not be queried.
         severity: BAD or NOTE.
         text: Description of the problem.
         advice: What to do.
@@ -57,17 +57,17 @@ class ClusterFacts:
     """The facts of a cluster that the doctor has queried.
 
     Attributes:
-        nameservers: The brokers that each nameserver knows, or its error, by address.
-        brokers: Each member with its runtime values.
-        asked_ms: Local time of each member's answer, ms since 1970, by address.
-        replicas: Each member with its replication status.
-        missing: Brokers that left and have not returned.
-        groups: All consumer groups.
-        conflicts: Contradictions between members.
-        unread: Queues that no member of a group reads although it subscribes to their topic, by group.
-        unknown: Subjects that could not be queried, with a description.
+        nameservers: The brokers that each nameserver lists, or its error, by address of the nameserver.
+        brokers: Each member of a broker group, with its runtime values or the reason why there are none.
+        asked_ms: Local time when a broker reported its runtime values, ms since 1970, by address of the broker.
+        replicas: Each member of a broker group, and each broker that claims a member's id, with its replication status.
+        missing: Broker groups that left and have not returned, as far as a CometMQ nameserver remembers them.
+        groups: Consumer groups of the brokers that answered.
+        conflicts: Contradictions between members of a group, as CometMQ brokers report them.
+        unread: Queues of subscribed topics that no member of a group reads, by group name.
+        unknown: What could not be queried, as pairs of the subject and a description.
         lag_max: Largest acceptable lag of a group, messages.
-        open_nameservers: Nameservers that answer unsigned requests.
+        open_nameservers: Addresses of nameservers that answer unsigned requests.
         guarded_brokers: Addresses of brokers that refuse unsigned requests.
     """
 
@@ -86,7 +86,7 @@ class ClusterFacts:
 
 
 def symptoms_of(facts: ClusterFacts) -> list[Symptom]:
-    """Return the problems that the facts of a cluster show, the worst first."""
+    """Return the problems that the facts of a cluster show, bad ones before notes."""
     found = [
         *_of_nameservers(facts),
         *_of_brokers(facts),
@@ -253,7 +253,7 @@ def _of_clock(
 
 
 def broker_now_ms(numbers: Mapping[str, str]) -> float | None:
-    """Return the current time of a broker, from its start time and uptime, ms since 1970; None if unknown."""
+    """Return the time by a broker's clock at its answer (start plus uptime), ms since 1970; None without valid values."""
     started = _number(numbers.get("bootTimestamp"))
     words = numbers.get("runtime", "").strip("[] ").replace(",", "").split()
     # As "[ 0 days, 6 hours, 0 minutes, 33 seconds ]".

@@ -17,8 +17,8 @@ async def change_perm(
 ) -> dict[str, int]:
     """Change a topic's permission at its masters, or at `broker_name` only; return the new permissions by broker name.
 
-    `change` returns the new bits of `model.flags.PERM_*` for the current ones. Raises TopicNotFound if the topic has no
-    route, and BrokerNotFound if no master has it.
+    `change` returns the new bits of `model.flags.PERM_*` for the current ones. Raises TopicNotFound without a route,
+    BrokerNotFound if the route has no such master, and the error of the first broker that fails; earlier changes stay.
     """
     api = BrokerApi(instance)
     route = await instance.nameserver_api.route(topic)

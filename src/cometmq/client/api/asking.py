@@ -34,7 +34,7 @@ class BrokerAsker(Protocol):
     ) -> Command:
         """Send a request to a broker and return its answer.
 
-        Raises BrokerRefused if the answer is an error, and NetError or CodecError if there is no valid answer.
+        Raises BrokerRefused for an error answer, NetError or CodecError without a valid answer, ClientClosed after `close`.
         """
         ...
 
@@ -43,10 +43,10 @@ class QueueAsker(BrokerAsker, Protocol):
     """Interface of a client that can send requests and find the brokers of queues."""
 
     async def broker_of(self, queue: MessageQueue) -> str:
-        """Return the address of a queue's broker.
+        """Return the address of a queue's broker, usually that of the master.
 
-        Raises TopicNotFound or BrokerNotFound without a route; if the route must be fetched, NetError if no nameserver
-        answers, and BrokerRefused or CodecError if the first that answers refuses or its route is invalid.
+        Raises BrokerNotFound if no route has the broker. If the topic's route must be fetched: TopicNotFound, NetError if
+        no nameserver answers, BrokerRefused or CodecError if the first that answers refuses or its route is invalid.
         """
         ...
 
@@ -60,7 +60,7 @@ class QueueAsker(BrokerAsker, Protocol):
 
     @property
     def request_timeout_ms(self) -> int:
-        """The time to wait for a broker's answer, ms."""
+        """The time to wait for the answer to a request that the broker does not hold, ms."""
         ...
 
 
@@ -79,16 +79,16 @@ async def first_answer(
     seconds: float,
     failed: Callable[[str], None] | None = None,
 ) -> Value:
-    """Query one server after the other until one answers; an unresponsive server uses only a part of the time.
+    """Query one server after the other until one answers; each of several gets only a share of the time.
 
     Args:
         ask: Queries the server at an address.
         addresses: Equivalent servers, at least one.
-        seconds: Time for all of them together, if there are several.
+        seconds: Time for all of them together; a single one has only the timeout of `ask`.
         failed: Called with the address of each server that did not answer.
 
     Raises:
-        NetError: None answered; with the reason of the last one.
+        NetError: None answered; the error is that of the last one.
         CometError: Any other error of `ask`, for example a refusal or a malformed answer; no further server is queried.
     """
     now = asyncio.get_running_loop().time
@@ -112,9 +112,9 @@ async def first_answer(
 async def side_by_side(
     ask: Callable[[Subject], Awaitable[Value]], subjects: Iterable[Subject]
 ) -> list[Value | CometError]:
-    """Query each subject with `ask`, at most `AT_ONCE` concurrently; return the answers or errors in order.
+    """Query each subject with `ask`, at most 512 (`AT_ONCE`) at a time; return an answer or CometError for each, in order.
 
-    Raises any error that is not a CometError.
+    Raises any other error.
     """
     answers: list[Value | CometError] = []
     wanted = list(subjects)
@@ -140,7 +140,7 @@ def all_of(answers: Iterable[Value | CometError]) -> list[Value]:
 async def ask_each(
     finds: QueueAsker, asked: Sequence[tuple[MessageQueue, Command]]
 ) -> list[Command | CometError]:
-    """Send a request to the broker of each queue, at most `AT_ONCE` concurrently; return answers or errors in order."""
+    """Send each request to its queue's broker, at most 512 at a time; return an answer or CometError for each, in order."""
     # One queue represents all queues of its topic at its broker.
     places = {(queue.topic, queue.broker_name): queue for queue, _ in asked}
     found = await side_by_side(finds.channel_of, places.values())

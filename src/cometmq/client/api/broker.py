@@ -83,8 +83,8 @@ class SettingsReport(NamedTuple):
 
     Attributes:
         values: Effective values, by key.
-        changed: Keys that were changed by requests since the broker's start; a Java broker does not report them.
-        set_keys: Keys whose value is not that broker's default; None: a Java broker does not report them.
+        changed: Keys that were changed by requests since the broker's start; empty for a Java broker, which reports none.
+        set_keys: Keys whose value is not that broker's default; None for a Java broker, which does not report them.
     """
 
     values: Mapping[str, str]
@@ -101,7 +101,7 @@ class BrokerApi:
     # --- broker
 
     async def runtime(self, address: str) -> dict[str, str]:
-        """Return the runtime values of a broker, by RocketMQ's names; retry for 5 s if a Java broker just started."""
+        """Return the runtime values of a broker, by RocketMQ's names; retry for about 5 s if a Java broker just started."""
         for _ in range(_TOO_YOUNG_PAUSES):
             try:
                 return await self._runtime(address)
@@ -116,7 +116,7 @@ class BrokerApi:
         return await read_body(decode_kv_table, answer.body, f"the numbers of {address}")
 
     async def settings(self, address: str) -> SettingsReport:
-        """Return a `SettingsReport` with the effective settings of a broker."""
+        """Return a `SettingsReport` with the effective settings that a broker reports."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_CONFIG))
         changed, told = answer.fields.get(CHANGED_KEYS, ""), answer.fields.get(SET_KEYS)
         return SettingsReport(
@@ -132,13 +132,13 @@ class BrokerApi:
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def change_role(self, address: str, wish: RoleChange) -> RoleChanged:
-        """Make a broker a master or a slave; return its new id and the end of its log when the change is complete."""
+        """Make a CometMQ broker a master or a slave; return its new id and its log's end when the change is complete."""
         command = Command(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, fields=encode_fields(wish))
         answer = await self._asks.ask(address, command, timeout_ms=_ROLE_TIMEOUT_MS)
         return read_fields(RoleChanged, answer, f"the answer of {address} about its role")
 
     async def stats(self, address: str, name: str, key: str) -> StatsWindows:
-        """Return a RocketMQ statistic's sums of the last minute, hour and day, by its name and key."""
+        """Return the sums and rates of a RocketMQ statistic in the last minute, hour and day, by its name and key."""
         header = BrokerStatsRequest(name, key)
         answer = await self._ask(address, RequestCode.VIEW_BROKER_STATS_DATA, header)
         return decode_stats_windows(answer.body)
@@ -146,13 +146,13 @@ class BrokerApi:
     # --- topics
 
     async def topic_stats(self, address: str, topic: str) -> TopicStats:
-        """Return the first and end offsets and the last store time of each queue of a topic at a broker."""
+        """Return the first and end offsets and last store time of each queue of a topic at a broker, and its store rate."""
         answer = await self._ask(address, RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic))
         what = f"the queues of {topic} at {address}"
         return await read_body(decode_topic_stats, answer.body, what)
 
     async def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
-        """Return the names of the consumer groups that have offsets in a topic or members that subscribe to it."""
+        """Return the names of the groups that have, at a broker, offsets in a topic or members that subscribe to it."""
         header = TopicRequest(topic)
         answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
         return decode_group_list(answer.body)
@@ -166,15 +166,15 @@ class BrokerApi:
         attributes: Mapping[str, str] | None = None,
         is_made: bool = False,
     ) -> TopicConfig | None:
-        """Change fields of a topic's settings and return the resulting ones; None if the broker does not have the topic.
+        """Change a topic's settings at a broker and return the new ones; None without `is_made` if it lacks the topic.
 
         Args:
             address: Address of the broker.
             topic: Name of the topic.
-            changes: Fields of `TopicConfig`; the others are kept.
+            changes: Fields of `TopicConfig`, except its attributes; the others are kept.
             attributes: Added to the topic's attributes.
-            is_made: Whether to create the topic if the broker does not have it, or does not permit this user to read
-                it.
+            is_made: Whether to create the topic, with defaults for other fields, if the broker does not have it or does
+                not permit this user to read it.
 
         Raises:
             SettingsError: `changes` has an unknown field.
@@ -207,11 +207,11 @@ class BrokerApi:
         return replace(config, attributes={**config.attributes, **added})
 
     async def delete_topic(self, address: str, topic: str) -> None:
-        """Delete a topic and all its messages at this broker."""
+        """Delete a topic and its queues at this broker, so that its messages cannot be consumed any more."""
         await self._change(address, RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic))
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
-        """Return the settings of a topic at a broker, of version 4 or 5."""
+        """Return the settings of a topic at a broker of version 4 or 5; raise BrokerRefused if it does not have the topic."""
         try:
             answer = await self._ask(address, RequestCode.GET_TOPIC_CONFIG, TopicRequest(topic))
         except BrokerRefused as error:
@@ -236,7 +236,7 @@ class BrokerApi:
     async def create_group(
         self, address: str, group: GroupConfig, *, known: Mapping[str, str] | None = None
     ) -> None:
-        """Create a consumer group at a broker, or change its settings.
+        """Create a consumer group at a broker, or replace its settings.
 
         `known` are the current attributes of the group at the broker; those that are missing in `group` are removed.
         """
@@ -267,31 +267,31 @@ class BrokerApi:
         return changed
 
     async def delete_group(self, address: str, group: str, *, offsets: bool) -> None:
-        """Delete a consumer group at a broker, and its offsets if `offsets`."""
+        """Delete a consumer group at a broker; with `offsets`, also its offsets and, on CometMQ brokers, its retry topics."""
         header = DeleteGroup(group, clean_offset=offsets)
         await self._change(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def groups(self, address: str) -> dict[str, GroupConfig]:
-        """Return all consumer groups of a broker by name."""
+        """Return the settings of all consumer groups of a broker, by name."""
         command = Command(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         answer = await self._asks.ask(address, command)
         table = await read_body(decode_group_table, answer.body, f"the groups of {address}")
         return dict(table.groups)
 
     async def ha_status(self, address: str) -> HaStatus:
-        """Return the replication status: the slaves of a master, or the progress of a slave."""
+        """Return the replication status of a broker: the slaves of a master, or the progress of a slave."""
         answer = await self._asks.ask(address, Command(RequestCode.GET_BROKER_HA_STATUS))
         return await read_body(decode_ha_status, answer.body, f"the copies of {address}")
 
     async def set_request_mode(self, address: str, config: RequestModeConfig) -> None:
-        """Set the mode in which a group consumes a topic whose queues are assigned by brokers."""
+        """Set whether a group pulls or pops a topic; this concerns members whose queues are assigned by brokers."""
         command = Command(
             RequestCode.SET_MESSAGE_REQUEST_MODE, body=encode_request_mode(config)
         )
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     async def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
-        """Return the topics in which a group has offsets."""
+        """Return the names of the topics in which a group has offsets at a broker."""
         header = GroupRequest(group)
         answer = await self._ask(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
         return decode_topic_list(answer.body).topics
@@ -299,11 +299,11 @@ class BrokerApi:
     async def progress(
         self, address: str, group: str, topic: str | None
     ) -> Mapping[MessageQueue, QueueProgress]:
-        """Return the offsets and times of a group, by queue of one topic, or of all if `topic` is None."""
+        """Return the offsets and times of a group at a broker, by queue of one topic, or of all if `topic` is None."""
         return (await self.consume_stats(address, group, topic)).queues
 
     async def consume_stats(self, address: str, group: str, topic: str | None) -> ConsumeStats:
-        """Return the progress of a group in a topic (None: in all) and its rate of consumed messages per second."""
+        """Return a group's progress at a broker in a topic (None: in all), and its estimated consumed messages per second."""
         header = ConsumeStatsRequest(group, topic)
         answer = await self._ask(address, RequestCode.GET_CONSUME_STATS, header)
         what = f"the progress of {group} at {address}"
@@ -319,7 +319,7 @@ class BrokerApi:
     async def reset_offsets(
         self, address: str, group: str, topic: str, timestamp_ms: int
     ) -> dict[MessageQueue, int] | None:
-        """Move a group in a topic to the first message stored at or after a time, ms since 1970; -1: to the ends.
+        """Move a group in a topic at a broker to the first message stored at or after a time, ms since 1970; -1: to the ends.
 
         Returns the new offset of each queue; None if only members could apply the reset and none is connected.
         """
@@ -337,7 +337,7 @@ class BrokerApi:
     ) -> None:
         """Move a group to an offset of one queue.
 
-        A broker of 4.9, or one with useServerSideResetOffset=false, instead resets all queues to their ends.
+        A Java broker of 4.9 or with useServerSideResetOffset=false instead moves the members to the ends of all queues.
         """
         header = ResetOffsetRequest(queue.topic, group, queue_id=queue.queue_id, offset=offset)
         await self._ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
@@ -347,7 +347,7 @@ class BrokerApi:
     async def consumer_connections(
         self, address: str, group: str
     ) -> ConsumerConnections | None:
-        """Return the connected members of a consumer group; None if there are none."""
+        """Return the members of a consumer group at a broker and their subscriptions; None if it has no connected member."""
         header = ConsumerGroupRequest(group)
         try:
             answer = await self._ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header)
@@ -360,7 +360,7 @@ class BrokerApi:
     async def producer_connections(
         self, address: str, group: str
     ) -> tuple[ClientConnection, ...]:
-        """Return the connected members of a producer group."""
+        """Return the members of a producer group at a broker; raise BrokerRefused if it has no connected member."""
         header = ProducerGroupRequest(group)
         answer = await self._ask(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
         return decode_producer_connections(answer.body)
@@ -376,7 +376,7 @@ class BrokerApi:
     async def consume_directly(
         self, address: str, group: str, client_id: str, offset_message_id: str
     ) -> DirectOutcome:
-        """Have a member of a group consume one message now, without committing anything; return the outcome."""
+        """Have a member of a group run its listener on one message now, without committing; return the outcome."""
         header = DirectRequest(group, client_id, offset_message_id)
         command = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields=encode_fields(header))
         answer = await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
@@ -385,7 +385,7 @@ class BrokerApi:
     # --- only CometMQ brokers
 
     async def conflicts(self, address: str, group: str | None) -> tuple[Conflict, ...]:
-        """Return conflicts between members of one group or of all, such as different subscriptions."""
+        """Return the conflicts that a CometMQ broker sees between members of a group (None: of any), as in subscriptions."""
         header = MaybeGroupRequest(group)
         answer = await self._ask(address, RequestCode.GET_GROUP_CONFLICTS, header)
         return decode_conflicts(answer.body)
@@ -393,13 +393,13 @@ class BrokerApi:
     async def queue_locks(
         self, address: str, group: str | None
     ) -> dict[tuple[str, MessageQueue], str]:
-        """Return the client ids that hold queue locks, by group and queue; of one group or of all."""
+        """Return the client ids that hold locks at a CometMQ broker, by group and queue; of one group, or (None) any."""
         header = MaybeGroupRequest(group)
         answer = await self._ask(address, RequestCode.GET_QUEUE_LOCKS, header)
         return decode_locks_file(answer.body)
 
     async def resume_check(self, address: str, offset_message_id: str) -> None:
-        """Have a half message checked again that was discarded after too many checks."""
+        """Have a broker check a half message again that it discarded after too many checks."""
         header = ResumeCheck(offset_message_id, TRANS_CHECK_MAX_TIME_TOPIC)
         await self._ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
 

@@ -31,7 +31,7 @@ _NOTHING = (
 
 
 class PoppedRecords(NamedTuple):
-    """The answer to a pop: the records, and the fields that make up their receipt handles."""
+    """The answer to a pop: the records, and the header fields from which their receipt handles are made."""
 
     fields: PopResponse
     records: Sequence[Record]
@@ -46,7 +46,7 @@ class ConsumeApi:
     async def pop(self, address: str, header: PopRequest) -> PoppedRecords | None:
         """Pop the next messages for a group and return their records.
 
-        Returns None if none arrived within the header's `poll_time` (ms), or at once if the broker holds too many pops.
+        Returns None if the broker has none after up to the header's `poll_time` (ms), or holds too many pops to wait.
         """
         command = Command(RequestCode.POP_MESSAGE, fields=encode_fields(header))
         try:
@@ -86,7 +86,7 @@ class ConsumeApi:
         return read_fields(ChangeInvisibleTimeResponse, answer, f"the answer to {code.name}")
 
     async def send_back(self, address: str, header: SendBackRequest) -> None:
-        """Have a message redelivered later, or make it a dead letter."""
+        """Have a broker redeliver a message later, or make it a dead letter."""
         command = Command(RequestCode.CONSUMER_SEND_MSG_BACK, fields=encode_fields(header))
         await self._asks.ask(address, command, timeout_ms=_SEND_BACK_TIMEOUT_MS)
 

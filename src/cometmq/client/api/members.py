@@ -36,7 +36,7 @@ class MemberApi:
     async def leave(
         self, addresses: Iterable[str], client_id: str, group: str, *, is_producer: bool
     ) -> dict[str, CometError | None]:
-        """Notify brokers that a producer or consumer has left its group; return each broker's error or None."""
+        """Notify brokers that a producer or consumer has left its group; return each broker's error or None, by address."""
         header = UnregisterClient(
             client_id,
             producer_group=group if is_producer else None,
@@ -51,7 +51,7 @@ class MemberApi:
         }
 
     async def members(self, address: str, group: str) -> tuple[str, ...]:
-        """Return the client ids of a consumer group's members."""
+        """Return the client ids of a consumer group's members at a broker; raise BrokerRefused if none is connected."""
         header = ConsumerGroupRequest(group)
         command = Command(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields=encode_fields(header))
         answer = await self._asks.ask(address, command)
@@ -59,20 +59,20 @@ class MemberApi:
         return await read_body(decode_consumer_ids, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def assignment(self, address: str, query: AssignmentQuery) -> list[Assignment] | None:
-        """Return the queues of a topic that a broker assigns to a member; None without an assignment."""
+        """Return the queues of a topic that a broker assigns to a member; None if it cannot, as for an unknown group."""
         command = Command(RequestCode.QUERY_ASSIGNMENT, body=encode_assignment_query(query))
         answer = await self._asks.ask(address, command)
         what = f"the share of {query.group} in {query.topic}"
         return await read_body(decode_assignments, answer.body, what, size_max=OWN_SIZE_MAX)
 
     async def lock(self, address: str, request: LockRequest) -> set[MessageQueue]:
-        """Lock queues for a member, or renew its locks; return those of the queues that it now holds."""
+        """Lock queues at a broker for a member, or renew its locks; return those of the queues that the member now holds."""
         command = Command(RequestCode.LOCK_BATCH_MQ, body=encode_lock_request(request))
         answer = await self._asks.ask(address, command)
         what = f"the answer of {address} to LOCK_BATCH_MQ"
         return set(await read_body(decode_locked, answer.body, what, size_max=_LOCKED_SIZE_MAX))
 
     async def unlock(self, address: str, request: LockRequest) -> None:
-        """Unlock queues of a member."""
+        """Release a member's locks of queues at a broker."""
         command = Command(RequestCode.UNLOCK_BATCH_MQ, body=encode_lock_request(request))
         await self._asks.ask(address, command)

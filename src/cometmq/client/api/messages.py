@@ -44,16 +44,16 @@ class MessageApi:
         end_ms: int = ALL_TIME,
         is_id: bool = False,
     ) -> FoundRecords | None:
-        """Search the index of a broker for a key or a unique id; return None if nothing is found.
+        """Return the newest records that a broker's index has for a key or unique id; None if it has none.
 
         Args:
             address: Address of the broker.
             topic: Topic of the messages.
             key: A key of the messages, or their unique id.
-            count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
-            begin_ms: Only messages stored at or after this time, ms since 1970.
-            end_ms: Only messages stored at or before this time.
-            is_id: Whether `key` is a unique id.
+            count_max: Maximum number of messages; a broker's own limit is 64 by default (`maxMsgsNumBatch`).
+            begin_ms: Only messages stored since about this time, ms since 1970.
+            end_ms: Only messages stored until about this time.
+            is_id: Whether `key` is a unique id; a broker then ignores `count_max`, and CometMQ searches 10 min further.
         """
         unique = "true" if is_id else None
         header = QueryMessageRequest(topic, key, count_max, begin_ms, end_ms, unique)
@@ -74,13 +74,13 @@ class MessageApi:
             ) from None
 
     async def view(self, address: str, commitlog_offset: int) -> bytes:
-        """Return the encoded record at a physical offset of a broker's commit log."""
+        """Return the encoded record at a physical offset of a broker's commit log; raise BrokerRefused if there is none."""
         header = ViewMessageRequest(commitlog_offset)
         command = Command(RequestCode.VIEW_MESSAGE_BY_ID, fields=encode_fields(header))
         return (await self._asks.ask(address, command)).body
 
     async def recall(self, address: str, topic: str, handle: str) -> str:
-        """Cancel a message that waits for its delivery time, and return its message id."""
+        """Have a broker cancel a timed message by its recall handle; return the message id, even if no such message waits."""
         fields = encode_fields(RecallRequest(topic, handle))
         command = Command(RequestCode.RECALL_MESSAGE, fields=fields)
         return (await self._asks.ask(address, command)).fields.get("msgId", "")

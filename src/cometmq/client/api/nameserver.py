@@ -41,9 +41,9 @@ class NameserverApi:
         self._nameservers = nameservers
 
     async def route(self, topic: str) -> TopicRoute:
-        """Return the route of a topic; raise TopicNotFound if the nameserver has none.
+        """Return a topic's route from the first nameserver that answers; raise TopicNotFound if it has none.
 
-        After an invalid route (CodecError), another nameserver is tried first from now on.
+        After an invalid route (CodecError), the next request tries another nameserver first.
         """
         fields = encode_fields(RouteRequest(topic, accept_standard_json_only=True))
         command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields=fields)
@@ -72,14 +72,14 @@ class NameserverApi:
         return route
 
     async def cluster(self, *, size_max: int | None = None) -> ClusterInfo:
-        """Return all registered brokers and their clusters; `size_max` limits the size of the answer in bytes."""
+        """Return all brokers of a nameserver and their clusters; raise CodecError if the answer exceeds `size_max` bytes."""
         command = Command(RequestCode.GET_BROKER_CLUSTER_INFO)
         answer = await self._nameservers.ask(command)
         what = "the cluster's brokers"
         return await read_body(decode_cluster_info, answer.body, what, size_max=size_max)
 
     async def each_cluster(self) -> dict[str, ClusterInfo | CometError]:
-        """Return a dict of nameserver addresses to the brokers and clusters that each knows, or to its error."""
+        """Return a dict of nameserver addresses to the brokers and clusters that each lists, or to its error."""
         answers = await self._nameservers.ask_each(Command(RequestCode.GET_BROKER_CLUSTER_INFO))
         found: dict[str, ClusterInfo | CometError] = {}
         for address, answer in answers.items():
@@ -96,11 +96,11 @@ class NameserverApi:
         return found
 
     def turn_to(self, address: str) -> None:
-        """Try the nameserver at this address first from now on."""
+        """Try this nameserver first from the next request on; raise ValueError if the client does not have its address."""
         self._nameservers.turn_to(address)
 
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
-        """Return the masters' addresses of a cluster, or of all, by broker name; raise BrokerNotFound without any."""
+        """Return the addresses of a cluster's masters, or of all, by broker name; raise BrokerNotFound if there are none."""
         known = await self.cluster()
         names = (
             known.broker_names.get(cluster, ()) if cluster is not None else tuple(known.brokers)
@@ -136,28 +136,28 @@ class NameserverApi:
         return addresses[broker_id]
 
     async def readable_brokers(self) -> dict[str, str]:
-        """Return an address of each broker group by name: the master's, or another member's if there is no master."""
+        """Return an address of each broker group by name: the master's, or without one that of the slave of lowest id."""
         brokers = (await self.cluster()).brokers.values()
         found = {broker.broker_name: broker.master_or_any() for broker in brokers}
         return {name: address for name, address in found.items() if address is not None}
 
     async def topics(self) -> list[str]:
-        """Return the names of all topics, including system topics, sorted."""
+        """Return the names of all topics that a nameserver lists, including system topics, sorted."""
         command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         answer = await self._nameservers.ask(command)
         topics = await read_body(decode_topic_list, answer.body, "the list of topics")
         return sorted(topics.topics)
 
     async def missing_brokers(self) -> tuple[MissingBroker, ...]:
-        """Return the brokers that have left but that a CometMQ nameserver remembers; RocketMQ's raises BrokerRefused."""
+        """Return the broker groups that left and that a CometMQ nameserver remembers; BrokerRefused with RocketMQ's own."""
         answer = await self._nameservers.ask(Command(RequestCode.GET_MISSING_BROKERS))
         return decode_missing_brokers(answer.body)
 
     async def claims(self) -> set[tuple[str, int, str]]:
-        """Return a set of (name, id, address) of all registered brokers, and of those refused because the id is taken.
+        """Return a set of (name, id, address) of registered brokers, and of those that lately lost or were refused an id.
 
-        The answers of all nameservers are combined. RocketMQ's report only registered brokers; one that does not answer
-        is left out.
+        The answers of all nameservers are combined, without those that do not answer. RocketMQ's nameservers report only
+        registered brokers.
         """
         found = {
             (name, broker_id, address)
@@ -174,7 +174,7 @@ class NameserverApi:
         return found
 
     async def delete_topic(self, topic: str, cluster: str | None) -> None:
-        """Delete the routes of a topic at every nameserver, for one cluster or for all."""
+        """Delete the routes of a topic at every nameserver, for one cluster or (None) all; brokers keep the topic."""
         header = DeleteTopicInNameserver(topic, cluster)
         command = Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, fields=encode_fields(header))
         await self._nameservers.ask_all(command)

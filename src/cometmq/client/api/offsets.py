@@ -24,7 +24,7 @@ Offsets = dict[MessageQueue, int | CometError]
 
 
 class OffsetBounds(NamedTuple):
-    """The offset of a queue's first message, and the one that its next message will get."""
+    """The offset of a queue's first remaining message, and the one that its next message will get."""
 
     first: int
     end: int
@@ -33,8 +33,8 @@ class OffsetBounds(NamedTuple):
 class OffsetApi:
     """Queries and commits offsets at the brokers of queues.
 
-    Methods raise TopicNotFound, BrokerNotFound, BrokerRefused, NetError and CodecError. Plural methods query all queues
-    concurrently and return an offset or an error for each.
+    Methods for one queue raise TopicNotFound, BrokerNotFound, BrokerRefused, NetError and CodecError. Queries of several
+    queues run concurrently and return a result or such an error for each queue.
     """
 
     def __init__(self, finds: QueueAsker) -> None:
@@ -45,7 +45,7 @@ class OffsetApi:
     # --- one queue
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """Return the offset of a queue's first message; 0 if it never had one."""
+        """Return the offset of a queue's first remaining message; 0 if the queue never had a message."""
         return max(await self._ask(queue, _min_offset(queue)), 0)
 
     async def max_offset(self, queue: MessageQueue) -> int:
@@ -57,12 +57,13 @@ class OffsetApi:
     ) -> int:
         """Return the offset of the first message stored at or after a time, ms since 1970; the queue's end if there is none.
 
-        With `upper`, return that of the last message stored at or before the time (brokers of 5.x).
+        With `upper`, return that of the last message stored at or before the time, or the first offset if there is none.
+        Brokers of 4.x ignore `upper`, and return the offset nearest to the time.
         """
         return await self._ask(queue, _by_time(queue, timestamp_ms, upper=upper))
 
     async def first_stored_ms(self, queue: MessageQueue) -> int:
-        """Return the store time of the first message in a queue, ms since 1970; -1 if it has none."""
+        """Return the store time of the first message in a queue, ms since 1970; -1 if the queue has none."""
         header = QueueRequest(queue.topic, queue.queue_id)
         command = Command(RequestCode.GET_EARLIEST_MSG_STORETIME, fields=encode_fields(header))
         answer = await self._finds.ask(await self._finds.broker_of(queue), command)
@@ -107,8 +108,8 @@ class OffsetApi:
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
         """Return the committed offset of a group; None if there is none.
 
-        If there is none but the queue's first message is still in memory, a broker returns 0, so that a new group starts a
-        young queue at its beginning (ConsumerManageProcessor of RocketMQ 5.3.3).
+        If there is none but the queue is young, mostly because its first message is still in memory, a broker returns 0,
+        so that a new group starts at the beginning (ConsumerManageProcessor of RocketMQ 5.3.3).
         """
         try:
             return await self._ask(queue, _committed(group, queue))
@@ -132,7 +133,7 @@ class OffsetApi:
     async def commit(
         self, group: str, queue: MessageQueue, offset: int, *, oneway: bool = False
     ) -> None:
-        """Commit the next offset that a group will consume; with `oneway`, do not wait for the broker's answer."""
+        """Request that a broker commits the next offset of a group in a queue; with `oneway`, do not wait for the answer."""
         header = UpdateConsumerOffset(group, queue.topic, queue.queue_id, offset)
         command = Command(RequestCode.UPDATE_CONSUMER_OFFSET, fields=encode_fields(header))
         address = await self._finds.broker_of(queue)

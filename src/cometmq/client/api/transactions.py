@@ -17,7 +17,7 @@ class HalfMessage(NamedTuple):
 
     Attributes:
         message_id: Id that its producer assigned.
-        topic: Topic to which it will be delivered.
+        topic: Topic to which it is delivered when it is committed.
         broker_name: Broker that stores it.
         queue_offset: Offset in the queue of half messages.
         commitlog_offset: Physical offset in the broker's log, bytes.
@@ -42,7 +42,7 @@ class HalfMessage(NamedTuple):
 
 
 class TransactionApi:
-    """Ends the transactions of one producer group."""
+    """Ends the transactions of one producer group, and answers checks of them."""
 
     def __init__(self, asks: BrokerAsker, group: str) -> None:
         self._asks = asks
@@ -63,12 +63,12 @@ class TransactionApi:
             address: Address of its broker.
             half: The half message.
             state: Number of a `TransactionState`.
-            is_late: Whether to send it like the answer to a check, which a broker accepts at any time.
+            is_late: Whether to send it like the answer to a check, which a broker accepts after any check immunity time.
             remark: Reason, for the broker's log.
 
         Raises:
-            BrokerRefused: The transaction has ended otherwise, or the broker has lost it.
-            NetError, CodecError: There is no valid answer.
+            BrokerRefused: The broker refuses, for example because the transaction has ended otherwise or is lost.
+            NetError, CodecError: There is no valid answer; Java brokers do not answer "not known yet".
         """
         header = EndTransaction(
             self._group,
@@ -91,7 +91,7 @@ class TransactionApi:
         message_id: str,
         remark: str = "",
     ) -> None:
-        """Answer a broker's check of a half message, without confirmation; raise ConnectionLost if disconnected."""
+        """Answer a broker's check of a half message, one-way; raise ConnectionLost if the connection is closed."""
         header = EndTransaction(
             self._group,
             asked.tran_state_table_offset,

@@ -19,7 +19,7 @@ async def unsigned_answers(
 ) -> tuple[list[str], list[str]]:
     """Return the addresses of the nameservers that accept an unsigned request, and of the brokers that refuse one.
 
-    Servers that do not answer are in neither list.
+    Servers that do not answer, or answer with another error, are in neither list.
     """
     channels = Channels(clock, tls=settings.tls or environment_tls())
 

@@ -35,7 +35,7 @@ class UserApi:
         self._asks = asks
 
     async def users(self, address: str) -> list[UserReport]:
-        """Return all users of a broker."""
+        """Return the names, kinds and statuses of all users of a broker."""
         answer = await self._asks.ask(address, Command(RequestCode.AUTH_LIST_USER))
         return [
             UserReport(
@@ -70,7 +70,7 @@ class UserApi:
         await self._asks.ask(address, command)
 
     async def put_entry(self, address: str, name: str, entry: dict[str, Any]) -> None:
-        """Set the entry of a resource in a user's Custom policy, which allows or denies actions on it."""
+        """Add or replace the entry of a resource, which allows or denies actions, in a user's Custom policy at one broker."""
         policy = {"policyType": "Custom", "entries": [entry]}
         body = fastjson.dumps({"subject": _SUBJECT + name, "policies": [policy]})
         command = Command(
@@ -79,7 +79,7 @@ class UserApi:
         await self._asks.ask(address, command)
 
     async def put_policies(self, address: str, name: str, policies: Sequence[Any]) -> None:
-        """Add all entries of policies (as `policies` returns) to a user; one of the same resource is replaced."""
+        """Add entries of policies (as from `policies`) to a user; in a policy, they replace those of the same resource."""
         body = fastjson.dumps({"subject": _SUBJECT + name, "policies": list(policies)})
         fields = {"subject": _SUBJECT + name}
         await self._asks.ask(

@@ -81,7 +81,7 @@ class Member(Protocol):
         ...
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """Handle a broker's request and answer it on the channel, now or later; return False if it is for another member.
+        """Handle a broker's request, with an answer on the channel if one is needed; return False if it is not for this member.
 
         Called for requests that name this member's group or no group.
         """
@@ -98,7 +98,7 @@ class ClientInstance:
         ip: Address of this machine in client and message ids.
         channels: Connections to brokers and nameservers.
         routes: The known routes.
-        nameservers: Requests to nameservers.
+        nameservers: The nameservers, to send requests to.
         nameserver_api: Typed requests to nameservers.
     """
 
@@ -182,7 +182,7 @@ class ClientInstance:
             self.tasks.spawn(self._keep_known(), "heartbeat")
 
     async def close(self) -> None:
-        """Stop everything and close the connections; requests that still wait fail. Members must have left before."""
+        """Stop everything and close the connections; waiting requests fail. Members must have left before."""
         self._is_started = False
         self._route_fetcher.close()
         await self.tasks.close()
@@ -191,7 +191,7 @@ class ClientInstance:
     async def join(self, member: Member, *, everywhere: bool = False) -> None:
         """Add a producer or consumer, and send heartbeats as `beat` does; failures are only logged.
 
-        With `everywhere`, they also go to brokers of the cluster that are in no route, including later ones.
+        With `everywhere`, heartbeats also go to brokers that are in no route, as far as a nameserver lists them.
         """
         self._members.append(member)
         if everywhere:
@@ -252,7 +252,7 @@ class ClientInstance:
         return await self._route_fetcher.fetch_to_send(topic, default_queues)
 
     async def refresh(self) -> None:
-        """Fetch every route in use again, and close idle connections to brokers that no route contains; log failures."""
+        """Fetch every route in use again, then close idle connections to unknown brokers; failures are only logged."""
         wanted = dict.fromkeys(self.routes.topics)
         for member in self._members:
             wanted.update(dict.fromkeys(member.topics()))
@@ -319,9 +319,9 @@ class ClientInstance:
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """Send a request to a broker and return its answer.
+        """Send a request to a broker and return its answer; timeout: the larger of `timeout_ms` and `request_timeout_ms`.
 
-        Raises BrokerRefused if the answer is an error, and NetError or CodecError if there is no valid answer.
+        Raises BrokerRefused for an error answer, NetError or CodecError without a valid answer, ClientClosed after `close`.
         """
         # A larger setting of the user takes precedence over the timeout for this kind of request.
         timeout_ms = max(timeout_ms or 0, self.settings.request_timeout_ms)
@@ -337,8 +337,8 @@ class ClientInstance:
     async def broker_of(self, queue: MessageQueue) -> str:
         """Return the address of a queue's broker: its master, or one of its slaves while the route has no master.
 
-        A slave that receives offsets passes them on to the master later (findBrokerAddressInSubscribe of RocketMQ
-        5.3.3). Raises BrokerNotFound if the routes do not have the broker, and the errors of `known`.
+        Follows findBrokerAddressInSubscribe of RocketMQ 5.3.3. Raises BrokerNotFound if no route has the broker, and the
+        errors of `known` if the topic's route must be fetched.
         """
         if self.routes.get(queue.topic) is None:
             await self.known(queue.topic)
@@ -353,7 +353,7 @@ class ClientInstance:
 
     @property
     def request_timeout_ms(self) -> int:
-        """The timeout for requests that the broker does not hold, ms."""
+        """The usual timeout for requests that the broker does not hold, ms."""
         return self.settings.request_timeout_ms
 
     # --- heartbeats
@@ -361,7 +361,7 @@ class ClientInstance:
     async def beat(self) -> None:
         """Send a heartbeat with all members to the masters of the routes, and of the cluster if a member requires it.
 
-        If a member is a consumer, slaves get the same heartbeat. Failures are only logged.
+        If a member is a consumer, slaves get the same heartbeat. Failures are only logged. Does nothing without members.
         """
         if self._everywhere and not self._is_cluster_known:
             await self._learn_cluster()

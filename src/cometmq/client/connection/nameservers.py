@@ -33,14 +33,14 @@ class Nameservers:
 
     @property
     def current(self) -> str:
-        """The address that is tried first."""
+        """The address of the nameserver that the next request tries first."""
         return self.addresses[self._chosen]
 
     async def call(self, command: Command) -> Command:
         """Query one nameserver after the other until one answers, possibly with an error code.
 
         Raises NetError if none answers, and CodecError for a malformed answer.
-        All attempts share the timeout of one request; an unresponsive nameserver uses only a part of it.
+        All attempts share the timeout of one request. After a failure, later requests try the next nameserver first.
         """
         order = self.addresses[self._chosen :] + self.addresses[: self._chosen]
         try:
@@ -63,15 +63,15 @@ class Nameservers:
             self.turn_to_next()
 
     def turn_to_next(self) -> None:
-        """Try another nameserver first from now on."""
+        """Try the next nameserver, if there are several, first from the next request on."""
         self._chosen = (self._chosen + 1) % len(self.addresses)
 
     def turn_to(self, address: str) -> None:
-        """Try the nameserver at this address first from now on; raise ValueError if it is not in `addresses`."""
+        """Try the nameserver at this address first from the next request on; raise ValueError if it is not in `addresses`."""
         self._chosen = self.addresses.index(address)
 
     async def ask(self, command: Command) -> Command:
-        """Send a request to a nameserver and return its answer.
+        """Send a request to one nameserver after the other until one answers; return the answer.
 
         Raises NetError if no nameserver answered, BrokerRefused if the answer is an error, and CodecError if it is
         malformed.

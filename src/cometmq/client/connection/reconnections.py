@@ -24,9 +24,9 @@ class Reconnections:
         self._deadlines: dict[str, float] = {}
 
     async def wait(self, address: str, deadline: float) -> None:
-        """Wait until a connection to a broker exists, or until the latest deadline of all callers (monotonic seconds).
+        """Wait until a connection to a broker exists, or about until the latest deadline of its callers (monotonic seconds).
 
-        Returns None in both cases. Tries to connect again and again, the first time after 20 ms.
+        Returns None in both cases. Tries again and again, first after 20 ms. Raises ClientClosed if the client is closed.
         """
         self._deadlines[address] = max(deadline, self._deadlines.get(address, deadline))
         trying = self._trying.get(address)

@@ -24,7 +24,7 @@ _QUEUES_AT_ONCE = (
 
 
 class RouteFetcher:
-    """Fetches routes into a client's route table; calls `on_new` at least after storing a new or changed one."""
+    """Fetches routes into a client's route table, and calls `on_new` after storing a new or changed one."""
 
     def __init__(
         self, routes: TopicRoutes, api: NameserverApi, on_new: Callable[[], None]
@@ -52,7 +52,7 @@ class RouteFetcher:
         )
 
     def close(self) -> None:
-        """Cancel the requests in progress."""
+        """Cancel the requests in progress; their callers get ClientClosed."""
         for asking in list(self._asking.values()):
             asking.cancel()
 

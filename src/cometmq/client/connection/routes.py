@@ -24,7 +24,7 @@ class KnownTopic:
         route: The nameserver's answer.
         write_queues: Queues to send to, sorted.
         read_queues: Queues to consume, sorted.
-        is_inherited: Whether the topic does not exist yet; the route is then the one that its first send will create.
+        is_inherited: Whether the topic had no route; this one is derived from the default topic, as for a first send.
     """
 
     route: TopicRoute
@@ -78,7 +78,7 @@ class TopicRoutes:
     def put_cluster(
         self, brokers: Iterable[BrokerData], now: float, *, keep_seconds: float
     ) -> None:
-        """Store brokers regardless of topics; a broker that is no longer listed is kept for `keep_seconds`."""
+        """Store brokers regardless of topics; one no longer listed is kept at least `keep_seconds` after its last listing."""
         self._cluster = {
             name: (broker, named)
             for name, (broker, named) in self._cluster.items()
@@ -88,7 +88,7 @@ class TopicRoutes:
         self._collect_brokers()
 
     def forget_cluster(self) -> None:
-        """Forget the brokers that are not in the route of a topic."""
+        """Forget the brokers that are in no topic's route."""
         self._cluster.clear()
         self._collect_brokers()
 
@@ -162,10 +162,9 @@ def check_route(topic: str, route: TopicRoute) -> None:
 
 
 def inherited_route(default: TopicRoute, *, queues_max: int) -> TopicRoute:
-    """Return the route that a topic will have when its first send creates it from the default topic (TBW102).
+    """Return the route of a topic that does not exist, derived from that of the default topic (TBW102).
 
-    Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3: at most `defaultTopicQueueNums` queues per
-    broker.
+    There are at most `queues_max` queues per broker. Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3.
     """
     return replace(
         default,

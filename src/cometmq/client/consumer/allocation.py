@@ -60,7 +60,7 @@ class ConsistentHash:
 
 
 class FixedQueues:
-    """A strategy with a fixed list of queues, which need not cover all queues (AllocateMessageQueueByConfig)."""
+    """A strategy that assigns those queues of a topic that are in a fixed list (AllocateMessageQueueByConfig)."""
 
     def __init__(self, queues: Iterable[MessageQueue]) -> None:
         self._queues = frozenset(queues)
@@ -73,7 +73,7 @@ class FixedQueues:
 
 
 class MachineRooms:
-    """A strategy for queues of brokers named `room@name` in certain rooms; other queues get no member.
+    """A strategy that shares the queues of brokers named `room@name` in certain rooms; other queues get no member.
 
     Follows AllocateMessageQueueByMachineRoom.
     """
@@ -100,8 +100,8 @@ class MachineRooms:
 class NearbyRoom:
     """A strategy that assigns queues to members in the same room, and queues of a room without members to all members.
 
-    Follows AllocateMachineRoomNearby. `within` is the strategy within a room; the functions return the room of a
-    queue's broker and of a client id.
+    Follows AllocateMachineRoomNearby. `within` is the strategy that divides a room's queues; the functions return the
+    room of a queue's broker and of a client id.
     """
 
     def __init__(

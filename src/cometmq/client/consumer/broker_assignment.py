@@ -58,8 +58,8 @@ class BrokerAssignment:
     async def pulled(self, topic: str, addresses: Sequence[str]) -> list[MessageQueue] | None:
         """Return the queues of a topic that this member must pull; start and stop the loops of those to be popped.
 
-        The result is None if the broker assigns no queues (before 5.0), so that the members must. Of the brokers at
-        `addresses`, the first answer counts.
+        Returns None if the broker assigns no queues (before 5.0), so that the members must. Of the brokers at
+        `addresses`, the first that answers decides.
 
         Raises:
             NetError: No broker answered.
@@ -116,7 +116,7 @@ class BrokerAssignment:
         await self._tasks.close()
 
     async def close(self) -> None:
-        """Acknowledge consumed messages and return the others to the brokers; call `stop` first."""
+        """Acknowledge consumed messages and try to return the others to the brokers; call `stop` first."""
         loops = [*self.loops.values(), *self._dropped]
         self.loops.clear()
         self._dropped.clear()

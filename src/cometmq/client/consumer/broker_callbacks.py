@@ -74,7 +74,7 @@ class BrokerCallbacks:
         self._started_ms = instance.clock.now_ms()
 
     def take(self, command: Command, channel: Channel) -> bool:
-        """Answer a query of a broker; return False for any other request, and for 309 without a listener."""
+        """Answer a query of a broker, now or later; return False for other requests, and for 309 without a listener."""
         match command.code:
             case RequestCode.GET_CONSUMER_RUNNING_INFO:
                 body = self._running_body(command.fields.get("jstackEnable") == "true")
@@ -112,7 +112,7 @@ class BrokerCallbacks:
         await self._direct.close()
 
     def running(self, *, is_with_stacks: bool = False) -> RunningState:
-        """Return the state of the member: settings, subscriptions, queues, rates and, if wanted, stacks of all threads."""
+        """Return the member's state: settings, subscriptions, queues, rates and, if wanted, stacks of this process's threads."""
         part = self._member.heartbeat_part()
         queues = {queue: self._state(loop) for queue, loop in self._member.loops.items()}
         assigned = self.assigned

@@ -22,10 +22,10 @@ class TopicCounts:
     Attributes:
         pulls: Number of pulls and pops that returned messages.
         pull_ms: Total time of these pulls, including long polling, ms.
-        pulled: Number of messages pulled or popped.
+        pulled: Number of messages pulled or popped, including unreadable ones and those whose tag does not match.
         calls: Number of listener calls.
         consume_ms: Total time of the listener calls, ms.
-        consumed: Number of messages consumed.
+        consumed: Number of messages whose listener call succeeded, counted at each call.
         failed: Number of messages whose listener call failed, counted at each try; not all of them are redelivered.
     """
 
@@ -75,7 +75,7 @@ class Counts:
         return {topic: replace(counts) for topic, counts in self._topics.items()}
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Return the rates of each topic over the last minute, and its failures in the last hour."""
+        """Return the rates of each topic over about the last minute, and its failures in about the last hour."""
         at, minute_ago = self._samples[max(0, len(self._samples) - _WINDOW_SAMPLES)]
         seconds = self._clock.monotonic() - at
         _, hour_ago = self._samples[0]

@@ -29,7 +29,7 @@ class Tag:
         tags: Tags, or expressions in RocketMQ's syntax, `paid || sent`; none, or `*`: all messages.
 
     Raises:
-        SubscriptionError: A tag is not text, the expression has no tag (`||`), or `*` is one of several arguments.
+        SubscriptionError: A tag is not text, the expression has no tag (`||`), or `*` is in one of several arguments.
     """
 
     tags: tuple[str, ...]
@@ -98,7 +98,7 @@ def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subs
 
 
 def each_of(subscriptions: Subscriptions | None) -> Iterable[tuple[str, Filter]]:
-    """Return (topic, filter) pairs, by default with `ALL`; raise SubscriptionError for a text instead of a list."""
+    """Return (topic, filter) pairs, with `ALL` for topics in a list; raise SubscriptionError for a text."""
     if isinstance(subscriptions, str):
         raise SubscriptionError(
             f"subscriptions is the text {in_quotes(subscriptions, 80)}; write [{in_quotes(subscriptions, 80)}], or a "

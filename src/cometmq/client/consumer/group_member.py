@@ -62,15 +62,15 @@ class QueueAdmission(Protocol):
     """Interface for locking and unlocking queues for orderly consumption."""
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues and return those for which the lock was granted."""
+        """Lock queues and return those for which the lock was granted; with broadcasting, return all without a lock."""
         ...
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Stop consuming queues and return those on which no listener is running any more."""
+        """Start no further listener call for queues; return those whose running calls have ended within a short time."""
         ...
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues so that other members can consume them."""
+        """Unlock queues so that other members can consume them; failures are only logged."""
         ...
 
 
@@ -91,7 +91,7 @@ class GroupMember:
 
     Args:
         is_push: Whether the consumer has a listener, and therefore, unless broadcasting, a retry topic.
-        deliver: Called with pulled messages and their loop.
+        deliver: Called with pulled messages that match the filter, and their loop.
         discard: Called with a record that cannot be decoded.
         revoked: Called with the loop of a queue that is no longer assigned.
     """
@@ -133,7 +133,7 @@ class GroupMember:
     def share_by_broker(
         self, settings: PushSettings, back: SendBack, deliver: DeliverPopped
     ) -> None:
-        """Let brokers assign the queues and choose which of them are popped."""
+        """Let brokers assign the queues and decide which of them are popped; call this before `start`."""
         namespace = namespace_of(settings.namespace)
         size_max = settings.body_size_max
         popping = PopContext(
@@ -177,7 +177,7 @@ class GroupMember:
     # --- life cycle
 
     async def start(self) -> None:
-        """Join the group and start to rebalance, pull and commit in the background; do nothing if already started."""
+        """Join the group and start to rebalance, pull and store offsets in the background; do nothing if already started."""
         if self._is_started:
             return
         self._is_started = True
@@ -194,7 +194,7 @@ class GroupMember:
         )
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull exactly these queues, without joining the group; drop the others, after committing if `auto_commit`."""
+        """Pull exactly these queues, without joining the group; drop others, after storing their offsets (see `leave`)."""
         if not self.is_assigned:
             self.is_assigned = True
             self._tasks.spawn(
@@ -206,7 +206,7 @@ class GroupMember:
             self._take(queue)
 
     async def stop_pulling(self) -> None:
-        """Stop pulling; messages that were pulled may still be consumed."""
+        """Stop rebalancing, pulling and popping; messages that were received may still be consumed."""
         await self._tasks.close()
         await self.callbacks.close()
         await self._resets.close()
@@ -215,7 +215,7 @@ class GroupMember:
             await self._shares.assigned.stop()
 
     async def leave(self) -> None:
-        """Commit (if `auto_commit`), unlock queues, leave the group; errors are logged. Call `stop_pulling` first."""
+        """Store offsets (at brokers only with `auto_commit`), unlock queues, leave the group. Call `stop_pulling` first."""
         # The next owners of the queues read these offsets as soon as we have left.
         await self._store(is_answered=True)
         for loop in self.loops.values():
@@ -232,7 +232,7 @@ class GroupMember:
         self._is_started = self.is_assigned = False
 
     def cached(self) -> dict[str, tuple[int, int]]:
-        """Return the number of cached messages (waiting or in a listener) and their bytes, by topic; from any thread."""
+        """Return the number of messages received but not finished, and their bytes, by topic; from any thread."""
         found: dict[str, tuple[int, int]] = {}
         assigned = self._shares.assigned
         pulled = [
@@ -249,15 +249,15 @@ class GroupMember:
         return found
 
     def pause(self) -> None:
-        """Start no further pull; pulls that brokers hold may still return messages."""
+        """Start no further pull or pop until `resume`; requests already sent may still return messages."""
         self._gate.clear()
 
     def resume(self) -> None:
-        """Start pulling again."""
+        """Pull and pop again after `pause`."""
         self._gate.set()
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Subscribe to a topic, with a new version of the subscription; a running member rebalances soon."""
+        """Subscribe to a topic, or change the filter; a running member drops its pulled queues of it and rebalances soon."""
         topic = subscription.topic
         self._subscriptions[topic] = replace(
             subscription, version=self._instance.clock.now_ms()
@@ -266,7 +266,7 @@ class GroupMember:
             self._tasks.spawn(self._announce(topic), f"subscribe {topic}")
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; a running member gives up its queues."""
+        """End the subscription to a topic; a running member gives up the topic's queues that it pulls."""
         if self._subscriptions.pop(topic, None) is not None and self._is_started:
             self._tasks.spawn(self._withdraw(topic), f"forget {topic}")
 
@@ -308,7 +308,7 @@ class GroupMember:
             await beat_wait(self._wake, pause)
 
     async def rebalance(self) -> None:
-        """Assign queues: give up those that now belong to other members, and start those that are new."""
+        """Assign queues: give up those that no longer belong to this member, and start those that are new."""
         shares = await self._shares.work_out(list(self._subscriptions))
         for topic, queues in shares.items():
             ours = set(queues) - self._leaving
@@ -335,7 +335,7 @@ class GroupMember:
         return at_rest
 
     def lose(self, queues: list[MessageQueue]) -> None:
-        """Drop queues that another member has locked; their offsets are not committed."""
+        """Drop queues that another member has locked, without committing their offsets."""
         self._drop_loops(queues)
         self._leaving.difference_update(queues)
         self._wake.set()
@@ -403,7 +403,7 @@ class GroupMember:
         return list(self._subscriptions)
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """Handle a request of a broker to this member; return False if it is of no known kind."""
+        """Handle a request of a broker to this member, now or later; return False if this member cannot handle it."""
         match command.code:
             case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 self._wake.set()

@@ -41,8 +41,8 @@ class OrderlyStatus(Enum):
     """Further results of an orderly listener with `PushSettings.commit_by_listener` (ConsumeOrderlyStatus).
 
     Attributes:
-        COMMIT: This message and all earlier ones since the last commit are consumed.
-        ROLLBACK: All messages since the last commit, including this one, are delivered again.
+        COMMIT: The messages of this call, and the earlier ones of the queue since the last commit, are consumed.
+        ROLLBACK: The uncommitted messages of the queue, including those of this call, are delivered again.
     """
 
     COMMIT = auto()
@@ -50,11 +50,11 @@ class OrderlyStatus(Enum):
 
 
 class DeadLetter(Exception):
-    """Raised by a listener to make its message a dead letter immediately; with broadcasting only logged.
+    """Raised by a listener to make its message a dead letter without further retries; with broadcasting only logged.
 
     Args:
         reason: Why a retry would not help; written to the log.
-        messages: Messages of a batch that become dead letters; the others are retried. None or empty: all.
+        messages: Messages of a batch that become dead letters; the others count as refused. None or empty: all.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class DeadLetter(Exception):
 
 
 class RetryLater(Exception):
-    """Raised by a listener to retry its message after a chosen delay.
+    """Raised by a listener to retry its message after a chosen delay; with broadcasting it is not retried.
 
-    The delay is exact if the queue is consumed in order or popped. Otherwise it is rounded up to one of the default
-    delay levels (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), at most the longest level. The retry counts like any
-    other. A delay that is negative or no timedelta raises SettingsError.
+    The delay is used as given if the queue is consumed in order or popped. Otherwise the consumer asks for the shortest
+    default delay level that is not shorter (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), or for the longest. The retry
+    counts like any other. A delay that is negative or no timedelta raises SettingsError.
     """
 
     def __init__(self, delay: timedelta) -> None:
@@ -91,10 +91,10 @@ class ListenerVerdict(NamedTuple):
 
     Attributes:
         is_consumed: Whether the messages are consumed.
-        status: Further result of an orderly listener, or None.
+        status: The `OrderlyStatus` that the listener returned, or None.
         delay_ms: Delay before the retry that the listener chose, ms, or None.
         dead: Returns whether a refused message becomes a dead letter immediately.
-        fault: Error in the listener's code after which it must not be called again, or None.
+        fault: Error because the listener returned an invalid result, after which consumption must stop, or None.
         error: Exception that the listener raised, or None.
     """
 
@@ -106,7 +106,7 @@ class ListenerVerdict(NamedTuple):
     error: BaseException | None = None
 
     def delay_level(self, message: StoredMessage) -> int:
-        """Return the delay level for sending a refused message back: -1: dead letter, 0: the broker chooses."""
+        """Return the delay level for sending a refused message back: -1 (dead letter), 0 (broker's choice), or 1 to 18."""
         if self.dead(message):
             return DEAD_LETTER
         if self.delay_ms is None:
@@ -143,17 +143,17 @@ class ListenerCall(NamedTuple):
     listener: Callable[..., Any]
 
     def run(self, messages: list[StoredMessage]) -> ListenerVerdict:
-        """Call a `def` listener; every exception becomes part of the verdict."""
+        """Call a `def` listener with messages and return its verdict, which also reports the listener's exception."""
         try:
             return verdict_of(copy_context().run(self.function, messages))
         except BaseException as error:  # noqa: BLE001  Even sys.exit() must not end a worker's thread.
             return _verdict_of_error(error, messages)
 
     async def run_on_loop(self, messages: list[StoredMessage]) -> ListenerVerdict:
-        """Call a listener of either kind on the loop; exceptions become part of the verdict.
+        """Call a listener of either kind on the loop and return its verdict, which also reports its exception.
 
-        Raises CancelledError if the worker is cancelled, and KeyboardInterrupt if the user interrupts the listener in
-        the main thread.
+        Raises CancelledError if the worker is cancelled, GeneratorExit, and KeyboardInterrupt if the user interrupts
+        the listener in the main thread.
         """
         try:
             if self.is_async:
@@ -232,10 +232,10 @@ def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> Li
 def listener_call(
     listener: Listener | None, batch_listener: BatchListener | None, batch_count: int | None
 ) -> ListenerCall:
-    """Return the `ListenerCall` of a consumer: its function of one message, or of at most `batch_count` (None: 32).
+    """Return the `ListenerCall` for a function of one message, or for one of at most `batch_count` messages (None: 32).
 
-    Raises SettingsError if none or both are given, it is not a function, or `batch_count` comes without a
-    `batch_listener`.
+    Raises SettingsError if none or both functions are given, the given one is not callable, or `batch_count` comes
+    without a `batch_listener`.
     """
     if (listener is None) == (batch_listener is None):
         both = "none is" if listener is None else "both are"
@@ -270,7 +270,7 @@ def _of_one(listener: Listener) -> Callable[[list[StoredMessage]], Any]:
 
 
 def is_async_listener(listener: Callable[..., Any]) -> bool:
-    """Return whether a listener's result must be awaited."""
+    """Return whether a listener is an `async` function or has an `async` `__call__`, so that its result is awaited."""
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
         getattr(listener, "__call__", None)  # noqa: B004  Objects with an async __call__.
     )
@@ -282,7 +282,7 @@ def is_consuming(answer: object) -> bool:
 
 
 def verdict_of(answer: object) -> ListenerVerdict:
-    """Convert a listener's result to a verdict; an invalid result becomes a fault, which stops the consumer."""
+    """Convert a listener's result to a verdict; an invalid result is logged and becomes the verdict's `fault`."""
     if answer is None or answer is True:
         return CONSUMED
     if answer is False:

@@ -22,16 +22,16 @@ class OffsetStore(Protocol):
         ...
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
-        """Store changed offsets; with `is_answered`, return only when they are stored."""
+        """Store changed offsets; with `is_answered`, return after the brokers or the file system have confirmed."""
         ...
 
     def lose(self, queue: MessageQueue) -> None:
-        """Remove the offset of a queue whose topic was deleted."""
+        """Forget the offset of a queue whose topic was deleted, unless the brokers keep it."""
         ...
 
 
 class ClusterOffsets:
-    """The offsets of a clustering group, stored at the brokers; methods raise the errors of `OffsetApi`."""
+    """The offsets of a clustering group, stored at the brokers; `read` and `write` raise the errors of `OffsetApi`."""
 
     def __init__(self, offsets: OffsetApi, group: str, *, is_written: bool = True) -> None:
         """Set the group whose offsets are read and written; without `is_written`, the method `write` does nothing."""
@@ -40,19 +40,19 @@ class ClusterOffsets:
         self._is_written = is_written
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return the offset of a queue as `OffsetApi.committed` does, or None."""
+        """Query the group's committed offset of a queue; without one, the result is None, or 0 for a young queue."""
         return await self._offsets.committed(self._group, queue)
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
-        """Send the offsets to the brokers; do nothing without `is_written`.
+        """Commit the offsets at the brokers; do nothing if the store was made without `is_written`.
 
-        A lost request is made up for by the next pull, which commits, too.
+        With `is_answered`, wait for the answers; otherwise most commits are one-way, and a lost one is not noticed.
         """
         if self._is_written:
             await self._offsets.commit_all(self._group, changed, answered=is_answered)
 
     def lose(self, queue: MessageQueue) -> None:
-        """Do nothing, because a broker deletes the offsets of a deleted topic."""
+        """Do nothing, because the broker keeps the offsets and may delete those of a deleted topic."""
 
 
 class LocalOffsets:
@@ -63,13 +63,13 @@ class LocalOffsets:
         self._stored: dict[MessageQueue, int] | None = None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return the offset that the file has for a queue, or None; may raise CodecError if it is unreadable."""
+        """Return a queue's offset as the file, or else its .bak, has it, or None; raise CodecError if unreadable."""
         return self._load().get(queue)
 
     async def write(
         self, changed: dict[MessageQueue, int], *, is_answered: bool = True
     ) -> None:
-        """Rewrite the file with the changed offsets; the previous one becomes .bak. Raise OSError if that fails."""
+        """Rewrite the file with the changed offsets; the old one becomes .bak. May raise OSError or CodecError."""
         del is_answered  # The file is always written when this returns.
         stored = self._load()
         stored.update(changed)
@@ -86,7 +86,7 @@ class LocalOffsets:
         fresh.replace(path)
 
     def lose(self, queue: MessageQueue) -> None:
-        """Forget the offset of a queue whose topic was deleted; the next write removes it from the file."""
+        """Forget the offset that was read for a queue whose topic was deleted; the next write leaves it out."""
         if self._stored is not None:
             self._stored.pop(queue, None)
 
@@ -113,8 +113,8 @@ class QueuePlace:
     """The consumed offset of a member in one queue, and the last stored offset.
 
     Attributes:
-        offset: Next offset to consume; None: not known yet.
-        stored: The offset that was last stored.
+        offset: Next offset to consume; None: not known yet, or forgotten because the topic was deleted.
+        stored: The offset that this member last wrote to the store; None: none.
     """
 
     __slots__ = ("offset", "stored")
@@ -139,22 +139,22 @@ class ConsumedProgress:
         return place
 
     def get(self, queue: MessageQueue) -> int | None:
-        """Return the offset that will be stored next, or None if it is not known yet."""
+        """Return a queue's consumed offset as this member knows it, stored or not, or None if it is not known."""
         place = self._places.get(queue)
         return None if place is None else place.offset
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return the stored offset of a queue, or None."""
+        """Return the offset that the store has for a queue, or None; raise the errors of the store."""
         return await self._store.read(queue)
 
     def lose(self, queue: MessageQueue) -> None:
-        """Forget the offset of a queue, because its topic was deleted; it is no longer stored."""
+        """Forget the offset of a queue whose topic was deleted; `store` skips the queue until it has a new one."""
         place = self.place(queue)
         place.offset = place.stored = None
         self._store.lose(queue)
 
     def forget(self, queue: MessageQueue) -> None:
-        """Forget a queue that now belongs to another member."""
+        """Forget a queue that this member no longer pulls, and its offset even if that was not stored."""
         self._places.pop(queue, None)
 
     async def store(
@@ -162,7 +162,7 @@ class ConsumedProgress:
     ) -> None:
         """Store the offsets that changed, of these queues or of all; after CometError or OSError the next call tries again.
 
-        With `is_answered`, wait until they are stored, which is needed if no later call would repeat them.
+        With `is_answered`, wait until they are confirmed. Without it, a commit that is lost on its way is not repeated.
         """
         chosen = None if queues is None else set(queues)
         changed = {

@@ -23,13 +23,13 @@ _SHARING = "getting queues"
 
 
 class Rebalance:
-    """Computes the queues that one member pulls: all if broadcasting, else those that brokers or its strategy assign.
+    """Computes the queues that one member pulls: all if broadcasting, else those assigned by a broker or by `allocation`.
 
     Attributes:
-        is_complete: Whether the last `work_out` succeeded for every topic and the brokers knew this member; the member
-            clears it if it could not take or give up a queue. If False, the next rebalance follows soon.
-        assigned: Queries brokers for the assignment, and pops queues itself; if it is None, or brokers are older than
-            5.0, members compute the assignment.
+        is_complete: Whether the last `work_out` succeeded for every topic and found this member in every list of members
+            that it fetched; the member clears it if it could not take or give up a queue, to rebalance again soon.
+        assigned: Asks a broker for the assignment, and pops queues itself; None: the members compute the assignment, as
+            they do if the broker cannot (before 5.0).
     """
 
     def __init__(
@@ -44,7 +44,10 @@ class Rebalance:
         self._allocate = settings.allocation
 
     async def work_out(self, topics: Iterable[str]) -> dict[str, list[MessageQueue]]:
-        """Return the queues that this member pulls by topic, without the topics for which they cannot be found out."""
+        """Return a dict of topics to the queues that this member must pull, without topics whose queues are not known.
+
+        Failures are usually logged. Queues to be popped are not returned; `assigned` pops them itself.
+        """
         self.is_complete = True
         shares = {}
         for topic in topics:

@@ -31,7 +31,7 @@ RETRIES_DEFAULT = 16
 
 
 class SendBack:
-    """Returns messages of one group to brokers for redelivery; after `retries_max` (-1: 16) they become dead letters."""
+    """Sends back messages of one group for redelivery; brokers make them dead letters after `retries_max` (-1: 16) retries."""
 
     def __init__(self, instance: ClientInstance, group: str, retries_max: int) -> None:
         self._instance = instance
@@ -46,9 +46,9 @@ class SendBack:
     async def give_back(
         self, message: StoredMessage, delay_level: int = BROKERS_CHOICE
     ) -> bool:
-        """Return a message for redelivery; the result is False if no broker accepted it.
+        """Send a message back to its broker for redelivery or as a dead letter; return whether a broker confirmed this.
 
-        A dead letter that its broker refuses is not sent as a new message, because that would be retried.
+        If that fails, a message for redelivery is sent to the retry topic as a new one, unless the broker lacks the request.
         """
         try:
             await self.tell(
@@ -77,9 +77,9 @@ class SendBack:
         delay_level: int,
         message: StoredMessage | None = None,
     ) -> None:
-        """Ask a broker to put the message at this physical offset into the retry topic or the dead letters.
+        """Ask a broker to put the message at a commitlog offset into the group's retry topic or its dead letters.
 
-        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker did not do so.
+        Raises BrokerRefused, BrokerNotFound, NetError, CodecError or ClientClosed if the broker did not confirm this.
         """
         header = SendBackRequest(
             commitlog_offset,
@@ -95,7 +95,7 @@ class SendBack:
     async def send_anew(
         self, message: StoredMessage, reason: object = "its last attempt failed"
     ) -> bool:
-        """Send a message to the retry topic, from which it is delivered again later; return False if this failed."""
+        """Send a message to the retry topic as a new one, which the broker may make a dead letter; return False on failure."""
         _log.info(
             "The broker did not accept %s for a retry (%s); it is sent to the retry topic",
             message_name(message),

@@ -19,14 +19,14 @@ _BEFORE_START_MS = 30 * 60 * 1000
 
 
 class StartOffset:
-    """Finds the first offset of a group in its queues.
+    """Finds the offset at which a group, or a broadcasting member, starts to pull a queue.
 
     Args:
         progress: Stored offsets.
         offsets: Queries brokers for offsets.
-        settings: The `consume_from` rule.
-        clock: Provides the start time.
-        known: Returns the queues of a topic.
+        settings: The `consume_from` rule and its time.
+        clock: Provides the current time; without a time in `settings`, TIMESTAMP means half an hour earlier.
+        known: Returns the route of a topic.
         group: Group with offsets at the brokers; None for a broadcasting member, which keeps its own.
     """
 
@@ -51,10 +51,10 @@ class StartOffset:
         self._timestamp_ms = settings.consume_timestamp_ms or clock.now_ms() - _BEFORE_START_MS
 
     async def find(self, queue: MessageQueue) -> int:
-        """Return the first offset to pull: the stored one, or 0 after `lose`, or one by the `consume_from` rule.
+        """Return the first offset to pull: the stored one, or else 0 after `lose`, or else as `consume_from` says.
 
-        Raises BrokerRefused, BrokerNotFound, TopicNotFound, NetError or CodecError if the broker could not be queried;
-        try again instead of guessing, because a wrong offset may skip messages.
+        LAST starts retry topics and some young queues at 0. Raises a CometError, mostly BrokerRefused, BrokerNotFound,
+        TopicNotFound, NetError or CodecError, if a query fails; try again, because a wrong offset may skip messages.
         """
         stored = await self._progress.read(queue)
         if stored is not None and stored >= 0:
@@ -75,7 +75,7 @@ class StartOffset:
                 return await self._offsets.offset_by_time(queue, self._timestamp_ms)
 
     def lose(self, queue: MessageQueue) -> None:
-        """Forget the position in a queue, because its topic was deleted."""
+        """Forget the position in a queue of a deleted topic; `find` returns 0 for it unless an offset is stored."""
         self._lost.add(queue)
         self._progress.lose(queue)
 

@@ -23,7 +23,7 @@ _ITEM_SIZE = 128  # Approximate size of a message in a batch in addition to its 
 
 
 class Accumulator:
-    """The batches of one producer that are being filled, up to the delay and size in its settings."""
+    """The incomplete batches of one producer, each sent after `batch_delay_ms`, or when it has about `batch_bytes`."""
 
     def __init__(
         self, encoder: SendEncoder, sender: EncodedSender, settings: ProducerSettings
@@ -47,7 +47,7 @@ class Accumulator:
         )
 
     def send(self, message: Message, timeout_ms: int | None) -> asyncio.Future[SendResult]:
-        """Add a message to the current batch and return the future of its own result."""
+        """Add a message to the batch of its topic, `wait_store_ok` and timeout; return the future of its own result."""
         key = (message.topic, message.wait_store_ok, timeout_ms)
         batch = self._filling.get(key)
         if batch is None:
@@ -84,7 +84,7 @@ class Accumulator:
         send.add_done_callback(batch.settle)
 
     async def close(self) -> None:
-        """Send all batches and wait for the results."""
+        """Send the incomplete batches and wait until all batches under way have a result or an error."""
         for key, batch in list(self._filling.items()):
             self._due(key, batch)
         await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -116,7 +116,7 @@ class _Accumulation:
 
 
 def split_result(result: SendResult, count: int) -> Sequence[SendResult]:
-    """Return the results of a batch's messages, each with its own message id and queue offset."""
+    """Return the results of the `count` messages of a batch, each with its own message id and queue offset."""
     if count == 1:
         return [result]
     message_ids = result.message_id.split(",")

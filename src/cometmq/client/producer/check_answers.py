@@ -27,9 +27,9 @@ class CheckedHalfMessage(NamedTuple):
     """A half message that a broker checks.
 
     Attributes:
-        broker_name: Broker that stores the half message.
+        broker_name: Name of the broker that stores the half message; empty if the broker does not say.
         properties: Properties of the message.
-        age_ms: Time since it was sent, ms.
+        age_ms: Difference between this machine's time and the producer's when it made the message, ms.
     """
 
     broker_name: str
@@ -46,8 +46,8 @@ class CheckAnswers(ProducerMember):
     Args:
         group: Producer group of the half messages.
         instance: Provides connections and the clock.
-        mark: Name of a property; only half messages with this property are answered.
-        judge: Returns the outcome of a half message; called in a thread.
+        mark: Name of a property; only checks of half messages with this property are answered.
+        judge: Returns the outcome of a half message; called in a thread. After an exception there is no answer.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class CheckAnswers(ProducerMember):
         self.takers[RequestCode.CHECK_TRANSACTION_STATE] = self._take
 
     def topics(self) -> list[str]:
-        """Return a list with the topic of half messages, so that every broker that has it gets heartbeats."""
+        """Return a list with the topic of half messages, so that the masters in its route get heartbeats."""
         return [HALF_TOPIC]
 
     async def close(self) -> None:
-        """Cancel the answers in progress."""
+        """Cancel the answers in progress; a `judge` that runs in a thread continues, but its outcome is not sent."""
         await self._tasks.close()
 
     def _take(self, command: Command, channel: Channel) -> bool:

@@ -34,7 +34,7 @@ class EncodedSend(NamedTuple):
         front: Header text before the queue (`codec.send_text`).
         middle: Header text after the queue.
         body: Body as sent, compressed if needed.
-        message_id: Message id (of a batch several or none), the same in all attempts, to recognise duplicates.
+        message_id: Id of the message (batch: comma-separated ids, or empty); the same in all attempts, against duplicates.
     """
 
     topic: str
@@ -45,14 +45,14 @@ class EncodedSend(NamedTuple):
 
 
 class EncodedMessage(NamedTuple):
-    r"""A message in the form in which brokers store it.
+    r"""A message whose body and properties are already encoded.
 
     Attributes:
         topic: Topic without its namespace.
         body: Body; `sys_flag` tells whether it is compressed.
-        properties: Property block, name\x01value\x02 for each property, with UNIQ_KEY.
+        properties: Property block, name\x01value\x02 for each property; should contain UNIQ_KEY.
         flag: Number set by the user.
-        sys_flag: Bits of `model.flags`; TRANSACTION_PREPARED marks a half message.
+        sys_flag: Bits of `model.flags`; a half message needs TRANSACTION_PREPARED, and properties TRAN_MSG and PGROUP.
     """
 
     topic: str
@@ -63,7 +63,7 @@ class EncodedMessage(NamedTuple):
 
 
 class EncodedBatch(NamedTuple):
-    """Messages of one topic in one request, each with its id among its own properties.
+    """Encoded messages of one topic, sent in one request; each should have its id among its own properties.
 
     Attributes:
         topic: Topic without its namespace.
@@ -84,7 +84,7 @@ class SendEncoder:
     """Encodes the messages of one producer: checks, ids, compression, properties and header text.
 
     Attributes:
-        plain_size_max: Bodies up to this size are neither too long nor compressed, bytes.
+        plain_size_max: A single message's body up to this size is neither too long nor compressed, bytes.
     """
 
     def __init__(
@@ -122,7 +122,9 @@ class SendEncoder:
         more: str = "",
         made: tuple[int, str] | None = None,
     ) -> EncodedSend:
-        """Encode one message, compressed if long; raise MessageError if too long, or users may not send to the topic.
+        """Encode one message; its body is compressed if longer than `compress_over`.
+
+        Raises MessageError if it is no `Message`, its body or properties are too long, or only brokers may send to its topic.
 
         Args:
             message: Message to send.
@@ -156,10 +158,7 @@ class SendEncoder:
         return _encoded_send(EncodedSend, (full, front, middle, body, message_id))
 
     def topic_front(self, topic: str) -> tuple[str, bytes]:
-        """Return a topic with its namespace, and the beginning of the header of a send to it.
-
-        Raises MessageError if users may not send to the topic.
-        """
+        """Return a topic with its namespace, and a send's header up to the queue; MessageError if only brokers send to it."""
         full, front = self._fronts.get((topic, _SEND)) or self._front(topic, _SEND)
         return full, front.encode()
 
@@ -202,7 +201,7 @@ class SendEncoder:
     ) -> EncodedSend:
         """Encode a copy of a stored message for another topic, with its id, tag, keys, user properties and `more`.
 
-        Raises MessageError if the body is too long, a property cannot be encoded, or users may not send to the topic.
+        Raises MessageError if body or properties are too long or invalid, or the topic is invalid or only for brokers.
         """
         fronts = self._fronts.get((topic, _SEND))
         if fronts is None:
@@ -224,9 +223,9 @@ class SendEncoder:
     def pack_batch(self, messages: Sequence[Message]) -> EncodedSend:
         """Encode messages of one topic as one uncompressed request (DefaultMQProducer.batch of 5.3.3).
 
-        Consumers in every language see the batch's id as the id of each message, because the broker appends the
-        properties of the batch to those of the message. Raises MessageError for no messages, several topics, different
-        `wait_store_ok`, a delay, or if they are too long together.
+        Consumers see the batch's id as the id of each message, because the broker appends the properties of the batch
+        to those of the message. Raises MessageError for no messages, several topics, different `wait_store_ok`, a delay,
+        properties that cannot be encoded, a topic that clients may not send to, or if they are too long together.
         """
         if not messages:
             raise MessageError("a batch needs at least one message")

@@ -12,14 +12,14 @@ ISOLATION_LATENCY_MS = 10_000
 
 
 class FaultTable:
-    """The times until which brokers are avoided."""
+    """The brokers that a producer avoids for a while, because they were slow or failed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._avoided_until: dict[str, float] = {}
 
     def note(self, broker_name: str, latency_ms: float) -> None:
-        """Record the latency of a request to a broker; for a failed one pass `ISOLATION_LATENCY_MS`."""
+        """Record a request's latency, ms (`ISOLATION_LATENCY_MS` if it failed), which sets how long the broker is avoided."""
         avoided_ms = avoided_for_ms(latency_ms)
         if avoided_ms:
             self._avoided_until[broker_name] = self._clock.monotonic() + avoided_ms / 1000
@@ -27,7 +27,7 @@ class FaultTable:
             self._avoided_until.pop(broker_name, None)
 
     def is_available(self, broker_name: str) -> bool:
-        """Return whether messages should be sent to a broker now."""
+        """Return whether a broker is not avoided now; True for an unknown one."""
         until = self._avoided_until.get(broker_name)
         return until is None or self._clock.monotonic() >= until
 

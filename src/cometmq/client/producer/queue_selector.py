@@ -24,7 +24,7 @@ Pick = Callable[[Sequence[MessageQueue]], MessageQueue]
 
 
 def by_hash(key: str) -> Selector:
-    """Return a selector that always chooses the same queue for this key, while the number of queues stays the same."""
+    """Return a selector that always chooses the same queue for this key, while the topic's writable queues stay the same."""
     value = abs(java_hash(str(key)))
 
     def select(queues: Sequence[MessageQueue], _message: Message) -> MessageQueue:
@@ -44,9 +44,9 @@ def at_random(chance: random.Random | None = None) -> Selector:
 
 
 def round_robin(chance: random.Random | None = None) -> Selector:
-    """Return a selector that uses the queues in turn; use the same one for all messages of a topic.
+    """Return a selector that uses the queues in turn, from a random one on; pass the same object to all sends.
 
-    Sends without a selector also use the queues in turn, and are retried, if possible on another broker.
+    Sends without queue and selector also use the queues in turn, and may be retried, if possible on another broker.
     """
     turn = RoundRobin(chance or random.Random())  # noqa: S311  Where to begin is no secret.
 
@@ -59,7 +59,7 @@ def round_robin(chance: random.Random | None = None) -> Selector:
 def nearby_room(
     room_of_broker: Callable[[str], str], own_room: str, within: Selector | None = None
 ) -> Selector:
-    """Return a selector that prefers queues of brokers in the producer's own room and falls back to all queues.
+    """Return a selector that uses only queues of brokers in the producer's own machine room, or all if there are none.
 
     `room_of_broker` returns the room of a broker by its name; `within` chooses among the queues, None: round robin.
     """
@@ -73,7 +73,7 @@ def nearby_room(
 
 
 def at_broker(broker_name: str) -> Pick:
-    """Return a `Pick` for a reply: it picks the first queue of a broker, or of all if the broker has none."""
+    """Return a `Pick` for a reply: it picks the first queue of a broker, or the first of all if the broker has none."""
 
     def pick(queues: Sequence[MessageQueue]) -> MessageQueue:
         return next((queue for queue in queues if queue.broker_name == broker_name), queues[0])
@@ -92,9 +92,9 @@ def pick_of(
     selector: Selector | None,
     namespace: Namespace = NO_NAMESPACE,
 ) -> Pick | None:
-    """Return the `Pick` of the queue of a message, made from its queue or selector; None for round robin.
+    """Return the `Pick` that picks `queue`, or else calls `selector`; None (round robin, with retries) without both.
 
-    Raises MessageError if the queue belongs to another topic.
+    Raises MessageError if the queue belongs to another topic than the message.
     """
     if queue is not None:
         if queue.topic != message.topic and queue.topic != namespace.wrap(message.topic):
@@ -111,7 +111,7 @@ def pick_of(
 class RoundRobin:
     """Uses the queues of each topic in turn, from a random one on; a retry goes to another broker if possible.
 
-    `is_available` returns whether a broker may be used now (`FaultTable`); None: all may.
+    `is_available` returns whether a broker is preferred now (`FaultTable`); None: all are.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class RoundRobin:
         self._next: dict[str, int] = {}
 
     def next_index(self, topic: str, count: int) -> int:
-        """Return the counter of the next queue of `topic`; modulo `count` it is the index. At first random."""
+        """Return the counter of the next queue of `topic`; modulo `count` it is the index. Random until the first send."""
         index = self._next.get(topic)
         return self._chance.randrange(count) if index is None else index
 
@@ -133,9 +133,9 @@ class RoundRobin:
     def choose(
         self, topic: str, queues: Sequence[MessageQueue], failed: Sequence[str] = ()
     ) -> MessageQueue:
-        """Return the next queue of `topic`, if possible not on a broker where an attempt of this send failed.
+        """Return the next queue of `topic`, if possible not on a broker that is unavailable or failed in this send.
 
-        `failed` are these brokers, the latest last; if every broker has failed, only the latest is avoided.
+        `failed` are the brokers of failed attempts, the latest last; if all brokers failed, only the latest is avoided.
         """
         count = len(queues)
         index = self.next_index(topic, count)

@@ -46,12 +46,12 @@ class OpenRequests:
         self._replies: dict[str, asyncio.Future[StoredMessage]] = {}
 
     def begin(self, timeout_ms: int) -> "OpenRequest":
-        """Create a request; its `wait` sends the message, which must have its `properties`."""
+        """Create a request that waits for a reply; its message must have its `properties`, with `timeout_ms` as TTL."""
         number = uuid.UUID(int=self._instance.chance.getrandbits(128), version=4)
         return OpenRequest(self._replies, str(number), self._instance.client_id, timeout_ms)
 
     def close(self) -> None:
-        """Fail all waiting requests."""
+        """Fail all waiting requests with ClientClosed."""
         while self._replies:
             number, reply = self._replies.popitem()
             if not reply.done():
@@ -62,7 +62,7 @@ class OpenRequests:
                 )
 
     def take(self, command: Command, channel: Channel) -> bool:
-        """Handle a pushed reply (PUSH_REPLY_MESSAGE_TO_CLIENT 326); return False if no request waits for it."""
+        """Pass a pushed reply (PUSH_REPLY_MESSAGE_TO_CLIENT 326) to its request; return False if none waits for it."""
         header = decode_fields(PushReply, command.fields)
         properties = decode_properties((header.properties or "").encode())
         number = properties.get(keys_of.CORRELATION_ID, "")
@@ -112,13 +112,13 @@ class OpenRequest:
     async def wait(
         self, send: Callable[[], asyncio.Future[SendResult]], timeout_ms: float
     ) -> StoredMessage:
-        """Send the message of the request and wait for the reply.
+        """Call `send`, which sends the message of the request, wait for the reply and return it.
 
         Raises:
-            RequestTimeout: No reply arrived in time.
+            RequestTimeout: No reply arrived within `timeout_ms`.
             ClientClosed: The producer was closed meanwhile.
             CodecError: The reply is malformed.
-            CometError: The message could not be sent.
+            CometError: The error of the send, if it fails before the reply arrives.
         """
         try:
             sent = send()
@@ -141,7 +141,7 @@ class OpenRequest:
 def make_reply(
     request: StoredMessage, body: bytes, properties: Mapping[str, str]
 ) -> tuple[Message, dict[str, str]]:
-    """Make the message that replies to a request, and its system properties; raise MessageError if it wants no reply."""
+    """Return the reply to a request and its system properties; MessageError if it wants none or the reply is invalid."""
     asked = request.properties
     cluster = asked.get(keys_of.CLUSTER)
     if not cluster or keys_of.REPLY_TO_CLIENT not in asked:
@@ -158,7 +158,7 @@ def make_reply(
 def read_reply(
     header: PushReply, properties: dict[str, str], body: bytes, *, arrived_ms: int
 ) -> StoredMessage:
-    """Decode the reply in PUSH_REPLY_MESSAGE_TO_CLIENT; raise CodecError if the body is malformed."""
+    """Return the reply in PUSH_REPLY_MESSAGE_TO_CLIENT, decompressed; CodecError if this fails or exceeds 64 MiB."""
     properties = {**properties, keys_of.REPLY_ARRIVE_TIME: str(arrived_ms)}
     if header.sys_flag:
         body = decompress(body, header.sys_flag, limit=_BODY_SIZE_MAX)

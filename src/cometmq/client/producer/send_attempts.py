@@ -107,7 +107,7 @@ class PendingSend:
         self._deadline = deadline
 
     def attempt(self) -> None:
-        """Send now, or as soon as route and connection are available; fail the send if the sender is closed."""
+        """Send now, or once route and connection are available in time; fail the send if the sender is closed."""
         sender = self._sender
         if sender.is_closed:
             self._settle(
@@ -311,7 +311,7 @@ class PendingSend:
 def read_answer(
     answer: RawCommand, status: SendStatus, message_id: str, queue: MessageQueue
 ) -> SendResult:
-    """Make the result of a send from the broker's answer; raise CodecError if the answer has no queue or offset."""
+    """Make the result of a send from the broker's answer; raise CodecError without valid queue id and offset."""
     fields = answer[6]
     try:
         queue_id = int(fields["queueId"])

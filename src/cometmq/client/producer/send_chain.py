@@ -47,7 +47,7 @@ class SendChain:
     def send(
         self, message: Message, pick: Pick | None, timeout_ms: int | None
     ) -> asyncio.Future[SendResult]:
-        """Send a message through the interceptors, in a batch if possible, and return the future of its result.
+        """Send a message through the interceptors, in a batch if enabled and possible; return the future of its result.
 
         The errors are those of `AsyncProducer.send`, but MessageError may be raised by the call itself.
         """
@@ -61,7 +61,7 @@ class SendChain:
         return watched(self.interceptors, [message], start)
 
     async def close(self) -> None:
-        """Send incomplete batches and traces."""
+        """Send incomplete batches, wait for all batches, and close the interceptors, which send remaining traces."""
         if self._accumulator is not None:
             await self._accumulator.close()
         for interceptor in self.interceptors:

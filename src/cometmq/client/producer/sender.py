@@ -24,7 +24,7 @@ from cometmq.model.text import in_quotes
 
 
 class EncodedSender:
-    """Sends the encoded messages of one producer, within its limits on sends in flight.
+    """Sends the encoded messages of one producer; all but one-way sends within its limits on sends in flight.
 
     Attributes:
         faults: Brokers to avoid; None without `latency_fault`.
@@ -59,7 +59,7 @@ class EncodedSender:
     ) -> asyncio.Future[SendResult]:
         """Start a send, or let it wait if too many sends or bytes are in flight, and return its future.
 
-        The future fails with a CometError, for example SendFailed or BrokerRefused, or an error of `pick`.
+        Without `pick`: round robin, with retries. The future fails with a CometError or with an error of `pick`.
         """
         if result is None:
             result = self.loop.create_future()
@@ -76,7 +76,7 @@ class EncodedSender:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no send is in flight."""
+        """Whether no send is in flight or waits; one-way sends are not counted."""
         return self._count_left == self.settings.in_flight_max
 
     @property
@@ -101,7 +101,7 @@ class EncodedSender:
             self.loop.call_soon(sending.attempt)
 
     def close(self) -> None:
-        """Prevent further attempts, including retries, and fail the sends that wait because too many are in flight."""
+        """Prevent further attempts, including retries; sends that wait to be started fail with ClientClosed."""
         self.is_closed = True
         self.returns.close()
         waiting, self._waiting = self._waiting, deque()
@@ -122,7 +122,7 @@ class EncodedSender:
         return known.write_queues
 
     async def oneway(self, encoded: EncodedSend, pick: Pick | None) -> SendResult:
-        """Send a message in one attempt without acknowledgement; the result has offset -1 and an empty offset message id."""
+        """Write a message to a connection without acknowledgement or retry; the result has offset -1, no offset message id."""
         queue = self.choose(encoded.topic, await self.queues(encoded.topic), pick)
         channel = await self.instance.channels.get(self.instance.address(queue.broker_name))
         channel.send_oneway(header_pieces(encoded, queue, ONEWAY), encoded.body)

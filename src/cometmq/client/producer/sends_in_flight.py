@@ -19,7 +19,7 @@ async def send_all(
     *,
     window: int,
 ) -> list[SendResult]:
-    """Send messages with at most `window` in flight and return the results in their order.
+    """Send messages with at most `window` (1 or more) in flight and return the results in their order.
 
     Raises SendFailed, after all sends have completed, if some failed; it gives their number and the first reason. An
     error of calling `send` ends the loop and is raised after the earlier sends have completed.
@@ -38,7 +38,7 @@ async def send_all(
 
 
 class SendsInFlight:
-    """A sequence of sends with a limit (`window`) on those in flight."""
+    """A sequence of sends; callers observe the limit `window` on those in flight with `is_full` and `wait_room`."""
 
     def __init__(self, window: int) -> None:
         self._sends: list[asyncio.Future[SendResult]] = []
@@ -48,7 +48,7 @@ class SendsInFlight:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next send has to wait."""
+        """Whether `window` sends are in flight, so that the next one has to wait."""
         return self._under_way >= self._window
 
     def add(self, send: asyncio.Future[SendResult]) -> None:
@@ -68,13 +68,13 @@ class SendsInFlight:
             await self._room.wait()
 
     async def wait_settled(self) -> None:
-        """Wait until all sends have completed or failed."""
+        """Wait until all added sends have completed or failed."""
         while self._under_way:
             self._room.clear()
             await self._room.wait()
 
     def results(self) -> list[SendResult]:
-        """Return the results in the order of the sends; raise SendFailed, with number and first reason, if some failed."""
+        """Return the results of ended sends in order; raise SendFailed, with number and first reason, if some failed."""
         failures = [error for send in self._sends if (error := send.exception()) is not None]
         if failures:
             raise SendFailed(

@@ -83,13 +83,13 @@ class TransactionListener(Protocol):
     def check(self, message: StoredMessage) -> TransactionState | Awaitable[TransactionState]:
         """Return a transaction's outcome when a broker checks it, unless the producer knows it.
 
-        The broker checks again later after UNKNOWN or an exception.
+        The broker checks again later after UNKNOWN or an exception, a limited number of times.
         """
         ...
 
 
 class TransactionResult(NamedTuple):
-    """The result of `send_in_transaction`: that of the half message (`send`), and the outcome from the listener."""
+    """The result of `send_in_transaction`: that of the half message, and the listener's outcome (failed: UNKNOWN)."""
 
     send: SendResult
     state: TransactionState
@@ -112,7 +112,7 @@ class ProducerTransactions:
     """The transactions of one producer.
 
     Args:
-        listener: Knows the outcome of transactions of other processes; None: nobody does.
+        listener: Does the work of `execute`, and answers checks of unknown transactions; None: the answer is UNKNOWN.
         namespace: Namespace to remove from topics before the listener sees them.
         body_size_max: Maximum length of a body after decompression, bytes.
         interceptors: Returns the interceptors of the producer, which exist once it is started.
@@ -143,7 +143,7 @@ class ProducerTransactions:
 
     @property
     def can_tell_of_others(self) -> bool:
-        """Whether brokers may check transactions of other processes with this producer."""
+        """Whether the producer has a listener, which can answer checks of transactions of other processes."""
         return self._listener is not None
 
     def check_listener(self) -> TransactionListener:
@@ -155,7 +155,7 @@ class ProducerTransactions:
         return self._listener
 
     async def close(self) -> None:
-        """Cancel the answers to checks that are in progress."""
+        """Cancel the answers to checks that are in progress; a listener that runs in a thread continues."""
         await self._checks.close()
 
     # --- begin and end
@@ -167,8 +167,7 @@ class ProducerTransactions:
 
         Raises:
             MessageError: The message has a delay, which transactions do not support, or cannot be sent.
-            SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: The half message was not
-                acknowledged, or was rolled back.
+            CometError: As in `AsyncProducer.send`; also SendFailed after a rollback, if not flushed or replicated in time.
         """
         if message.delay_level or message.deliver is not None:
             raise MessageError(
@@ -199,10 +198,10 @@ class ProducerTransactions:
     async def end(
         self, half: SendResult, message: Message, state: TransactionState, remark: str = ""
     ) -> None:
-        """Report the outcome of a transaction to its broker; an unreachable broker will check it later.
+        """Report the outcome of a transaction to its broker; if it does not answer, only log this, as it will check later.
 
-        Raises BrokerRefused if the transaction has ended otherwise, or the broker has lost it, and CodecError if the
-        broker's answers are malformed.
+        Raises BrokerRefused if the broker refuses, for example as it has lost the transaction, CodecError if an answer
+        is malformed, and ClientClosed after close.
         """
         known = self._known.get(half.message_id)
         if known is not None:
@@ -228,9 +227,7 @@ class ProducerTransactions:
     ) -> TransactionState:
         """Run the listener's work, report a commit or rollback to the broker, and return the outcome.
 
-        After an exception of the listener the outcome is UNKNOWN.
-
-        Raises the errors of `end`.
+        After an exception of the listener the outcome is UNKNOWN. Raises the errors of `end`.
         """
         try:
             state = await _run(self.check_listener().execute, message, argument)
@@ -265,7 +262,7 @@ class ProducerTransactions:
     def take_check(self, command: Command, channel: Channel) -> bool:
         """Answer CHECK_TRANSACTION_STATE 39 in the background; return False if it does not concern this group.
 
-        A check is skipped if too many wait, since the broker repeats it.
+        A check is skipped if the same one is in progress or too many wait, since the broker repeats it.
         """
         record = decode_record(command.body)
         properties = record.properties()
@@ -367,25 +364,26 @@ class AsyncTransaction:
 
     @property
     def half(self) -> SendResult:
-        """The result of the half message; its `message_id` identifies the transaction. MessageError before sending."""
+        """The result of the half message, with the transaction's `message_id`; raises MessageError before the block begins."""
         if self._half is None:
             raise MessageError("the transaction has not begun; use it inside `async with`")
         return self._half
 
     def commit(self) -> asyncio.Future[None]:
-        """Begin to commit, so that consumers receive the message; return a future of None. The block's end commits.
+        """Begin to commit, so that consumers receive the message; return a future of None. The block's end also commits.
+
+        The future also succeeds if the broker does not answer: it will check the transaction later.
 
         Raises:
             MessageError: The transaction has ended already, or has not begun.
-            BrokerRefused: Raised by the future: the transaction was rolled back already, or the broker has lost it.
-            CodecError: Raised by the future: the broker's answer is malformed.
+            BrokerRefused, CodecError: Raised by the future: the broker refused, or its answer is malformed.
         """
         return self._finish(TransactionState.COMMIT)
 
     def rollback(self) -> asyncio.Future[None]:
         """Begin to roll back, so that no consumer receives the message, and return a future of None.
 
-        An exception in the block also rolls back. Raises MessageError, BrokerRefused and CodecError as `commit` does.
+        An exception in the block also rolls back. Errors, and a broker that does not answer, are as in `commit`.
         """
         return self._finish(TransactionState.ROLLBACK)
 

@@ -66,9 +66,9 @@ class TurnSends:
         self.seconds = sender.settings.send_timeout_ms / 1000
 
     def add(self, message: Message) -> asyncio.Future[SendResult]:
-        """Send a message after this iteration or sooner: immediately if nothing is in flight or 128 messages wait.
+        """Collect a message and return its future, which also gets errors; send it in the next loop iteration or sooner.
 
-        Errors go to the future.
+        Sooner means in this call, if nothing else is collected or in flight, or 128 messages are collected.
         """
         result: asyncio.Future[SendResult] = self._new_future()
         waiting = self._waiting
@@ -92,7 +92,7 @@ class TurnSends:
         )
 
     def send_now(self) -> None:
-        """Send all collected messages in their order."""
+        """Start to send all collected messages in their order; some may wait for a route, a connection or other sends."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -175,8 +175,8 @@ class PendingSends(PipelinedSends):
     Args:
         sends: The collection that they are from.
         targets: Queues of their topic.
-        turn: Index of the first message's queue.
-        born_ms: Time at which they were made, ms since 1970.
+        turn: Index in `targets`, modulo its length, of the first message's queue.
+        born_ms: Time at which they were encoded, ms since 1970.
         began: The same time in monotonic seconds.
     """
 
@@ -203,11 +203,11 @@ class PendingSends(PipelinedSends):
         self._sends.sender.ended(size, len(results))
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Handle an answer other than a simple success."""
+        """Handle an answer that `settled` does not get: set the result, retry or fail the send, as if sent alone."""
         self._alone(answer[2]).answered(answer)
 
     def failed(self, error: BaseException, opaque: int, /) -> None:
-        """Retry the send with this number, as if it had been sent alone, or set the error in its future."""
+        """Retry the send with this opaque, as if it had been sent alone, or set the error in its future."""
         self._alone(opaque).failed(error)
 
     def _alone(self, opaque: int) -> PendingSend:

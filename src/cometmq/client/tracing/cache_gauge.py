@@ -34,7 +34,7 @@ class CacheGauge:
         _of_consumers.discard(self)
 
     def observed(self, place: int) -> Iterable[metrics.Observation]:
-        """Yield a value for each topic: the number of messages (place 0), or the bytes (place 1)."""
+        """Yield a value for each topic: the number of cached messages (place 0), or the bytes of their bodies (place 1)."""
         for topic, counts in self._cached().items():
             yield metrics.Observation(counts[place], {"topic": topic, **self._labels})
 

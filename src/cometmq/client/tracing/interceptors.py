@@ -21,15 +21,15 @@ class TransactionEnd(NamedTuple):
     """The end of a transaction, as a producer reports it to a broker.
 
     Attributes:
-        topic: Topic of the half message.
-        message_id: Id of the half message.
-        transaction_id: Id by which the broker identifies the transaction.
-        tag: Tag of the half message.
-        keys: Keys of the half message.
+        topic: Topic for which the message of the transaction is meant.
+        message_id: Unique id of that message.
+        transaction_id: Transaction id in the broker's answer or check; without one, the message id.
+        tag: Tag of the message; empty without one.
+        keys: Keys of the message.
         address: The broker, "ip:port".
         region: Region of the broker, or None.
-        state: COMMIT, ROLLBACK or UNKNOWN.
-        is_from_check: Whether it answers a check of the broker.
+        state: COMMIT, ROLLBACK or, in the answer to a check, UNKNOWN.
+        is_from_check: Whether the producer answers a check of the broker.
     """
 
     topic: str
@@ -51,15 +51,15 @@ class Interceptor(Protocol):
         ...
 
     def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
-        """Observe the end of a transaction; return a function to call after the report to the broker, with its error or None."""
+        """Observe a transaction's end; return a function to call after the report to the broker, with its error or None."""
         ...
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Observe a listener call; return a function to call at its end, in the same thread."""
+        """Observe the start of a listener call; return a function to call at its end in the same thread, with the outcome."""
         ...
 
     async def close(self) -> None:
-        """Release resources; no further calls follow."""
+        """Release resources when the client closes; functions that the other methods returned may still be called."""
         ...
 
 
@@ -69,7 +69,7 @@ def watched(
     start: Start,
     kind: TracedMessage = TracedMessage.NORMAL,
 ) -> asyncio.Future[SendResult]:
-    """Start a send, report its start and end or error to the interceptors, and return its future."""
+    """Start a send through the interceptors, report its result or error to them, and return its future."""
     if not interceptors:
         return start(messages)
     ends: list[SendEnded] = []

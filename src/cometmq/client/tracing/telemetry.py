@@ -55,7 +55,7 @@ class Telemetry:
         )
 
     def sending(self, messages: Messages, _kind: TracedMessage) -> tuple[Messages, SendEnded]:
-        """Start a span of a send; return copies of the messages with its context, and a function that ends it."""
+        """Start a span of a send unless it is empty; return copies of the messages with its context, and a function to end it."""
         if not messages:  # The sender refuses an empty batch.
             return messages, lambda _result, _error: None
         topic, size = messages[0].topic, sum(len(each.body) for each in messages)
@@ -83,7 +83,7 @@ class Telemetry:
         return traced, ended
 
     def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
-        """Start a span of a transaction's end; return a function that ends the span, with the error or None."""
+        """Start a span of a transaction's end; return a function that ends the span, called with the error or None."""
         what = end.state.lower()
         span = self._tracer.start_span(
             f"{what} {end.topic}",
@@ -102,7 +102,7 @@ class Telemetry:
         return ended
 
     def calling(self, messages: Sequence[StoredMessage]) -> CallEnded:
-        """Start a span of a listener call, in the first message's trace if any; return a function that ends it."""
+        """Start a span of a listener call, in the first message's trace if any, and make it current; return a function to end it."""
         first = messages[0]
         parents = [propagate.extract(dict(each.properties)) for each in messages]
         span = self._tracer.start_span(
@@ -136,7 +136,7 @@ class Telemetry:
         return ended
 
     async def close(self) -> None:
-        """Do nothing, because each span ends by itself."""
+        """Do nothing: the functions that the other methods return end the spans."""
 
     def _ms_since(self, began: float) -> float:
         return (self._instance.clock.monotonic() - began) * 1000

@@ -44,10 +44,10 @@ _STATES = {"COMMIT": "COMMIT_MESSAGE", "ROLLBACK": "ROLLBACK_MESSAGE", "UNKNOWN"
 
 
 class Tracer:
-    """The message traces of one producer or consumer, sent to `topic`.
+    """The message traces of one producer or push consumer, sent in the background to `topic`.
 
     Attributes:
-        dropped: Number of records that were lost, because the queue was full or they could not be sent.
+        dropped: Number of records that were lost, because too many were waiting or their send failed.
     """
 
     def __init__(self, instance: ClientInstance, group: str, topic: str) -> None:
@@ -70,10 +70,9 @@ class Tracer:
     # --- interceptor methods
 
     def sending(self, messages: Messages, kind: TracedMessage) -> tuple[Messages, SendEnded]:
-        """Return the messages unchanged, and a function to call when sent, which records a trace for each of them.
+        """Return the messages unchanged, and a function to call after the send, which records a trace of each message.
 
         Nothing is recorded if the send failed, or the broker wants no traces (TRACE_ON=false) or gave no region.
-
         Differs: RocketMQ writes one record per batch (not found by a message's id), and none for one-way sends.
         """
         began_ms = self._instance.clock.now_ms()
@@ -111,7 +110,7 @@ class Tracer:
         )
 
     def ending(self, end: TransactionEnd) -> Callable[[BaseException | None], None]:
-        """Return a function to call after a transaction's end was reported to the broker; it records a trace unless that failed."""
+        """Return a function to call after a transaction's end was reported; it records a trace unless the report failed."""
         time_ms = self._instance.clock.now_ms()
 
         def ended(error: BaseException | None) -> None:
@@ -212,7 +211,7 @@ class Tracer:
                 self._instance.outages.worked(_TRACING, self._group)
 
     async def close(self) -> None:
-        """Stop, send the traces that are still queued, and log how many traces were lost, if any."""
+        """Stop, try to send the traces that are still queued, and log how many traces were lost, if any."""
         await self._tasks.close()
         await self._flush()
         if self.dropped:

@@ -51,10 +51,10 @@ class MirrorOptions(FlowOptions, JobOptions):
 def run(spark: SparkSession, options: MirrorOptions) -> Report:
     """Copy topics of one cluster to another, and record a map of their offsets.
 
-    Message ids and the order of each queue are kept. A killed run is resumed and sends no message twice.
+    Message ids and each queue's order are kept. If a run is killed, the next one continues, and omits what the target has.
 
     Raises:
-        SettingsError: Source and target are equal, or `prepare` finds unusable queues.
+        SettingsError: Source and target are the same text, an option is invalid, or `prepare` finds unusable queues.
     """
     check_has_driver(spark, options, "mirror")
     if options.source == options.target:
@@ -82,11 +82,11 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
 
 
 def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
-    """Create the topics that the target cluster lacks, and return a target queue for each source queue.
+    """Create the topics that the target cluster lacks, and return a target queue for each readable source queue.
 
     Raises:
-        TopicNotFound: The source has no such topic.
-        SettingsError: A topic has no readable queue in the source, or no usable one in the target.
+        SettingsError: A topic has no readable queue in the source, or no readable and writable one in the target.
+        CometError: The source has no such topic (TopicNotFound), or a server does not answer or refuses.
     """
     places: dict[tuple[str, str, int], MessageQueue] = {}
     with Admin(source) as here, Admin(target) as there:
@@ -117,7 +117,7 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
 
 
 def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int) -> None:
-    """Write the offset map of a micro-batch as Parquet: by source queue, its last message and the place of the copy."""
+    """Write a micro-batch's offset map as Parquet: for each source queue, its last copied message's offset and the copy's."""
     stored = target.stored(
         spark, target.ends_before(), "topic,brokerName,queueId,queueOffset,properties"
     )

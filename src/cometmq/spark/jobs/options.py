@@ -34,7 +34,7 @@ class JobOptions:
                 raise SettingsError(f"{name} is empty: {each.metadata['help']}")
 
     def what(self) -> dict[str, Any]:
-        """Return the values of options that determine what is done, by name; they distinguish one run from another."""
+        """Return the values of options that determine what is done, by name, to tell runs apart; places in canonical form."""
         return {
             each.name: _as_one(getattr(self, each.name), is_place=each.name in _PLACES)
             for each in fields(self)

@@ -55,7 +55,7 @@ class ClusterOptions:
 class FromOptions(ClusterOptions):
     """Options that choose the messages that a job reads, from topics, a store or an archive.
 
-    With a store or an archive, `topic` limits the messages to topics. `tag` applies only to topics of a cluster.
+    With a store or an archive, `topic` limits the messages to these topics. `tag` applies only to topics of a cluster.
     """
 
     topic: str = option("Topics, separated by commas.", "")
@@ -91,7 +91,7 @@ def _times(options: FromOptions) -> dict[str, str]:
 
 
 def store_options(options: FromOptions, columns: str) -> dict[str, str]:
-    """Return the options of the format "rocketmq-store", without times; with them, damage in the log fails the job."""
+    """Return the options of the format "rocketmq-store", except times; by mode FAILFAST, damage in the log is an error."""
     given = {"path": hadoop_place(options.store), "topics": options.topic, "columns": columns}
     return {**given, "mode": "FAILFAST"}
 
@@ -99,7 +99,7 @@ def store_options(options: FromOptions, columns: str) -> dict[str, str]:
 def read_batch(
     spark: SparkSession, options: FromOptions, columns: str = "", **more: str
 ) -> DataFrame:
-    """Return the messages that exist now and that the options select, as a data frame.
+    """Return a data frame of the messages that the options select, for a batch query.
 
     Args:
         spark: Spark session.
@@ -108,7 +108,7 @@ def read_batch(
         more: Further options of the format "rocketmq", used for topics.
 
     Raises:
-        SettingsError: Not exactly one place is given.
+        SettingsError: No origin or two are given, a time is invalid, or a folder has no archive.
     """
     if _kind(options) == "topic":
         given = {**topic_options(options, columns), **more}
@@ -127,17 +127,17 @@ def read_batch(
 def read_stream(
     spark: SparkSession, options: FromOptions, *, rows_max: int, columns: str = ""
 ) -> DataFrame:
-    """Return the messages that the options select, existing and future ones, as a streaming data frame.
+    """Return a streaming data frame of the messages that the options select, existing and future ones.
 
     Args:
         spark: Spark session.
         options: Messages to read.
-        rows_max: Maximum messages per micro-batch; stores have a limit in bytes, archives of eight files.
+        rows_max: Approximate maximum of messages in a micro-batch of topics; 512 MiB for stores, eight files for archives.
         columns: Required columns, separated by commas; empty for all. Archives always have all.
 
     Raises:
-        SettingsError: Not exactly one place is given.
-        TopicNotFound: A topic does not exist.
+        SettingsError: No origin or two are given, a time is invalid, or a folder has no archive.
+        CometError: A topic does not exist (TopicNotFound), or no nameserver answers.
     """
     if _kind(options) == "topic":
         # Detect a wrong name here: in the stream, Spark would only report that its planner died. Offline brokers are
@@ -197,7 +197,7 @@ def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
         read: Offsets up to which an earlier run has read topics, as in its checkpoint.
 
     Raises:
-        SettingsError: Not exactly one place is given.
+        CometError: No origin or two are given, a topic or broker is missing, or a store or archive is missing or damaged.
     """
     if _kind(options) == "topic":
         report = _queue_ranges(topic_options(options, "topic"), read or {})

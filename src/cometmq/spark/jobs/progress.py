@@ -20,12 +20,12 @@ class ProgressCounts:
     """Finished and total rows, bytes and tasks.
 
     Attributes:
-        rows: Rows done.
+        rows: Rows done; an estimate if only the finished tasks are known.
         size: Bytes done; 0 if unknown.
         rows_total: Total rows; None if unknown or without end.
         tasks: Finished tasks of the watched Spark jobs.
-        tasks_total: Total tasks of these jobs.
-        behind: Messages that a stream has not read yet; None if unknown, and for a batch.
+        tasks_total: Tasks of these jobs that are known so far.
+        behind: Unread messages of a stream of topics; 0 for another stream; None if unknown, and for a batch.
     """
 
     rows: int = 0
@@ -40,7 +40,7 @@ class RunProgress:
     """Progress display of a run.
 
     Args:
-        style: "auto" (one line, only on a terminal), "json" (a line of JSON per second) or "none".
+        style: "auto" (one line, only on a terminal), "json" (at most a line of JSON per second, and a last one) or "none".
         name: Name of the job.
         stream: Output; stderr by default.
         clock: Returns monotonic seconds.
@@ -72,7 +72,7 @@ class RunProgress:
         self._size_total = size
 
     def at_share(self, done: int, total: int) -> None:
-        """Set the number of finished tasks, estimate rows and bytes from their share, and show the progress."""
+        """Set the numbers of finished and all tasks, raise rows and bytes to this share of the totals, and show the progress."""
         counts = self.counts
         counts.tasks, counts.tasks_total = done, total
         if total:
@@ -81,7 +81,7 @@ class RunProgress:
         self.show()
 
     def at(self, rows: int, size: int = 0, *, behind: int | None = None) -> None:
-        """Set the rows and bytes done and, if given, the number of unread messages, and show the progress."""
+        """Set the rows done and, if given, the unread messages, raise the bytes done to `size`, and show the progress."""
         counts = self.counts
         counts.rows, counts.size = rows, max(size, counts.size)
         counts.behind = counts.behind if behind is None else behind
@@ -103,7 +103,7 @@ class RunProgress:
             self._stream.flush()
 
     def state(self) -> dict[str, object]:
-        """Return the progress as a dict for JSON: rows, rates in rows/s and MB/s, seconds left, tasks and lag."""
+        """Return the progress as a dict for JSON: job, rows, rows/s, MB/s, seconds left (None if unknown), tasks and lag."""
         counts = self.counts
         seconds = max(self._clock() - self._began, 1e-3)
         left = None

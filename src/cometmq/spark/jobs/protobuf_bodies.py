@@ -65,10 +65,10 @@ class ProtobufBodies:
 
     @classmethod
     def of(cls, file: str, message: str) -> "ProtobufBodies":
-        """Derive the columns from a file made by `protoc --include_imports --descriptor_set_out=FILE`.
+        """Create a decoder, with its columns, from a file made by `protoc --include_imports --descriptor_set_out=FILE`.
 
         Raises:
-            SettingsError: No message is named, the file is no descriptor set, lacks the message, or it fits no columns.
+            SettingsError: No message is named, the file is no complete descriptor set with it, or the message contains itself.
         """
         if not message:
             raise SettingsError("--format protobuf needs --message, the name of the message")

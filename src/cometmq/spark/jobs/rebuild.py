@@ -32,13 +32,13 @@ class RebuildOptions(JobOptions):
 def run(spark: SparkSession, options: RebuildOptions) -> Report:
     """Recreate a store's queue files and index from its log; the broker must be stopped.
 
-    With `topic` the index is left out, with `out` the store stays unchanged; `check` only compares queue files.
-    Findings are bytes of the log that are not a record and, with `check`, queue files that differ.
+    With `topic` the index is left out; with `out` the files of the store stay unchanged; `check` only compares queue
+    files. Findings are bytes of the log that are not a record and, with `check`, queue files that are missing or differ.
 
     Raises:
-        StoreLocked: A broker is using the directory.
-        StoreDamaged: There is no log, nothing in it is readable, or two records of one life of a queue have the same
-            offset.
+        SettingsError: An option is invalid, `check` and `out` are combined, or `out` is a store.
+        StoreLocked: A program has the directory open when new files are to be installed there.
+        StoreDamaged: There is no log, a closed one has only damage, or its records contradict each other.
     """
     made = StoreRebuild.of(
         local_place(options.store),

@@ -36,8 +36,8 @@ class ReplayOptions(FromOptions, FlowOptions):
 def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = None) -> Report:
     """Send messages of a topic, a store or an archive to a topic again.
 
-    They keep their message ids; the property REPLAY_OF has the origin of each. A killed
-    run is resumed and sends no message twice.
+    The copies keep the message ids; the property REPLAY_OF has the origin of each. The next run with the same options
+    and `state` continues a killed run, and omits messages that the target already has.
 
     Raises:
         SettingsError: With `follow` a topic would be replayed into itself forever, or an option is invalid.

@@ -22,12 +22,12 @@ _STATES = frozenset({"keys", "kept", "end"})
 
 
 class Run:
-    """A job's run in progress; its state is kept in a manifest, so that a killed run can be resumed.
+    """A job's run in progress; with a folder, its state is kept in a manifest, so that a killed run can be resumed.
 
     Attributes:
         manifest: State of the run, written by `save`.
         progress: Progress display.
-        is_finished: Whether an earlier run has completed it.
+        is_finished: Whether an earlier run has completed it, and this one has added nothing.
     """
 
     def __init__(
@@ -50,31 +50,31 @@ class Run:
         return self._folder.checkpoint(self.manifest.id)
 
     def audit_of(self, batch: int) -> str:
-        """Return the folder in which the sink records what brokers acknowledged of a micro-batch."""
+        """Return the folder for the sink's audit file of a micro-batch, a path or URI; AssertionError without a place."""
         return self._folder.audit(self.manifest.id, batch)
 
     @property
     def short_id(self) -> str:
-        """Part of the names of the run's files that no other run uses."""
+        """Part of the names of the run's files that distinguishes them from those of other runs; a resumed run keeps it."""
         return self.manifest.name or self.manifest.id.rpartition("-")[2]
 
     def folder_of(self, name: str) -> str:
-        """Return the path or URI of the folder `name` in the run's place, which contains `_jobs`."""
+        """Return the path or URI of the folder `name`, beside `_jobs` in the run's place; AssertionError without a place."""
         return f"{self._folder.place}/{name}"
 
     def save(self) -> None:
-        """Write the manifest, which has the run's state, to `_jobs` in its folder; do nothing if the run has none."""
+        """Write the manifest, which has the run's state, to `_jobs` in the run's place; do nothing without a place."""
         if self._kept_in is not None:
             self._kept_in.save(self.manifest)
 
     def begin_again(self) -> None:
-        """Discard the finished parts of earlier runs, so that this run processes all parts; the counts remain."""
+        """Discard the record of parts that earlier runs finished, so that this run processes all parts; the counts remain."""
         self.is_finished = False
         self.manifest.status, self.manifest.ranges = "running", []
         self.save()
 
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
-        """Add the counts of a finished micro-batch to the manifest, save it, and show the progress."""
+        """Add a finished micro-batch's counts (of a repeated one, instead of its earlier ones), save, and show the progress."""
         self.is_finished = False
         self.manifest.status = "running"
         self.manifest.count_batch(batch, counts)
@@ -106,7 +106,7 @@ class Run:
         return report
 
     def earlier(self) -> Report:
-        """Return a report with the counts and table of the run that completed the job, without its findings."""
+        """Return a report with counts and table (times as text) of the run that completed the job, without its findings."""
         manifest = self.manifest
         return Report(
             counts=manifest.counts,
@@ -127,7 +127,7 @@ def running(
 ) -> Iterator[Run]:
     """Open a job's run, or continue an earlier one with the same options; write its outcome to the manifest at the end.
 
-    The earlier one may be killed, failed or done; after a done one, `is_finished` of the yielded run is true.
+    The earlier one may be killed, failed or done; if done, `is_finished` is true, and no manifest is written while it is.
 
     Args:
         job: Name of the job.
@@ -137,8 +137,8 @@ def running(
         clock: Source of the time.
 
     Raises:
-        SettingsError: The place cannot be used, or a required option is empty.
-        RunGoesOn: Another run is writing there.
+        SettingsError: The place or its manifest cannot be used, or a required option is empty.
+        RunGoesOn: Such a run is writing there; not detected outside local folders.
     """
     options.check_given()
     clock = clock or SystemClock()
@@ -182,9 +182,9 @@ def _new(run_id: str, job: str, options: JobOptions, now_ms: int) -> Manifest:
 
 
 def read_before(job: str, options: JobOptions, place: str) -> dict[str, Any]:
-    """Return the offsets up to which a run with the same options has read: `{topic: {broker: {queue: offset}}}`.
+    """Return the offsets up to which a run with the same options has read topics: `{topic: {broker: {queue: offset}}}`.
 
-    Empty if there is none, or it has finished no micro-batch.
+    Empty without such a run, before its first finished micro-batch, and if it reads a store or an archive.
     """
     run_id = manifest_id(job, options.what())
     return checkpointed(JobFolder(place).checkpoint(run_id))

@@ -31,7 +31,7 @@ Ends = dict[str, dict[str, dict[str, int]]]
 
 
 class SendTarget:
-    """The cluster and topics to which a job sends messages, each once.
+    """The cluster and topics to which a job sends micro-batches; a repeated one skips messages that are already there.
 
     Args:
         run: Run of the job; its manifest records where the last batch begins in the target's queues.
@@ -51,7 +51,7 @@ class SendTarget:
         """Send a micro-batch of rows made by `resent`; return the counts "rows" and "bytes", also of rows sent before.
 
         Raises:
-            PySparkException: A message was not stored; the next run starts with this batch.
+            PySparkException, CometError: The batch may not be stored completely; the next run starts with this batch.
         """
         whole, seen = counted(batch)
         sent_before = self._begin(number)
@@ -66,7 +66,7 @@ class SendTarget:
         return seen.get()
 
     def stored(self, spark: SparkSession, ends: Ends, columns: str) -> DataFrame:
-        """Return the messages now in the topics from the offsets `ends` on; all of queues that `ends` lacks."""
+        """Return a data frame of the messages in the topics from the offsets `ends` on; all of queues that `ends` lacks."""
         topics = [topic for topic in self._topics if topic in self._ends()]
         if not topics:
             return spark.createDataFrame([], message_schema(columns.split(",")))
@@ -89,7 +89,7 @@ class SendTarget:
         return stored.where(goal.isin(*self._topics)).select(copied)
 
     def ends_before(self) -> Ends:
-        """Return the end offsets that the target's queues had before the last micro-batch was sent."""
+        """Return the end offsets that the target's queues had before the last micro-batch was first sent; KeyError without one."""
         ends: Ends = self._run.manifest.ahead["ends"]
         return ends
 

@@ -25,13 +25,13 @@ class SqlOptions(FromOptions, JobOptions):
 
 
 def run(spark: SparkSession, options: SqlOptions) -> Report:
-    """Run an SQL query: the view `messages` has all chosen messages, and each topic is a view of its name.
+    """Run an SQL query over views: `messages` has all chosen messages, and each topic of the option `topic` has its own.
 
-    Topics have a view only if the option `topic` names them. Characters that SQL does not allow in a name become
-    underscores.
+    A view has its topic's name, with underscores for characters other than letters and digits. The report has at most
+    `top` rows.
 
     Raises:
-        SettingsError: No source of messages was given.
+        SettingsError: No origin of messages or two were given, or the result has a time outside the years 1 to 9999.
     """
     if options.dry_run:
         return plan(options)

@@ -57,10 +57,10 @@ class StatsOptions(FromOptions, WindowOptions):
 
 
 def run(spark: SparkSession, options: StatsOptions) -> Report:
-    """Count messages and bytes by topic, queue, tag, key, producer or time.
+    """Count messages and bytes by topic, queue, tag, key, producer, time or other properties.
 
     Raises:
-        SettingsError: An option is invalid, a group is unknown, or no source of messages was given.
+        SettingsError: An option is invalid, a group is unknown, or no origin of messages or two were given.
     """
     if options.top < 0:
         raise SettingsError(f"--top {options.top}: it must be at least 0, which means all rows")
@@ -77,7 +77,7 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
 
 
 def follow(spark: SparkSession, options: StatsOptions, groups: dict[str, Column]) -> Report:
-    """Count the messages of a stream by time window and group, and write a window as Parquet when it is closed."""
+    """Count a stream's messages by time window and group; write a window as Parquet once newer messages have closed it."""
     check_has_driver(spark, options, "stats --follow")
     if options.dry_run:
         return plan(options, read_before(_FOLLOWED, options, options.to))
@@ -163,7 +163,7 @@ def table_of(messages: DataFrame, groups: dict[str, Column]) -> DataFrame:
 
 
 def groups_of(options: StatsOptions) -> dict[str, Column]:
-    """Return the grouping columns by name, a window first if one is set; raise SettingsError if a group is unknown."""
+    """Return the grouping columns by name, a window first if one is set; SettingsError if a group or the window is invalid."""
     names = words(options.by)
     for name in names:
         if name not in _COLUMN_OF:

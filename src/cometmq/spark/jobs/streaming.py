@@ -40,7 +40,7 @@ class FlowOptions(JobOptions):
 
     @property
     def rows_max(self) -> int:
-        """Maximum number of messages per micro-batch; with a rate, at most the messages of one second.
+        """Limit for the messages of a micro-batch of topics: `batch_rows`, but at most those of one second at the `rate`.
 
         Raises:
             SettingsError: A limit is out of range.
@@ -56,7 +56,7 @@ def drain(frame: DataFrame, run: Run, options: FlowOptions, write: WriteBatch) -
     """Write the micro-batches of a stream with `write`, up to its present end, or with `follow` until Ctrl-C.
 
     Raises:
-        StreamingQueryException: A micro-batch failed; the next run starts with it.
+        StreamingQueryException: The stream failed; the next run continues with the unfinished micro-batch.
     """
     spark, limit = frame.sparkSession, RateLimit(options.rate)
 
@@ -87,17 +87,17 @@ def drain(frame: DataFrame, run: Run, options: FlowOptions, write: WriteBatch) -
 
 
 class CountsLost(CometError):
-    """Raised if Spark wrote a micro-batch but did not deliver its row counts; the next run repeats it."""
+    """Raised if Spark wrote a micro-batch but did not deliver its row counts in time; the next run repeats the batch."""
 
 
 class WrittenCounts:
-    """Row counts that Spark observes while it writes a batch, available afterwards."""
+    """Numbers of rows and bytes that Spark observes while it writes a batch, available afterwards."""
 
     def __init__(self, seen: Observation) -> None:
         self._seen = seen
 
     def get(self, within_s: float = _COUNTS_WITHIN_S) -> dict[str, int]:
-        """Return the counts "rows" and "bytes" of the written batch; raise CountsLost if they do not arrive in time."""
+        """Return the counts "rows" and "bytes" of the written batch; CountsLost if Spark has none after `within_s` seconds."""
         found: Future[dict[str, int]] = Future()
 
         def wait() -> None:
@@ -118,7 +118,7 @@ class WrittenCounts:
 
 
 def counted(batch: DataFrame) -> tuple[DataFrame, WrittenCounts]:
-    """Return a batch that counts its rows and stored bytes while it is written, and an object with these counts."""
+    """Return a batch that counts its rows and bytes (sum of `storeSize`, or 0) while it is written, and its WrittenCounts."""
     seen = Observation()
     size = f.sum("storeSize") if "storeSize" in batch.columns else f.lit(0)
     metrics = f.count(f.lit(1)).alias("rows"), f.coalesce(size, f.lit(0)).alias("bytes")

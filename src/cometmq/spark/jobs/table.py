@@ -52,7 +52,7 @@ def run(spark: SparkSession, options: TableOptions) -> Report:
     """Decode bodies (JSON, CSV, Avro, Protobuf) into a table: Parquet files or Delta.
 
     Raises:
-        SettingsError: The schema is invalid or does not fit the existing table, or the table may already have these messages.
+        SettingsError: An option is invalid, the schema does not fit the table, or another run may have added the messages.
     """
     check_has_driver(spark, options, "table")
     kept = list(dict.fromkeys(column_name(name) for name in words(options.keep)))
@@ -136,10 +136,10 @@ class TableWriter:
         self._files = files
 
     def write(self, batch: DataFrame, number: int) -> dict[str, int]:
-        """Add a micro-batch to the table and return its counts: "rows", "bytes", and "bad" for rejected bodies.
+        """Add a micro-batch to the table; return the counts "rows" and "bytes" (all messages) and "bad" (rejected ones).
 
-        Bodies that cannot be decoded with the schema are rejected: the batch is read a second time to write them to the
-        folder of rejected bodies.
+        Bodies that cannot be decoded with the schema are rejected: if there are any, the batch is read a second time to
+        write them to the folder of rejected bodies.
         """
         whole, seen = counted(batch)
         rows, fit = counted(fitting(whole, self._body, self._kept))

@@ -36,7 +36,7 @@ class TableFiles(Protocol):
         """Write the rows of a micro-batch; a repeated one replaces its rows, or writes none if they are committed."""
 
     def commit(self, number: int) -> None:
-        """Make a micro-batch part of the table, once."""
+        """Make a micro-batch part of the table, unless it already is."""
 
 
 class ParquetFolders:
@@ -73,7 +73,7 @@ class ParquetFolders:
 def table_files(
     spark: SparkSession, run: Run, options: TargetOptions, schema: StructType
 ) -> TableFiles:
-    """Return the table to which a job appends; raise SettingsError if it is unusable or the Delta package missing."""
+    """Return the table to which a job appends; raise SettingsError if it is unusable or the Delta package is missing."""
     if options.table_format == "parquet":
         return ParquetFolders(spark, run, options.to, schema)
     from cometmq.spark.delta import DeltaTable  # Needs packages of an extra.

@@ -95,12 +95,12 @@ def _cores(spark: SparkSession) -> int:
 
 
 def count_round(run: Run, files: Sequence[Row], *, end: dict[str, int]) -> None:
-    """Add a finished archive round's files to the totals in the manifest, and clear the round's plan and parts there.
+    """Add the files of a finished pass of an archive job to the manifest's totals, clear its plan and parts, and save.
 
     Args:
-        run: Run of the round.
-        files: Number of messages, bytes and path of each file.
-        end: Further entries of the totals, e.g. the offset at which the next round begins.
+        run: Run of the job.
+        files: Number of rows, bytes and path of each file.
+        end: Further entries of the totals, e.g. the offset at which the next pass begins.
     """
     manifest, counts = run.manifest, run.manifest.counts
     manifest.counts = {
@@ -123,6 +123,6 @@ def task_plan(tasks: Sequence[Task]) -> Report:
 
 
 def range_plan(ranges: Iterable["PlannedRange"]) -> Report:
-    """Return the report of a dry run: for each range of a queue its offsets and number of messages."""
+    """Return the report of a dry run: for each range of a queue its first offset, its end and the number of offsets."""
     rows = [(*astuple(each.queue), each.start, each.end, each.rows) for each in ranges]
     return Report({"rows": sum(row[-1] for row in rows)}, _RANGE_COLUMNS, rows)

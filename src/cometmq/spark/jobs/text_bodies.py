@@ -29,7 +29,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Parse a body that is one JSON object, with numbers as `Number`; raise BodyMismatch for anything else."""
+    """Parse a body that is one JSON object, with numbers as `Number`; BodyMismatch for others, and for a repeated name."""
     try:
         found = _DECODER.decode(body.decode())
     except UnicodeDecodeError:
@@ -82,7 +82,7 @@ class JsonBodies:
         return columns
 
     def reader(self) -> Reader:
-        """Return a function that decodes a JSON body to a dict; it raises BodyMismatch, also for an empty body."""
+        """Return a function that decodes a JSON body to a dict; BodyMismatch for an empty one, or one that does not fit."""
         convert = converter(self.schema)
 
         def read(body: bytes) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _converted(convert: Convert, document: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CsvBodies(JsonBodies):
-    """Decoder of bodies that are one line of CSV each (RFC 4180); an empty value without quotes is null.
+    """Decoder of bodies that are one record of CSV each (RFC 4180); an empty value without quotes is null.
 
     Raises:
         SettingsError: A column has a type that CSV cannot have, or the separator is invalid.
@@ -126,7 +126,7 @@ class CsvBodies(JsonBodies):
                 )
 
     def reader(self) -> Reader:
-        """Return a function that decodes a CSV body to a dict; it raises BodyMismatch, also for an empty body."""
+        """Return a function that decodes a CSV body to a dict; BodyMismatch for an empty one, or one that does not fit."""
         convert, fields = converter(self.schema), self.schema.fields
         apart = re.escape("\t" if self.separator == "\\t" else self.separator)
         value = re.compile(

@@ -318,12 +318,12 @@ _AS_TEXT = (t.TimestampType, t.TimestampNTZType, t.VariantType, t.StringType)
 
 
 def converter(kind: t.DataType) -> Convert:
-    """Return a function that converts a non-null JSON value to a column's type (`carried`), or raises WrongValue."""
+    """Return a function that converts a non-null JSON value to the type that `carried` returns, or raises WrongValue."""
     return _MAKERS[type(kind)](kind)
 
 
 def check_columns(schema: t.StructType) -> None:
-    """Raise SettingsError if a column has a type that JSON values cannot have."""
+    """Raise SettingsError if a column has a type that is not supported for JSON, such as a VARIANT in another column."""
     for each in schema.fields:
         _check_type(each.name, each.dataType, is_top=True)
 
@@ -348,9 +348,9 @@ def _check_type(name: str, kind: t.DataType, *, is_top: bool = False) -> None:
 
 
 def carried(kind: t.DataType, *, times_as_text: bool = True) -> t.DataType:
-    """Return the type of a column's values as `converter` returns them: nullable, with times and variants as text.
+    """Return the type of a column's values as `converter` returns them: nullable, with timestamps and variants as text.
 
-    Without `times_as_text` these keep their types.
+    Without `times_as_text`, timestamps and variants keep their types.
     """
     if isinstance(kind, t.StructType):
         fields = [
@@ -366,7 +366,7 @@ def carried(kind: t.DataType, *, times_as_text: bool = True) -> t.DataType:
 
 
 def without_rules(schema: t.StructType) -> t.StructType:
-    """Return a schema with all columns nullable: a table does not keep NOT NULL, but bodies are checked for it."""
+    """Return a schema with all columns and their fields nullable, because a table does not keep NOT NULL."""
     columns = carried(schema, times_as_text=False)
     assert isinstance(columns, t.StructType)
     return columns

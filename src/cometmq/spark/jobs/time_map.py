@@ -22,7 +22,7 @@ class TimeMap:
     """Mapping of store times to delivery times; all times in ms since 1970.
 
     Attributes:
-        first_ms: Store time of the first message.
+        first_ms: Store time of the first message; `start_ms`, like `last_ms`, if there was no message.
         start_ms: Delivery time of the first message.
         last_ms: Store time of the last message that existed at the start.
         speed: 2.0 delivers an hour's messages in half an hour.

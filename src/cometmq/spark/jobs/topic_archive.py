@@ -45,7 +45,7 @@ _CRC_MASK = 0x7FFFFFFF  # Stored CRCs have no sign bit (UtilAll.crc32 of RocketM
 
 @dataclass(frozen=True)
 class TopicArchive:
-    """Archive at `place` of a cluster's topics: messages stored before `until_ms` (None: all messages); picklable."""
+    """Archive at `place` of a cluster's topics: messages stored before `until_ms`, ms (None: no limit); picklable."""
 
     nameserver: str
     topics: str
@@ -64,7 +64,7 @@ class TopicArchive:
         return SourceSettings.parse(given, is_stream=False)
 
     def manifest(self) -> TopicManifest:
-        """Return the archive's manifest, empty without one; raise SettingsError if it is an archive of a store."""
+        """Return the archive's manifest, empty without one; SettingsError for an archive of a store, StoreDamaged for damage."""
         if read_manifest(self.place) is not None:
             raise SettingsError(
                 f"{self.place} is an archive of a store: use another folder for topics"
@@ -72,7 +72,7 @@ class TopicArchive:
         return read_topic_manifest(self.place) or TopicManifest({})
 
     def plan(self) -> list[PlannedRange]:
-        """Return the ranges of queue offsets that are not archived yet, in pieces of at most 100,000 offsets."""
+        """Return the ranges of queue offsets to archive, at most 100,000 each; queues of unregistered brokers are left out."""
         settings, manifest = self._settings(), self.manifest()
         cluster = source_cluster(settings)
         queues = planning.covered_queues(settings.topics, cluster)
@@ -90,7 +90,7 @@ class TopicArchive:
         return range_plan(self.plan())
 
     def archive(self, part: PlannedRange) -> list[ArchivedFile]:
-        """Write the files of a range of a queue and return them; may be repeated and run in parallel.
+        """Write the files of a range of a queue and return them; may be repeated, and run in parallel for other ranges.
 
         Raises:
             CometError: The broker does not answer, or its answer cannot be decoded.
@@ -108,7 +108,7 @@ class TopicArchive:
         return planning.mean_size(parts, source_cluster(self._settings())) or 0.0
 
     def finish(self, parts: Sequence[PlannedRange]) -> None:
-        """Record in the archive's manifest that the messages of all parts are archived."""
+        """Record in the archive's manifest that the given ranges of offsets are archived."""
         ranges = [(part.queue, (part.start, part.end)) for part in parts]
         write_topic_manifest(self.place, self.manifest().with_ranges(ranges))
 
@@ -135,14 +135,14 @@ def _sound(batch: pa.RecordBatch) -> pa.Array:
 
 
 def archive_round(spark: SparkSession, run: Run, archive: TopicArchive) -> list[str]:
-    """Archive messages added since the last round, or only finish a killed round with its own ranges.
+    """Archive the messages that the archive lacks; if an earlier call was killed, only finish its ranges.
 
     Returns:
-        A line of text for each range with messages that retention deleted before they were archived.
+        A line of text for each range with fewer messages than offsets, mostly because retention deleted them.
 
     Raises:
-        SettingsError: The place is an archive of a store.
-        CometError: A broker does not answer while the parts are planned.
+        CometError: The place is an archive of a store (SettingsError), or the ranges cannot be planned.
+        PySparkException: A range could not be archived.
     """
     manifest = run.manifest
     if not manifest.ahead:

@@ -61,10 +61,10 @@ class TraceOptions(FromOptions, WindowOptions):
 def run(spark: SparkSession, options: TraceOptions) -> Report:
     """Summarize message traces: sends and consumptions by group, their times and failures, and unconsumed messages.
 
-    Unconsumed messages are only counted.
+    The report has the number of unconsumed messages, but not their ids; with `follow` they are not counted.
 
     Raises:
-        SettingsError: A window is invalid, or `follow` is given without a window or folder.
+        SettingsError: An option is invalid, or `follow` is given without a window or folder.
     """
     check_follow(options, options.to)
     given = options if options.topic else replace(options, topic=TRACE_TOPIC)
@@ -94,7 +94,7 @@ def run(spark: SparkSession, options: TraceOptions) -> Report:
 
 
 def follow(spark: SparkSession, options: TraceOptions) -> Report:
-    """Write a summary of each time window's traces once it is closed; raise SettingsError if `horizon` is invalid."""
+    """Write a summary of each window's traces once newer traces have closed it; SettingsError if `horizon` is invalid."""
     check_has_driver(spark, options, "trace --follow")
     if options.dry_run:
         return plan(options, read_before(_FOLLOWED, options, options.to))
@@ -122,7 +122,7 @@ def follow(spark: SparkSession, options: TraceOptions) -> Report:
 
 
 def over_windows(records: DataFrame, over_ms: int) -> DataFrame:
-    """Return the summary of newly closed windows; sends of earlier windows are used only for delivery times."""
+    """Return the summary of newly closed windows; sends of other windows are used only for delivery times."""
     fresh = records.where((f.col(WINDOW) < over_ms) & ~f.col(_TOLD))
     return summary(fresh, sends=records)
 
@@ -147,7 +147,7 @@ def still_needed(records: DataFrame, over_ms: int, horizon_ms: int) -> DataFrame
 def records_of(messages: DataFrame, window_ms: int = 0) -> DataFrame:
     """Return the records in the bodies of trace messages, one row each; only kinds Pub, SubBefore and SubAfter.
 
-    `at` and `stored` are ms since 1970, `cost` is ms. Fields that a kind of record lacks are null.
+    `at` (by default `stored`) and `stored` are ms since 1970, `cost` is ms. Other fields that a record lacks are null.
 
     Args:
         messages: Messages with "body" and "storeTimestamp".
@@ -182,8 +182,8 @@ def _field(name: str) -> Column:
 def summary(records: DataFrame, *, sends: DataFrame | None = None) -> DataFrame:
     """Count Pub, SubAfter and "delivery" rows and failures by kind and group, with percentiles of their times in ms.
 
-    "Pub" is the duration of a send, "SubAfter" that of a listener call, "delivery" the time from the start of a
-    send to the start of the message's first listener call.
+    "Pub" is the duration of a send, "SubAfter" the listener's time that the client reports for a message, "delivery" the
+    time from the start of a send to that of a group's first listener call (with windows, retries do not count).
 
     Args:
         records: Records to summarize; separately for each window, if they have windows.
@@ -228,7 +228,7 @@ def _deliveries(records: DataFrame, sends: DataFrame, of: list[str]) -> DataFram
 
 
 def unconsumed(records: DataFrame) -> DataFrame:
-    """Return the successful sends whose message no listener of any group has consumed successfully."""
+    """Return the records of successful sends without a record of a successful consumption, by any group."""
     sent = records.where((f.col("kind") == TraceKind.PUB) & f.col("ok"))
     done = records.where((f.col("kind") == TraceKind.SUB_AFTER) & f.col("ok"))
     return sent.join(done.select("msgId"), "msgId", "left_anti")

@@ -42,12 +42,12 @@ class VerifyOptions(JobOptions, ClusterOptions):
 def run(spark: SparkSession, options: VerifyOptions) -> Report:
     """Check a store's records, queues and index; --against compares two copies instead.
 
-    Changes nothing but the manifest in `to`. Findings are damages that the start of a broker would not repair, and
-    messages that one copy lacks or that differ.
+    Writes only to the folder `to`, if given. Findings are damages that the start of a broker would not repair; in a
+    comparison, differences and damaged parts.
 
     Raises:
-        SettingsError: No store or copies are given, or one is neither a store nor an archive.
-        StoreDamaged: There is no log.
+        SettingsError: No store or copies are given, an option is invalid, or a copy is neither a store nor an archive.
+        CometError: There is no log (StoreDamaged), or a broker with topics to compare is missing or does not answer.
     """
     if options.against:
         return _compare(spark, options)

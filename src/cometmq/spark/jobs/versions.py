@@ -104,7 +104,7 @@ class NewestByKey:
             self._run.save()  # Must happen before a version of this run is listed.
 
     def check(self, spark: SparkSession, schema: StructType) -> None:
-        """Raise SettingsError unless the schema has all columns of the table with their types; it may have more."""
+        """Raise SettingsError if the schema lacks a column of the table, except those in `split_by`, or changes its type."""
         if self.current is not None:
             found = spark.read.parquet(read_path(f"{self._place}/{self.current}")).schema
             # Spark guesses the type of columns that are folder names.
@@ -129,8 +129,8 @@ class NewestByKey:
             number: Number of the micro-batch; a repeated one writes its files again.
 
         Returns:
-            Differences to add to the run's counts, if a version was written: "keys", and with several rows per key also
-                "kept", the rows.
+            Differences to add to the run's counts, empty unless a version was written: "keys", and if `last` is above 1
+                also "kept", the rows.
         """
         name = f"{self._run.short_id}-{number}"
         own = (f"{_VERSION}{name}", f"{CHANGES_FOLDER}/{name}")
@@ -145,7 +145,7 @@ class NewestByKey:
         return {name: count - before.get(name, 0) for name, count in now.items()}
 
     def finish(self, spark: SparkSession) -> None:
-        """Write a version of the table with the pending changes, if there are any, and update the run's counts."""
+        """Write a version of the table with the pending changes, if there are any, and update and save the run's counts."""
         if waiting := self._waiting:
             last = spark.read.parquet(read_path(f"{self._place}/{waiting[-1]}"))
             name = f"{_VERSION}{self._run.short_id}-{max(0, self._run.manifest.batch)}"
@@ -294,7 +294,7 @@ class NewestByKey:
 
 
 def newest_by_key(rows: DataFrame, keys: Sequence[str], order: Column) -> DataFrame:
-    """Return the row with the greatest order for each key."""
+    """Return the row with the greatest order for each key; of rows with equal orders, any one."""
     columns = [f.col(quoted(each)) for each in rows.columns if each not in keys]
     newest = f.max_by(f.struct(*columns), order).alias(_NEWEST)
     grouped = rows.groupBy(*map(quoted, keys)).agg(newest)

@@ -27,7 +27,7 @@ _LOOK_EVERY_S = 0.5
 
 @contextmanager
 def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Show the progress of this thread's Spark jobs, with Spark Connect of the session's, while the block runs."""
+    """Show the progress of Spark jobs while the block runs: this thread's, or with Spark Connect the whole session's."""
     watched = (
         _told_by_server(spark, progress)
         if is_connect(spark)
@@ -82,7 +82,7 @@ def _looked_up(spark: SparkSession, group: str, progress: RunProgress) -> Iterat
 
 
 class StreamWatch(StreamingQueryListener):
-    """Listener that updates a run's progress with the number of messages that the query `name` has not read yet."""
+    """Listener that updates a run's progress with the number of messages of topics that the query `name` has not read."""
 
     def __init__(self, name: str, progress: RunProgress) -> None:
         self._name = name
@@ -92,14 +92,14 @@ class StreamWatch(StreamingQueryListener):
         """Do nothing: there is no progress yet."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Refresh the display, although there are no new messages."""
+        """Show the progress again, because rates change even without new messages."""
         self._progress.show()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Do nothing: the job itself notices the end."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Show the number of unread messages after a micro-batch of the query `name`."""
+        """Show the number of unread messages after a micro-batch of the query `name`; 0 if it does not read topics."""
         if event.progress.name == self._name:
             behind = sum(behind_of(each) for each in event.progress.sources)
             self._progress.counts.behind = behind

@@ -39,7 +39,7 @@ class WindowOptions(FlowOptions):
 
     @property
     def window_ms(self) -> int:
-        """Length of a time window in ms, 0 for no windows; raises SettingsError if the option is not a duration."""
+        """Length of a time window in ms, 0 without the option; raises SettingsError if it is no duration above 0."""
         return duration(self.window, "--window", smallest=1) if self.window else 0
 
     @property
@@ -55,7 +55,7 @@ def check_follow(options: WindowOptions, to: str) -> None:
 
 
 def window_of(time_ms: Column, window_ms: int) -> Column:
-    """Return a column "window" with the start of the window of a time, in ms."""
+    """Return a column "window" with the start of the window that contains a time; times and length are in ms."""
     return (time_ms - f.pmod(time_ms, f.lit(window_ms))).alias(WINDOW)
 
 
@@ -64,7 +64,7 @@ class OpenWindows:
 
     Args:
         run: Run that processes the micro-batches.
-        place: Folder or URI of the table.
+        place: Folder or URI that has the table in its folder `windows`.
         options: Length and waiting time of windows.
         time: Time of a row in ms, by which windows are closed.
         table: Computes the rows of the table from all rows.
@@ -95,9 +95,9 @@ class OpenWindows:
         return f"{self._place}/{FOLDER}"
 
     def write(self, rows: DataFrame, number: int) -> dict[str, int]:
-        """Write the windows that a micro-batch closes, and keep the open ones.
+        """Write the rows of closed windows, and keep those that later micro-batches need, such as rows of open windows.
 
-        A repeated micro-batch overwrites the folders that it wrote before.
+        Rows for a window that was written before become further rows. A repeated micro-batch overwrites its folders.
 
         Returns:
             Count to add to the run's counts: "windows", the rows written to the table.

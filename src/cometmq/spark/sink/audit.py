@@ -20,8 +20,8 @@ def audit_of(tasks: Sequence[TaskStored], state: str) -> dict[str, Any]:
 
     Args:
         tasks: Finished tasks.
-        state: `STORED`, or `ABORTED` if a task failed: the listed rows are in the topics nevertheless, except half
-            messages.
+        state: `STORED`, or `ABORTED` if the write failed: brokers have the listed rows nevertheless, but half messages
+            are usually rolled back.
     """
     run = tasks[0].run
     return {
@@ -60,7 +60,7 @@ def _of_task(task: TaskStored) -> dict[str, Any]:
 
 
 def write_audit(folder: str, tasks: Sequence[TaskStored], state: str) -> None:
-    """Write a write's audit file atomically in `folder` (option `auditDir`) if any task finished; may raise OSError."""
+    """Write an audit file in `folder` (option `auditDir`) and rename it, unless `tasks` is empty; may raise OSError."""
     if not tasks:
         return
     files, root = open_place(folder)

@@ -30,7 +30,7 @@ _NAMED_MAX = 3  # Maximum number of ids in an error message.
 
 @dataclass
 class BatchCommitter:
-    """Committer of transactional batches on the driver: commits a batch once, or aborts it, as its ledger decides."""
+    """Committer of transactional batches on the driver: commits or aborts a batch as its ledger decides."""
 
     ledgers: Ledgers
     resolver: TransactionResolver
@@ -40,9 +40,9 @@ class BatchCommitter:
     def commit(
         self, key: BatchKey, half_messages: Sequence[HalfMessages], *, born_ms: int
     ) -> None:
-        """Make the half messages of a batch visible to consumers, once.
+        """Make the half messages of a batch visible to consumers, and record that in the ledger.
 
-        If the ledger has the batch already, commit the half messages listed there and roll back the given others.
+        If the ledger has the batch already, commit only those listed there, if not done yet, and roll back other given ones.
 
         Args:
             key: Key of the batch.
@@ -50,7 +50,7 @@ class BatchCommitter:
             born_ms: Start of its first task, ms since 1970; no half message is older.
 
         Raises:
-            CometError: The batch took too long, so nothing is committed; its ledger cannot be used; or it is not
+            CometError, OSError: The batch took too long, so nothing is committed; its ledger cannot be used; or it is not
                 certain that all are committed, and running the batch again may complete it.
         """
         entry = self.ledgers.read(key)
@@ -74,7 +74,7 @@ class BatchCommitter:
     def abort(self, key: BatchKey, half_messages: Sequence[HalfMessages]) -> None:
         """Roll back a batch's half messages, except those in its ledger: Spark also aborts after a failed commit.
 
-        Creates the query's ledger folder, so that brokers' checks roll back half messages that this misses.
+        Brokers' errors are only logged. Creates the query's ledger folder, so that their checks roll back what is left.
         """
         self.ledgers.make_folder(key.query)
         entry = self.ledgers.read(key)

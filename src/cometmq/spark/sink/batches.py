@@ -79,7 +79,7 @@ Request = RowBatch | SingleSends
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Split an Arrow batch into slices of about 128 MiB at most if its rows have similar sizes, to encode at once."""
+    """Split an Arrow batch by rows, into slices of about 128 MiB at most if the rows have similar sizes."""
     rows = max(1, batch.num_rows * SLICE_BYTES // max(batch.nbytes, 1))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
@@ -88,7 +88,7 @@ def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def cut(
     rows: MessageRows, places: RowPlace | RowPlaces, settings: SinkSettings
 ) -> Iterator[Request]:
-    """Yield the send requests for encoded rows, alternating between topics and queues so that none has to wait."""
+    """Yield the send requests for encoded rows, one for each topic or selected queue in turn."""
     is_plain = not rows.is_alone.any() and not rows.sys_flags.any()
     if isinstance(places, RowPlace) and is_plain:
         yield from _batches(rows.items(), places, 0, settings)

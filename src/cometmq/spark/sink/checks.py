@@ -34,7 +34,7 @@ def verdict(
     """Return COMMIT, ROLLBACK or UNKNOWN for a half message, by the ledger of its batch.
 
     With a decision about the batch: COMMIT if it lists the message and the batch is not marked as done, otherwise
-    ROLLBACK. Without one: UNKNOWN if the ledgers do not know the query, which then belongs to another driver; ROLLBACK
+    ROLLBACK. Without one: UNKNOWN if the ledgers have no folder of the query, which may be another driver's; ROLLBACK
     if the immunity time has passed or the query has a decision about a later batch; otherwise UNKNOWN.
 
     Args:
@@ -81,7 +81,7 @@ def _judge(ledgers: Ledgers, half: CheckedHalfMessage) -> TransactionState:
 
 
 class TransactionChecks:
-    """Context manager that answers the transaction checks of a sink's producer group while it is open.
+    """Context manager that answers brokers' checks of a Spark sink's half messages while it is open.
 
     Args:
         nameservers: "host:port", several separated by `;`.

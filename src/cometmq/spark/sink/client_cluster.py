@@ -20,7 +20,7 @@ from cometmq.spark.sink.settings import SinkSettings
 
 
 def sink_cluster(settings: SinkSettings) -> SinkCluster:
-    """Return a connected client of a write's cluster; tasks of this process with equal connection settings share it."""
+    """Return a started client of a write's cluster; tasks of this process with equal settings for it share it."""
     key = (
         "sink", settings.name_servers, settings.namespace, settings.group, settings.timeout_ms,
         settings.retries, settings.is_transactional, settings.credentials, settings.tls,
@@ -29,7 +29,7 @@ def sink_cluster(settings: SinkSettings) -> SinkCluster:
 
 
 def limits_of(settings: SinkSettings) -> ProducerSettings:
-    """Return the client's ProducerSettings for a write: timeouts, retries, namespace, security, any body size."""
+    """Return the client's ProducerSettings for a write; the broker, not the client, limits the size of bodies."""
     return ProducerSettings(
         send_timeout_ms=settings.timeout_ms,
         request_timeout_ms=settings.timeout_ms,
@@ -82,7 +82,7 @@ class ClientSinkCluster:
         return self._producer.queues(topic)
 
     def start(self, request: Request) -> Future[Outcomes]:
-        """Start sending a request; the future has the outcome of each of its sends: a SendResult or an error."""
+        """Start sending a request; the future has a SendResult or error for a batch, or one for each single row."""
         topic, queue = request.place
         messages: Sequence[EncodedMessage | EncodedBatch]
         if isinstance(request, RowBatch):

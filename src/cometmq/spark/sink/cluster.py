@@ -25,7 +25,7 @@ class SinkCluster(Protocol):
 
     @property
     def resolver(self) -> TransactionResolver:
-        """Client that commits half messages and rolls them back."""
+        """Client that commits half messages, rolls them back, and finds committed ones."""
 
     def used(self) -> AbstractContextManager[None]:
         """Return a context that keeps the pool from closing this client while a task writes."""
@@ -34,4 +34,4 @@ class SinkCluster(Protocol):
         """Return the queues to which messages of a topic may be sent."""
 
     def start(self, request: Request) -> Future[Outcomes]:
-        """Start sending to the request's queue, or to any of its topic; the future has the outcome of each send."""
+        """Start sending a request to its queue, or to any of its topic if it selects none; the future has the outcomes."""

@@ -54,7 +54,7 @@ DELAYS = ("delayLevel", "deliverTimestamp")
 
 
 class RowTarget(NamedTuple):
-    """Topic, broker, queue id and sharding key (or keys) that a row names; None for what it does not name."""
+    """Topic, broker name, queue id and sharding key (or keys) of a row; all but the topic are None if it has none."""
 
     topic: str
     broker_name: str | None = None
@@ -63,7 +63,7 @@ class RowTarget(NamedTuple):
 
 
 class RowTargets(NamedTuple):
-    """Targets that rows name: `distinct` has each target once, `of_rows` the index of its target for each row."""
+    """Targets of rows: `distinct` has each target once, `of_rows` the index of its target for each row."""
 
     distinct: list[RowTarget]
     of_rows: npt.NDArray[np.int64]
@@ -76,8 +76,8 @@ class SinkColumns:
     Attributes:
         names: Column name by meaning.
         topic: Topic of all rows; None if the column `topic` names it.
-        id_column: Column from which the message ids are derived, as spelt in the rows; None for none.
-        is_by_keys: Whether the hash of a row's keys selects its queue if it has no sharding key.
+        id_column: Column named by the option `idColumn`, as spelt in the rows; None without the option.
+        is_by_keys: Whether the hash of a row's keys, if any, selects its queue if it has no sharding key.
     """
 
     names: Mapping[str, str]
@@ -91,7 +91,7 @@ class SinkColumns:
 
         Raises:
             SettingsError: A column is unknown, has a wrong type, is given twice or is missing, or conflicts with an
-                option; or the topic is invalid.
+                option or another column; or the option `topic` is invalid.
         """
         id_field = _id_field(schema, settings.id_column)
         names = _meanings(schema, id_field)
@@ -119,7 +119,7 @@ class SinkColumns:
         return None if name is None else batch.column(batch.schema.get_field_index(name))
 
     def targets(self, batch: pa.RecordBatch) -> RowTargets | None:
-        """Return the targets of rows, None if all name only the topic `topic`; raise MessageError for a null topic."""
+        """Return the targets of rows; None if only the option `topic` names one; raise MessageError for a null topic."""
         places = self.is_by_keys or self.has("brokerName", "queueId", "shardingKey")
         if self.topic is not None and not places:
             return None

@@ -34,12 +34,15 @@ class TransactionDriver:
         )
 
     def commit(self, tasks: Sequence[TaskStored]) -> None:
-        """Make the half messages of tasks visible to consumers, once; raise CometError if any may not be committed."""
+        """Commit each batch of the tasks once: their half messages, or those that the ledger lists from an earlier run.
+
+        Raises CometError if a commit is too late or not confirmed, CometError or OSError if the ledger cannot be used.
+        """
         for key, half_messages, born_ms in _batches(tasks):
             self._committer.commit(key, half_messages, born_ms=born_ms)
 
     def abort(self, tasks: Sequence[TaskStored]) -> None:
-        """Roll back the half messages of tasks, except the ones that their ledger lists for commit."""
+        """Ask brokers to roll back the half messages of tasks, except the ones that their ledger lists for commit."""
         for key, half_messages, _ in _batches(tasks):
             self._committer.abort(key, half_messages)
 
@@ -49,7 +52,7 @@ class TransactionDriver:
 
 
 def driver(settings: SinkSettings) -> TransactionDriver:
-    """Return the connected client that commits and aborts transactional writes; equal writes of a process share it."""
+    """Return the client that commits and aborts transactional writes; equal settings in a process share one client."""
     key = ("driver", settings.name_servers, settings.namespace, settings.group,
            settings.ledger_folder, settings.delivery_timeout_ms, settings.immunity_ms, settings.credentials, settings.tls)  # fmt: skip
     return shared(key, lambda: TransactionDriver(settings))

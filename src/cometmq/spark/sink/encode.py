@@ -40,7 +40,7 @@ class MessageRows(NamedTuple):
         blocks: Encoded properties (docs/format/properties.md), binary.
         flags: Flags of the messages, set by the user.
         sys_flags: System flags with the compression of the bodies.
-        is_alone: Whether a row cannot be part of a batch request.
+        is_alone: Whether a row is sent in a request of its own, because it is delayed or a half message.
     """
 
     bodies: pa.Array
@@ -77,9 +77,9 @@ def encode_rows(
     Args:
         batch: Rows with less than 2 GiB of data.
         columns: Meanings of the columns.
-        ids: Generates the message ids.
+        ids: Generates the message ids; a `msgId` in a row replaces its generated id.
         compress_min: Minimum size in bytes of bodies to compress; None for no compression.
-        marks: Properties to add to each row; with any, every row is sent in a request of its own.
+        marks: Properties to add to each row, those of half messages; with any, `is_alone` is true for all rows.
 
     Raises:
         MessageError: A row is not a valid message; the text has the reason.

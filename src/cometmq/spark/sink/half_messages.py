@@ -19,7 +19,7 @@ class BatchKey(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "BatchKey":
-        """Parse a key from the property SPARK_RUN, `query/batch`; raise ValueError if the text is not a key."""
+        """Parse a key from the property SPARK_RUN, `query/batch`; raise ValueError if the batch is not a number."""
         query, _, batch = text.rpartition("/")
         return cls(query, int(batch))
 
@@ -43,7 +43,7 @@ class HalfMessages:
     log_offsets: list[int] = field(default_factory=list)
 
     def add(self, result: SendResult) -> None:
-        """Add the half message whose send result is given."""
+        """Add a half message by the result of its send; its broker and topic must be those of the others."""
         half = HalfMessage.of(result)
         self.ids.append(half.message_id)
         self.queue_offsets.append(half.queue_offset)
@@ -84,17 +84,17 @@ class TransactionResolver(Protocol):
         *,
         late: bool = False,
     ) -> Sequence[CometError | None]:
-        """Commit or roll back half messages of the resolver's group; return None or the error for each.
+        """Commit or roll back half messages of the resolver's group; return for each None (done) or the error.
 
         Args:
             half_messages: Half messages to end.
             state: COMMIT or ROLLBACK.
-            late: Whether to send it as the answer to a check, which brokers accept at any age.
+            late: Whether to send it like the answer to a check, so that brokers accept it for old half messages.
         """
 
     def committed(self, half_messages: Sequence[HalfMessage]) -> Sequence[bool]:
-        """Return for each half message whether it exists as a message that consumers see.
+        """Return for each half message whether the index of its broker shows it as committed; the index may lag.
 
         Raises:
-            CometError: A broker cannot be queried.
+            CometError: A broker cannot be queried, or a half message's topic has no route.
         """

@@ -30,7 +30,7 @@ Octets = npt.NDArray[np.uint8]
 
 
 class TaskRun(NamedTuple):
-    """Identity of a task, the same if Spark repeats it: query id or write name, batch id (0 for a write), partition."""
+    """Identity of a task, the same if Spark retries it: query id or write name, batch id (0 for a batch write), partition."""
 
     query: str
     batch: int
@@ -45,7 +45,7 @@ class Ids(Protocol):
 
 
 class FreshIds:
-    """Thread-safe generator of ids that no other message has; prefix and time come from the ids of `next_id`."""
+    """Thread-safe generator of unique ids in RocketMQ's form, with prefix and time of the ids that `next_id` makes."""
 
     def __init__(self, next_id: Callable[[], str]) -> None:
         self._next_id = next_id
@@ -57,7 +57,7 @@ class FreshIds:
         return self.make(batch.num_rows), None
 
     def make(self, count: int) -> pa.Array:
-        """Return `count` new message ids; beyond 65,536 per ms their time runs ahead of the clock, so none repeats."""
+        """Return `count` new message ids; with more than 65,536 per ms, their time runs ahead of the clock."""
         sample = bytes.fromhex(self._next_id())
         prefix, time = sample[:-_STAMP_SIZE], int.from_bytes(sample[-_STAMP_SIZE:-2])
         now = time << _COUNTER_BITS
@@ -73,7 +73,7 @@ class FreshIds:
 
 
 class RunIds:
-    """Generator of ids from a task's identity and the row number: the same in every attempt of the task."""
+    """Generator of ids from a task's identity and the row number: row n has the same id in every attempt of the task."""
 
     def __init__(self, run: TaskRun) -> None:
         self._numbers = RowNumbers(run)
@@ -81,7 +81,7 @@ class RunIds:
         self._front = np.frombuffer(blake2b(text, digest_size=_RUN_SIZE).digest(), np.uint8)
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of the next rows, and their values of the property SPARK_SEQ."""
+        """Return the ids of the next rows, and their SPARK_SEQ texts; raise MessageError beyond 2^32 rows."""
         rows, texts = self._numbers.take(batch.num_rows)
         return _hex(_spread(self._front, rows)), texts
 
@@ -97,16 +97,16 @@ def _spread(front: Octets, rows: npt.NDArray[np.int64]) -> Octets:
 
 
 class ColumnIds:
-    """Generator of ids from the value of a column: a row gets the same id in every task and order of rows."""
+    """Generator of ids from the value of a column: equal values get the same id, in every task and order of rows."""
 
     def __init__(self, run: TaskRun, column: str) -> None:
         self._numbers = RowNumbers(run)
         self._column = column
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of the rows, hashes of their values in the id column, and their property SPARK_SEQ (`RowNumbers`).
+        """Return the ids of the rows, made from hashes of their values in the id column, and their SPARK_SEQ texts.
 
-        Raises MessageError if the column has a null.
+        Raises MessageError if the column has a null, or the task has more than 2^32 rows.
         """
         values = batch.column(batch.schema.get_field_index(self._column))
         if values.null_count:
@@ -127,14 +127,14 @@ class ColumnIds:
 
 
 class RowNumbers:
-    """Counter of the rows of a task, with their property SPARK_SEQ: `batch-partition-row`."""
+    """Counter of the rows of a task, from 0, with their property SPARK_SEQ: `batch-partition-row`."""
 
     def __init__(self, run: TaskRun) -> None:
         self._front = f"{run.batch}-{run.partition}-"
         self._next = 0
 
     def take(self, count: int) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Return the next row numbers and their values of SPARK_SEQ; raise MessageError after 2^32 rows."""
+        """Return the next row numbers and their SPARK_SEQ texts; raise MessageError beyond 2^32 rows of a task."""
         rows = np.arange(self._next, self._next + count)
         self._next += count
         if self._next > _ROWS_MAX:
@@ -152,7 +152,7 @@ class SequencedIds:
         self._numbers = RowNumbers(run)
 
     def take(self, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of the next rows, and their values of the property SPARK_SEQ."""
+        """Return the ids of the next rows, and their SPARK_SEQ texts; raise MessageError beyond 2^32 rows."""
         return self._make(batch.num_rows), self._numbers.take(batch.num_rows)[1]
 
 

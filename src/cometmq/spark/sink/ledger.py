@@ -29,7 +29,7 @@ class LedgerEntry:
         state: `COMMITTING`, or `DONE` when all messages are committed.
         group: Producer group of the half messages.
         rows: Number of messages.
-        half_messages: Half messages to commit; empty once they are committed.
+        half_messages: Half messages to commit; empty in the state `DONE`.
     """
 
     state: str
@@ -45,7 +45,7 @@ class Ledgers:
         self._folder = folder
 
     def read(self, key: BatchKey) -> LedgerEntry | None:
-        """Return the entry of a batch, None before its decision or after deletion; raise CometError for a bad file."""
+        """Return the entry of a batch, or None without one; raise CometError for a bad file, OSError if unreadable."""
         path = self._path(key)
         try:
             text = path.read_bytes()
@@ -71,7 +71,7 @@ class Ledgers:
         """Record the decision to commit a batch, which must then be completed.
 
         Raises:
-            CometError: Another process has already decided about the batch.
+            CometError: The ledger has an entry of the batch already, so another driver may run the query.
             OSError: The file or its folder cannot be written.
         """
         entry = LedgerEntry(COMMITTING, group, count_of(half_messages), half_messages)
@@ -87,9 +87,9 @@ class Ledgers:
         _sync(self._path(key).parent)
 
     def finish(self, key: BatchKey) -> None:
-        """Record that a batch is committed, and delete its query's finished entries before the last 100.
+        """Record that a batch is committed, and delete its query's finished entries, except among the last 100 batches.
 
-        Raises OSError or CometError if a file cannot be read or written.
+        Does nothing without an unfinished entry. Raises OSError or CometError if a file cannot be read or written.
         """
         entry = self.read(key)
         if entry is None or entry.state == DONE:
@@ -112,11 +112,11 @@ class Ledgers:
         (self._folder / query).mkdir(parents=True, exist_ok=True)
 
     def is_known(self, query: str) -> bool:
-        """Return whether a query has a folder here, as it does after its first commit or abort."""
+        """Return whether a query has a folder here, which its first recorded commit or its first abort creates."""
         return (self._folder / query).is_dir()
 
     def newest(self, query: str) -> int:
-        """Return the number of the last batch of a query that is decided to be committed, or -1."""
+        """Return the highest number of a batch of a query that has an entry, or -1 if none has."""
         return max(self._batches(query), default=-1)
 
     def _batches(self, query: str) -> list[int]:

@@ -47,7 +47,7 @@ _UNSAFE = (SendStatus.FLUSH_DISK_TIMEOUT, SendStatus.FLUSH_SLAVE_TIMEOUT)
 
 @dataclass
 class StoredRows:
-    """Messages that a task has stored in one queue: number, first and last offset (inclusive)."""
+    """Acknowledged messages of a task in one queue: their number, lowest and highest offset (inclusive)."""
 
     rows: int
     first: int
@@ -72,11 +72,11 @@ class TaskSender:
     Attributes:
         cluster: Cluster to send to.
         settings: Options of the write.
-        own_queue: With queueSelector=partition, the number of the task's queue for rows that select none, modulo the
-            number of queues of the topic; None for any queue.
+        own_queue: With queueSelector=partition, the task's partition number, which (modulo the number of queues)
+            selects the queue of rows that name none and have no sharding key; None for any queue.
         on_half_message: Called for each acknowledged half message; None if rows are not half messages.
         stored: Acknowledged messages so far, by queue, without half messages and delayed rows.
-        delayed: Number of rows that brokers hold until they are due.
+        delayed: Number of acknowledged rows with a delay level or delivery time.
     """
 
     cluster: SinkCluster
@@ -89,11 +89,11 @@ class TaskSender:
     _under_way: deque[_SentRequest] = field(default_factory=deque)
 
     def place_of(self, target: RowTarget) -> RowPlace:
-        """Return a row's topic and queue: one that it names or its key selects, or `own_queue`, or None for any.
+        """Return a row's topic and queue: the one it names, its key selects or `own_queue` selects, or None for any.
 
         Raises:
             SettingsError: The topic has no such queue, several brokers have it, or only the broker is named.
-            TopicNotFound: The topic does not exist or has no writable queue.
+            CometError: A queue must be selected, but the topic's writable queues are unknown, or it has none.
         """
         if target.queue_id is not None or target.broker_name is not None:
             return RowPlace(target.topic, self._named(target))
@@ -107,9 +107,9 @@ class TaskSender:
         return RowPlace(target.topic, queues[number % len(queues)])
 
     def send(self, request: Request) -> None:
-        """Start sending when few enough requests, and none for its selected queue, are in flight; may raise CometError.
+        """Start sending a request when fewer than `maxInflight` requests, and none for its queue, are in flight.
 
-        It waits, and retries the oldest requests, until then. The error is that of an earlier request.
+        Until then, wait for the oldest requests and retry them; raise CometError if one of these fails finally.
         """
         while len(self._under_way) >= self.settings.inflight_max or self._has_under_way(
             request
@@ -119,12 +119,12 @@ class TaskSender:
         self._under_way.append(_SentRequest(request, self.cluster.start(request), deadline))
 
     def finish(self) -> None:
-        """Wait until all requests are stored, with retries; raise CometError if one is refused or not in time."""
+        """Wait until all requests are stored, with retries; raise CometError if one is refused or not stored in time."""
         while self._under_way:
             self._wait_oldest()
 
     def give_up(self) -> None:
-        """Wait for the requests in flight without retrying any, because the task has failed."""
+        """Wait for the outcomes of the requests in flight, without sending failed ones again: the task has failed."""
         while self._under_way:
             under_way = self._under_way.popleft()
             self._settle(under_way.request, under_way.outcomes)

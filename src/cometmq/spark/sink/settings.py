@@ -29,7 +29,7 @@ from cometmq.spark.source.options import SOURCE_OPTIONS
 
 @dataclass(frozen=True)
 class SinkSettings:
-    """The parsed `SINK_OPTIONS` of a write; the options for access form `credentials`, and those for TLS form `tls`."""
+    """The parsed options of a write (`SINK_OPTIONS`); options for access form `credentials`, those for TLS `tls`."""
 
     name_servers: tuple[str, ...]
     topic: str | None

@@ -32,8 +32,8 @@ class TaskStored(WriterCommitMessage):
 
     Attributes:
         run: Identity of the task.
-        queues: Messages visible to consumers, by queue.
-        delayed: Number of rows that brokers hold until they are due.
+        queues: Messages that are neither half messages nor delayed, by queue.
+        delayed: Number of rows with a delay level or delivery time.
         half_messages: Half messages that wait for the commit of their batch.
         born_ms: Start of the task, ms since 1970.
     """
@@ -46,7 +46,7 @@ class TaskStored(WriterCommitMessage):
 
     @property
     def rows(self) -> int:
-        """Number of messages that the task has stored."""
+        """Number of messages that the task has stored, including delayed and half messages."""
         at_once = sum(each.rows for each in self.queues.values())
         return at_once + self.delayed + count_of(self.half_messages)
 
@@ -59,7 +59,7 @@ def write_rows(
 ) -> TaskStored:
     """Send a task's rows, wait until all are stored and report them; raise CometError for a bad row or failed request.
 
-    After an error half messages are rolled back, if brokers answer; other rows that are stored already remain.
+    After an error, brokers are asked to roll back the acknowledged half messages; other stored rows remain.
     """
     cluster = sink_cluster(settings)
     own_queue = run.partition if settings.queue_selector == BY_PARTITION else None

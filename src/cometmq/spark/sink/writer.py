@@ -90,11 +90,11 @@ class RocketMQWriter(DataSourceArrowWriter):
         return write_rows(iterator, self._settings, self._columns, run)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit half messages after all tasks are done (others are stored already), and write an audit file if set."""
+        """Commit the half messages of a transactional write, and write an audit file if `auditDir` is set."""
         _commit(messages, "write", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Roll back half messages that no ledger lists (other rows stay stored), and write the audit file if set."""
+        """Roll back finished tasks' half messages that no ledger lists; other rows stay. Write the file of `auditDir`."""
         _abort(messages, "write", self._settings)
 
 
@@ -110,11 +110,11 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(iterator, self._settings, self._columns, _run_of_task())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit half messages after all tasks are done (others are stored already), and write an audit file if set."""
+        """Commit the half messages of a transactional write, and write an audit file if `auditDir` is set."""
         _commit(messages, f"micro-batch {batchId}", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Roll back half messages that no ledger lists; other rows stay, and are sent again if Spark repeats the batch.
+        """Roll back finished tasks' half messages that no ledger lists; other rows stay, and are sent again in a repeat.
 
         Writes the audit file if the option `auditDir` is set.
         """

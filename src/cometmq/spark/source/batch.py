@@ -35,9 +35,9 @@ class RocketMQReader(DataSourceReader):
         self._filters = PushedFilters()
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks, with offsets fixed now; raise CometError for a missing topic or broker, or a wrong offset.
+        """Plan the tasks, with offsets fixed now; raise CometError, for example if a named topic does not exist.
 
-        Without `failOnDataLoss` a missing broker is usually only logged.
+        A needed broker known to be missing is an error, too, but usually only logged without `failOnDataLoss`.
         """
         settings, cluster = self._settings, source_cluster(self._settings)
         covered = planning.covered_queues(settings.topics, cluster)
@@ -80,10 +80,10 @@ class RocketMQReader(DataSourceReader):
 
 
 class FilteredReader(RocketMQReader):
-    """Reader for a query with filters, used only while push-down is on: otherwise Spark rejects any `pushFilters`."""
+    """Batch reader that accepts filters; created only in Spark's push-down step, as Spark rejects it elsewhere."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use the query's filters to read fewer messages; return all filters, so that Spark applies them again."""
+        """Use the filters that help to read fewer messages; return all filters, so that Spark applies them again."""
         self._filters = push_down.conditions_of(filters, PushedFilters())
         self._settings = self._filters.settings(self._settings)
         return filters

@@ -37,7 +37,7 @@ Size = float | None
 
 
 def source_cluster(settings: SourceSettings) -> SourceCluster:
-    """Return a connected client of a read's cluster; tasks of this process with equal connection settings share it."""
+    """Return a started client of a read's cluster; tasks of this process with equal connection settings share it."""
     retries = settings.retries, settings.retry_interval_ms
     key = (
         "source", settings.name_servers, settings.namespace, settings.group, retries, settings.credentials, settings.tls,
@@ -102,21 +102,18 @@ class ClientSourceCluster:
         }
 
     def min_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int]:
-        """Return by queue the first offset that it still holds, or the error of a broker that cannot be reached."""
+        """Return by queue the offset of its oldest message, or the error of a broker that cannot be reached."""
         return self._of_each(self._reader.min_offsets, queues, self._settings.retries)
 
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """Return by queue the end offset, or the error of a broker that cannot be reached.
-
-        `patient` retries brokers that do not answer.
-        """
+        """Return by queue the end offset, or the error of an unreachable broker; `patient` retries without an answer."""
         retries = self._settings.retries if patient else 0
         return self._of_each(self._reader.max_offsets, queues, retries)
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """Return by queue the offset of the first message stored at or after its time, or else its end.
+        """Return by queue the offset of the first message stored at or after the queue's time, or else the queue's end.
 
         A queue whose broker cannot be reached gets an error.
         """
@@ -129,11 +126,11 @@ class ClientSourceCluster:
         )
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return by queue the offset that the group has committed, None without one, or an error as above."""
+        """Return by queue the group's committed offset or an error; without one None, or 0 as brokers do in a young queue."""
         return self._of_each(self._reader.committed_offsets, queues, self._settings.retries)
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Return by queue the mean bytes of up to 32 records from an offset, None without any, or an error as above."""
+        """Return by queue the mean bytes of up to 32 records from an offset, None if a pull returns none, or an error."""
 
         def ask(queues: Collection[MessageQueue]) -> dict[MessageQueue, Size | CometError]:
             ranges = [(each, starts[each], starts[each] + SIZED_ROWS) for each in queues]
@@ -171,11 +168,11 @@ class ClientSourceCluster:
         return answers
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit the group's offsets at all reachable brokers; raise the first error of one that did not store them."""
+        """Commit the group's offsets at all reachable brokers; then raise the first error of a broker that failed."""
         self._reader.commit(offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """Return the places of messages indexed under a key; None for none, too many or a broker that cannot answer.
+        """Return the messages (queue and offset) indexed for a key; None for none, too many, or if a broker cannot answer.
 
         Raises CodecError if an answer is invalid, TopicNotFound without a route.
         """
@@ -188,7 +185,7 @@ class ClientSourceCluster:
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
     ) -> Sequence[RawPull | None]:
-        """Return the first pull answer for each (queue, start, end), requested at once; None if there is none."""
+        """Return the first pull answer for each (queue, start, end), requested at once; None for an error or no answer."""
         self._reading += 1
         try:
             first = self._reader.read_first(
@@ -204,7 +201,7 @@ class ClientSourceCluster:
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
-        """Yield the pull answers for [start, end) or up to the queue's end; a gap gives an answer without messages."""
+        """Yield the pull answers for [start, end) or up to the queue's end; may stop before, at deleted messages."""
         self._reading += 1
         try:
             yield from self._reader.read(

@@ -15,7 +15,7 @@ class PullPlan:
 
     Attributes:
         rows: Maximum number of messages per request.
-        depth: Number of concurrent requests.
+        depth: Maximum number of concurrent requests.
         expression: Filter that the broker applies.
         read_from: Whether to pull from the master, a replica, or as the broker suggests.
     """
@@ -27,7 +27,7 @@ class PullPlan:
 
     @property
     def is_all(self) -> bool:
-        """Whether the broker filters nothing out."""
+        """Whether no filter is set: `expression` is `ALL`."""
         return self.expression == ALL
 
 
@@ -54,7 +54,7 @@ class SourceCluster(Protocol):
     """
 
     def topics(self) -> Sequence[str]:
-        """Return all topics, including system topics."""
+        """Return all topics of the namespace, including system topics."""
 
     def brokers(self) -> Collection[str]:
         """Return the names of the brokers that are registered at the nameserver."""
@@ -71,36 +71,33 @@ class SourceCluster(Protocol):
         """Return the readable queues of each topic, as the nameserver has them now, or TopicNotFound."""
 
     def min_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int]:
-        """Return by queue the first offset that it still holds, or the error of a broker that cannot be reached."""
+        """Return by queue the offset of its oldest message, or the error of a broker that cannot be reached."""
 
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """Return by queue the end offset, or the error of a broker that cannot be reached.
-
-        `patient` retries brokers that do not answer.
-        """
+        """Return by queue the end offset, or the error of an unreachable broker; `patient` retries without an answer."""
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """Return by queue the offset of the first message stored at or after its time, or else its end.
+        """Return by queue the offset of the first message stored at or after the queue's time, or else the queue's end.
 
         A queue whose broker cannot be reached gets an error.
         """
 
     def committed_offsets(self, queues: Sequence[MessageQueue]) -> Answers[int | None]:
-        """Return by queue the group's committed offset, or an error; without one None, or 0 if nothing was deleted yet."""
+        """Return by queue the group's committed offset or an error; without one None, or 0 as brokers do in a young queue."""
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit the group's offsets at all reachable brokers; raise the first error of one that did not store them."""
+        """Commit the group's offsets at all reachable brokers; then raise the first error of a broker that failed."""
 
     def indexed(self, topic: str, key: str, *, is_id: bool) -> IndexedMessages | None:
-        """Return the places of messages indexed under a key, with `is_id` a message id.
+        """Return the queues and offsets of messages that the brokers' indexes have for a key, or a message id (`is_id`).
 
         None for none or too many, or if a broker cannot answer.
         """
 
     def mean_sizes(self, starts: Mapping[MessageQueue, int]) -> Answers[float | None]:
-        """Return by queue the mean bytes of the first records from an offset, None without records, or an error."""
+        """Return by queue the mean bytes of the first records from an offset, None if a pull returns none, or an error."""
 
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
@@ -110,8 +107,8 @@ class SourceCluster(Protocol):
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan
     ) -> Iterator[RawPull]:
-        """Iterate over the pull answers for [start, end) in order, with several requests in flight.
+        """Iterate over the pull answers for [start, end) in order, with up to `plan.depth` requests in flight.
 
-        Ends at `end` or at the queue's end, and may end at a gap: there an answer without messages has the offset to
-        continue from.
+        Ends at `end` or at the queue's end. It may also end at deleted messages, usually with an answer without
+        messages that has the offset to continue from.
         """

@@ -28,7 +28,7 @@ def commit_offsets(
     """Commit the offsets that a query has reached to a consumer group. Call it after the query has ended.
 
     Args:
-        query: Streaming query; if it has not finished a batch, nothing is committed and 0 is returned.
+        query: Streaming query; if it has not finished a batch of a RocketMQ source, nothing is committed.
         name_server: The query's option `nameServer`.
         group: The query's option `group`.
         namespace: The query's option `rocketmq.namespace`.
@@ -37,7 +37,7 @@ def commit_offsets(
         Number of queues whose offset was committed.
 
     Raises:
-        CometError: A broker did not store an offset.
+        CometError: A broker did not store an offset or cannot be reached, or an argument is invalid.
     """
     progress = query.lastProgress
     if progress is None:
@@ -46,7 +46,7 @@ def commit_offsets(
 
 
 class OffsetCommits(StreamingQueryListener):
-    """Listener that commits the offsets of each finished batch: `spark.streams.addListener(OffsetCommits(...))`.
+    """Listener that commits the offsets of a query's finished batches: `spark.streams.addListener(OffsetCommits(...))`.
 
     Args:
         name_server: The query's option `nameServer`.
@@ -67,7 +67,7 @@ class OffsetCommits(StreamingQueryListener):
         """Do nothing: no batch is finished yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Commit the offsets of a finished batch to the group, if the query has the listener's `query_name`."""
+        """Commit the end offsets in a progress report to the group, if the query has the listener's `query_name`."""
         if event.progress.name == self._query_name:
             _commit(event.progress.json, self._name_server, self._group, self._namespace)
 

@@ -30,7 +30,7 @@ class PushedFilters(Conditions):
     """Filters of a query that Spark pushed down to the batch source, as far as they help to read less."""
 
     def queues(self, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-        """Return those of the given queues that may contain rows of the query, by topic, broker and queue id."""
+        """Return the given queues whose topic, broker and queue id the query's filters allow."""
         low, high = self.bounds.get("queueId", (LEAST, MOST))
         return [
             queue
@@ -46,8 +46,8 @@ class PushedFilters(Conditions):
     ) -> list[PlannedRange]:
         """Return the parts of `ranges` that may contain rows of the query, by offset, store time and, if asked, index.
 
-        Raises NetError or BrokerNotFound if a broker that must be queried cannot be reached, and BrokerRefused or
-        CodecError if it refuses or its answer is invalid.
+        Raises CometError, for example BrokerNotFound, if a needed broker cannot be queried; if only its index cannot be
+        used, the ranges are not narrowed by it.
         """
         low, high = self.span("queueOffset")
         parts = [

@@ -32,11 +32,11 @@ _CURE = (
 
 
 class QueuesMissing(CometError):
-    """Raised if queues that a bounded read should cover are missing, unless `failOnDataLoss` is false."""
+    """Raised if a bounded read lacks queues known to be missing, unless `failOnDataLoss` is false."""
 
 
 class BrokerSilent(NetError):
-    """Raised if a broker does not answer a request for the offsets of its queues, which are to be read."""
+    """Raised if a broker cannot be found or does not answer when a read requests the offsets of its queues."""
 
     def __init__(self, queues: Sequence[MessageQueue], error: CometError) -> None:
         found = missing_by_broker(queues, f"it is registered but does not answer: {error}")
@@ -71,10 +71,10 @@ class MissingBrokerQueues:
 def missing_queues(
     settings: SourceSettings, covered: Sequence[MessageQueue], cluster: SourceCluster
 ) -> list[MissingBrokerQueues]:
-    """Return the known queues that a read should cover, by broker, on brokers without a queue in `covered`.
+    """Return, by broker, queues that a read should cover but that are missing: their brokers have none in `covered`.
 
-    With the option `brokers`, only brokers that it names count; if all of them have queues in `covered`, the nameserver
-    is not queried.
+    With the option `brokers`, there is an entry for each broker that it names and that lacks queues in `covered`, with
+    assumed queues if they are unknown.
     """
     there = {queue.broker_name for queue in covered}
     required = set(settings.brokers) - there
@@ -110,7 +110,7 @@ def check_missing(
     *,
     wanted: Callable[[Sequence[MessageQueue]], Sequence[MessageQueue]] = list,
 ) -> None:
-    """Raise QueuesMissing for missing queues if `failOnDataLoss` is set, or else log a warning.
+    """Raise QueuesMissing if any queues are missing, or only log a warning if `failOnDataLoss` is false.
 
     Args:
         found: The missing queues.

@@ -54,14 +54,14 @@ class LateQueues:
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """One offset of a stream of topics, as Spark's checkpoint stores it: the next offset of every queue.
+    """One offset of a stream of topics, as Spark's checkpoint stores it: the next offset of each queue found so far.
 
     Attributes:
         ends: Next offset of each queue.
         begins: Start offsets of the queues that are new since the previous stream offset, or were replaced.
         is_initial: Whether it is the offset before the first batch; then `ends` and `begins` are empty.
-        late: Start of queues on brokers that were offline at the first start.
-        stored: Store time of the message before a queue's end, ms since 1970, if there was one.
+        late: Start of queues on brokers that were offline at the first start; None for their first message.
+        stored: Store time of the message before a queue's end, ms since 1970, if known.
     """
 
     ends: Offsets
@@ -81,7 +81,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "StreamOffset":
-        """Parse an offset from the checkpoint; raise SettingsError if it has another version than 1."""
+        """Parse an offset from the checkpoint; raise SettingsError unless it has version 1."""
         if value.get("v") != VERSION:
             raise SettingsError(
                 f"offset {json.dumps(value)[:200]} was not written by this source (version {VERSION}); "
@@ -145,7 +145,7 @@ class QueueValues:
         return cls(values, option)
 
     def of(self, queue: MessageQueue) -> int | None:
-        """Return the offset or time that the user's JSON has for a queue, or None if it has none."""
+        """Return the offset or time that the user's JSON has for a queue, its broker or its topic, or None."""
         level: Any = self.values
         for name in (queue.topic, queue.broker_name, str(queue.queue_id)):
             level = level.get(name)

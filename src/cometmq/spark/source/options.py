@@ -20,7 +20,7 @@ from cometmq.spark.options import (
 
 
 class AdmittedBy(StrEnum):
-    """Division of a limited micro-batch among queues: to one store TIME, or by their numbers of waiting OFFSETS."""
+    """Division of a limited micro-batch among queues: to about one store TIME, or in proportion to waiting OFFSETS."""
 
     TIME = "time"
     OFFSETS = "offsets"

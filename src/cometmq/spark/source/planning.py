@@ -36,7 +36,7 @@ class PlannedRange:
 
     @property
     def rows(self) -> int:
-        """Number of offsets in the range; with a filter it may yield fewer rows."""
+        """Number of offsets in the range; it may yield fewer rows, for example with a filter."""
         return self.end - self.start
 
 
@@ -63,8 +63,9 @@ def covered_queues(
         held: Topics that may lack a route because an earlier batch has read them.
 
     Raises:
-        TopicNotFound: A named topic does not exist, and is not in `held`.
+        TopicNotFound: A named topic has no route, and is not in `held`.
         SettingsError: An assigned queue does not exist; not raised if any topic is in `held`.
+        CometError: The nameservers cannot be queried.
     """
     offered: list[MessageQueue] = []
     for topic, queues in cluster.queues(topics.wanted(cluster.topics)).items():
@@ -106,7 +107,7 @@ def check_places(bound: RangeBound, queues: Sequence[MessageQueue]) -> None:
 def check_order(
     starting: RangeBound, ending: RangeBound, queues: Sequence[MessageQueue]
 ) -> None:
-    """Raise SettingsError if the user's start of a queue is after its end; a time and an offset are not compared."""
+    """Raise SettingsError if the user's start of a queue is after the user's end, both times or both offsets."""
     for queue in queues:
         (start_ms, start), (end_ms, end) = starting.named(queue), ending.named(queue)
         if start_ms is not None and end_ms is not None and start_ms > end_ms:
@@ -124,7 +125,7 @@ def resolve(
         SettingsError: A given or committed offset is invalid or beyond the queue's end, or a queue has no message as
             late as required.
         BrokerSilent: A broker cannot be reached.
-        BrokerRefused, CodecError: A broker refuses, or its answer is invalid.
+        CometError: A broker refuses, its answer is invalid, or a topic has no route.
     """
     wanted = _wanted(bound, queues, cluster)
     times = {queue: at for queue, (at, _) in wanted.items() if at is not None}
@@ -203,7 +204,7 @@ CLOCKS_MS = 1000
 
 
 def late_of(bound: RangeBound, cluster: SourceCluster, now_ms: int) -> LateQueues | None:
-    """Return where queues of brokers offline at a stream's first start will begin; None for their oldest message."""
+    """Return where queues of brokers offline at a stream's first start will begin; None: at their oldest message."""
     at = bound.timestamp_ms
     if at is None and bound.otherwise == LATEST:
         at = now_ms - CLOCKS_MS
@@ -229,7 +230,7 @@ def begin_late(
 
     Raises:
         NetError, BrokerNotFound: A broker cannot be reached.
-        BrokerRefused, CodecError: A broker refuses, or its answer is invalid.
+        CometError: A broker refuses, its answer is invalid, or a topic has no route.
     """
     begins: dict[MessageQueue, int | None] = dict.fromkeys(queues)  # None: from the start.
     away = [queue for queue in queues if late and queue.broker_name not in late.brokers]
@@ -277,7 +278,7 @@ SIZED_RANGES = 4
 
 
 def mean_size(waiting: Sequence[PlannedRange], cluster: SourceCluster) -> float | None:
-    """Estimate the mean size in bytes of the waiting stored messages; None if it is unknown."""
+    """Estimate the mean stored size in bytes of waiting messages from the longest ranges; None if it is unknown."""
     longest = sorted(waiting, key=lambda each: (-each.rows, each.queue))[:SIZED_RANGES]
     told = all_known(cluster.mean_sizes({each.queue: each.start for each in longest}))
     sizes = [(each.rows, told[each.queue]) for each in longest]

@@ -74,11 +74,11 @@ class RangePuller:
     schema: pa.Schema
 
     def batches(self, ranges: Sequence[PlannedRange]) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of the ranges in sequence as Arrow batches, each range in the queue's order.
+        """Yield the messages of the ranges in sequence as Arrow batches, each range in the queue's order, as filtered.
 
         Raises:
-            DataLossError: Messages of a range no longer exist, and `failOnDataLoss` holds.
-            CometError: A broker does not answer for `pullTimeoutMs`, refuses, or its answer cannot be decoded.
+            DataLossError: Messages of a range no longer exist, and `failOnDataLoss` is true.
+            CometError: A broker cannot be reached for `pullTimeoutMs`, refuses, or its answer cannot be decoded.
         """
         losses = RowLosses(is_failure=self.settings.fail_on_data_loss)
         waiting: list[PulledRange] = []
@@ -262,7 +262,7 @@ def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:
 
 
 class RetryTimeout:
-    """Pauses between attempts to reach an offline broker, for at most `limit_ms` after the first failure."""
+    """Pauses between attempts to reach an offline broker, until about `limit_ms` after the first failure."""
 
     def __init__(self, limit_ms: int) -> None:
         self._limit_ms = limit_ms
@@ -273,7 +273,7 @@ class RetryTimeout:
         self._since = None
 
     def wait(self, queue: MessageQueue, error: CometError) -> None:
-        """Sleep before the next attempt; raise `error` if the limit has passed since the first failure."""
+        """Sleep 0.2 s before the next attempt; raise `error` if the limit has passed since the first failure."""
         now = monotonic()
         if self._since is None:
             self._since = now

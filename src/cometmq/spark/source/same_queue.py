@@ -17,7 +17,7 @@ _ASKED_MAX = 256
 
 
 def stored_before(ends: Mapping[MessageQueue, int], cluster: SourceCluster) -> Offsets:
-    """Return by queue the store time (ms since 1970) of the message before its offset, if its broker returns one."""
+    """Return by queue the store time (ms since 1970) of the message before its end, if its broker returns one."""
     # Only streams need it.
     from cometmq.offline.columns.window import RecordWindow, record_starts
 

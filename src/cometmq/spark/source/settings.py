@@ -32,9 +32,9 @@ class RangeBound:
     """Start or end of the queues of a read: a time for all, times or offsets for single queues, or else `otherwise`.
 
     Attributes:
-        timestamp_ms: Time for every queue, ms since 1970.
-        by_timestamp: Times for single queues, ms since 1970.
-        offsets: Offsets for single queues; -2 earliest, -1 latest.
+        timestamp_ms: Time for every queue, ms since 1970; None if not set.
+        by_timestamp: Times for single queues, ms since 1970; None if not set.
+        offsets: Offsets for single queues, -2 earliest, -1 latest; None if not set.
         otherwise: `EARLIEST`, `LATEST` or `COMMITTED`, for all other queues.
         is_late_allowed: Whether a queue with no message at or after its time uses its end; otherwise that is an error.
     """
@@ -233,6 +233,6 @@ def _end_fault(offset: int) -> str | None:
 
 
 def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:
-    """Return the options `columns`, a tuple, and `propertiesFormat`; raise SettingsError if an option is invalid."""
+    """Return the options `columns`, a tuple, and `propertiesFormat`; raise SettingsError if any option is wrong."""
     value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
     return value["columns"], value["propertiesFormat"]

@@ -29,7 +29,7 @@ STEP_GROWTH = 4
 
 
 class TimeCut(NamedTuple):
-    """A store time (ms since 1970), each queue's end offset at it, and the number of waiting messages before these."""
+    """A store time (ms since 1970), each queue's end offset at it, and the number of waiting messages before the ends."""
 
     at_ms: int
     ends: Offsets
@@ -49,12 +49,12 @@ class StoreTimeEnds:
     ) -> Offsets:
         """Return each queue's end offset in a micro-batch of about `rows_max` messages (None: of all waiting ones).
 
-        If the messages of the last ms do not all fit, the rest of the limit is shared out by each queue's number of
-        them.
+        Usually fills the batch to 95 % or more. If the messages of the last ms do not all fit, each queue that has some
+        gets a share of them.
 
         Raises:
             NetError, BrokerNotFound: A broker cannot be reached.
-            BrokerRefused, CodecError: A broker refuses, or its answer is invalid.
+            CometError: A broker refuses, its answer is invalid, or a topic has no route.
         """
         everything = {each.queue: each.end for each in waiting}
         if rows_max is None or sum(each.rows for each in waiting) <= rows_max:

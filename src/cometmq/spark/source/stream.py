@@ -73,7 +73,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(INITIAL)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the limit of a micro-batch in rows or bytes, or none. Spark accepts one; the source applies both."""
+        """Return a limit with `maxOffsetsPerTrigger`, or else `maxBytesPerTrigger`, or none; the source applies both."""
         rows_max, bytes_max = (
             self._settings.trigger_rows_max,
             self._settings.trigger_bytes_max,
@@ -83,9 +83,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if bytes_max is None else ReadMaxBytes(bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Record the current ends of the queues, at which the query stops; raise QueuesMissing for offline brokers.
+        """Record the current ends of the queues, at which the query stops; raise QueuesMissing for missing queues.
 
-        Without `failOnDataLoss` offline brokers are only logged. If a topic is missing or a server does not answer,
+        Without `failOnDataLoss` missing queues are only logged. If a topic is missing or a server does not answer,
         that is logged, and `latestOffset` records the ends.
         """
         self._is_bounded = True
@@ -100,8 +100,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None = None) -> Json:
         """Return the end of the next micro-batch, or `start` if none begins now; with `commitOffsets`, commit `start`.
 
-        None usually begins without new messages, with too few (`minOffsetsPerTrigger`), or if a server stops answering.
-        In the first batch and in an AvailableNow query, the latter raises NetError.
+        Usually none begins without new messages or with too few (`minOffsetsPerTrigger`). Raises CometError, but NetError
+        only in the first batch and in an AvailableNow query; otherwise a stream waits for the server.
         """
         known = StreamOffset.from_json(start)
         self._tell_group(known)
@@ -145,7 +145,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(ends, begins, late=late, stored=stored).to_json()
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the last known ends of the queues, from which Spark computes the lag; None if there are none."""
+        """Return the ends of the queues that `latestOffset` used last, for Spark's report of the lag; None without any."""
         return StreamOffset(self._latest).to_json() if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -166,7 +166,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reader.batches(partition.ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit a finished batch's offsets to the group, if `commitOffsets` is set and it is not done; log an error.
+        """Commit a finished batch's offsets to the group if `commitOffsets` is set and this is not done yet; log an error.
 
         Spark calls this when it starts the next batch, so never for the last one, and kills the process without notice
         at the end of a query. But it plans from the end of a batch only when that batch is done, even if no other
@@ -196,7 +196,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def stop(self) -> None:
-        """Do nothing: connections belong to the process and close with it."""
+        """Do nothing: the connections belong to a pool that all readers of the process share."""
 
     def _fetch_latest(self, known: StreamOffset) -> Offsets:
         cluster = source_cluster(self._settings)

@@ -22,8 +22,8 @@ class TopicChoice:
     Attributes:
         names: Topics.
         pattern: Regular expression for whole topic names; excludes system, retry and dead-letter topics
-            unless it begins with "%", "rmq_sys_" or "RMQ_SYS_".
-        assignment: Queues.
+            unless it begins with "%", "rmq_sys_" or "RMQ_SYS_" (or one of these behind "^").
+        assignment: Queue numbers by topic and broker (None: every broker).
     """
 
     names: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class TopicChoice:
 
     @classmethod
     def by_assignment(cls, text: str) -> "TopicChoice":
-        """Choose queues by `{"orders": {"broker-a": [0, 1]}}`, or `[0, 1]` for every broker; or raise SettingsError."""
+        """Choose queues by `{"orders": {"broker-a": [0, 1]}}` or, for every broker, `{"orders": [0, 1]}`; or raise SettingsError."""
         try:
             return cls(assignment=_assigned(json.loads(text)))
         except (ValueError, AttributeError, TypeError) as error:
@@ -71,10 +71,7 @@ class TopicChoice:
         )
 
     def covers(self, queue: MessageQueue) -> bool:
-        """Return whether this queue is to be read: with an assignment, if it names the queue; otherwise always.
-
-        The topic of the queue must be one of those that `wanted` returns.
-        """
+        """Return whether to read a queue of a wanted topic: if an assignment names it, or there is no assignment."""
         if self.assignment is None:
             return True
         brokers = self.assignment.get(queue.topic, {})

@@ -33,7 +33,7 @@ class StoreReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks from the store's files that exist now."""
+        """Plan the tasks from the store's files that exist now; raise CometError or OSError if they cannot be read."""
         return list(plan(self._settings))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -48,7 +48,7 @@ class FilteredStoreReader(StoreReader):
     """Reader of messages that accepts filters; created only in Spark's push-down step (`push_down.is_asked`)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Use the query's filters to read fewer messages; return all filters, so that Spark applies them again."""
+        """Use the filters that help to read fewer messages; return all filters, so that Spark applies them again."""
         rules = replace(
             self._settings.rules, conditions=push_down.conditions_of(filters, ANY_ROW)
         )
@@ -59,7 +59,7 @@ class FilteredStoreReader(StoreReader):
 def rows_of(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Iterate over a task's rows as Arrow batches; raise StoreDamaged (for messages as `mode` says) or OSError."""
+    """Iterate over a task's rows as Arrow batches; raise CometError for damage (of messages by `mode`), or OSError."""
     if settings.view == MESSAGES:
         rules = replace(settings.rules, known=partition.known)
         return message_batches(settings.folder, partition.log, schema, rules)

@@ -28,7 +28,7 @@ from cometmq.spark.table_options import table_options, with_table_options
 
 
 class RocketMQStoreSource(DataSource):
-    """Directory of a RocketMQ store (a broker's files) as Spark tables and as a stream.
+    """Directory of a RocketMQ store (a broker's files) as Spark tables, as a stream, and as a sink of queue files.
 
     >>> spark.read.format("rocketmq-store").option("view", "messages").load("/var/rocketmq/store")
     """

@@ -46,8 +46,9 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
     """Return the tasks of a batch read of a view of a store.
 
     Raises:
-        StoreDamaged: The view reads the log (`messages`, `packed-cq`), and there is none.
-        SettingsError: The view reads the log, and the log ends before the start.
+        StoreDamaged: The view reads the log (`messages`, `packed-cq`), and there is none that can be read.
+        SettingsError: The view reads the log, which ends before the start, or one of whose folders does not exist.
+        OSError: A file or folder cannot be read.
     """
     folder = settings.folder
     if settings.view in (MESSAGES, "packed-cq"):

@@ -84,7 +84,7 @@ def view_schema(
     properties_format: PropertiesFormat = "map",
     with_raw: bool = False,
 ) -> StructType:
-    """Return the schema of a view: all columns, or the named ones in the given order.
+    """Return the schema of a view: all columns (`rawRecord` only on request), or the named ones in the given order.
 
     Args:
         view: One of `VIEWS`.
@@ -110,7 +110,7 @@ def view_schema(
 
 
 def check_view_schema(view: str, schema: StructType) -> None:
-    """Raise SettingsError if a user's schema has a column that the view lacks, or one of another type."""
+    """Raise SettingsError if a user's schema has a column that the view lacks, or one of a type that it cannot have."""
     types = _types(view)
     for field in schema.fields:
         if field.name not in types:

@@ -111,7 +111,7 @@ class StoreReadSettings:
 def read_shape(options: Mapping[str, str]) -> StoreReadSettings:
     """Parse the options from which the columns of a read follow, before Spark says whether it is a batch or a stream.
 
-    Options that only streams have are ignored. Raises SettingsError if another option is unknown, invalid or missing.
+    Options that only streams have are ignored. Raises SettingsError as `StoreReadSettings.parse` does.
     """
     known = {name.lower() for name in _ONLY_STREAM}
     kept = {

@@ -53,11 +53,11 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Record the current durable end of the commit log, at which the query stops."""
+        """Record the current durable end of the log, at which the query stops; raise StoreDamaged without a log."""
         self._target = durable_end(self._settings.folder, self._log_start())
 
     def latestOffset(self, start: Json, limit: ReadLimit | None = None) -> Json:
-        """Return the end of the next micro-batch, or `start` if none; StoreDamaged if the log ends before `start`."""
+        """Return the end of the next micro-batch, or `start` if none; raise StoreDamaged if the log does not reach `start`."""
         begin = _begin(start)
         at = self._log_start() if begin == _BEGIN else begin
         ends = used_files(self._settings.folder)[-1].end
@@ -76,11 +76,11 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(end, at if begin == _BEGIN else None) if end > at else start
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the last known durable end of the log, from which Spark computes the lag; None before the first."""
+        """Return the end of the log that `latestOffset` used last, for Spark's report of the lag; None before that."""
         return None if self._latest is None else _offset(self._latest)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """Plan the tasks that read from `start` to `end`; raise StoreDamaged if log files between them are deleted."""
+        """Plan the tasks that read from `start` to `end`; raise StoreDamaged if the log now begins after `start`."""
         settings = self._settings
         begin = end.get("from", _begin(start))
         if begin == _BEGIN:

@@ -27,7 +27,7 @@ Columns = dict[str, Any]
 def view_rows(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Iterate over a task's rows of a view other than messages; raise StoreDamaged or OSError for unreadable files."""
+    """Iterate over a task's rows of a view other than messages; raise CometError or OSError for unreadable files."""
     return (
         _projected(columns, schema) for columns in _VIEWS[settings.view](settings, partition)
     )

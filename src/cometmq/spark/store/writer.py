@@ -34,7 +34,7 @@ class QueueWriter(DataSourceArrowWriter):
         self._target = target
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRuns:
-        """Write a task's rows to queue files; raise SettingsError for malformed entries or an invalid position."""
+        """Write a task's rows to queue files; raise SettingsError for malformed entries or positions, or OSError."""
         runs: list[WrittenRun] = []
         for batch in iterator:
             names = batch.schema.names
@@ -44,7 +44,7 @@ class QueueWriter(DataSourceArrowWriter):
         return WrittenRuns(runs)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove entries of deleted topics, fill gaps and flush the files to disk, after all tasks are done."""
+        """Remove entries of deleted topics, fill gaps and flush the files; StoreDamaged if two messages have one offset."""
         done = [each.runs for each in messages if isinstance(each, WrittenRuns)]
         finish(self._target, [run for runs in done for run in runs])
 
@@ -53,7 +53,7 @@ class QueueWriter(DataSourceArrowWriter):
 
 
 def check_packed(schema: StructType) -> None:
-    """Raise SettingsError unless rows have the columns of the view packed-cq, except "messages", with their types."""
+    """Raise SettingsError unless rows have the columns topic, queueId, queueOffset and entries as in view packed-cq."""
     types = {field.name: field.dataType for field in schema.fields}
     for name in _NEEDED:
         wanted = VIEWS["packed-cq"][name]

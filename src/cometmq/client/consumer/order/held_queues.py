@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class HeldQueues:
-    """The queue locks of one member of a group; calls `lost` with queues that another client has locked."""
+    """The queue locks of one member of a group; calls `lost` with queues whose lock a broker refuses to renew."""
 
     def __init__(
         self,
@@ -40,24 +40,24 @@ class HeldQueues:
         self._tasks = Tasks(f"{group} locks")
 
     def start(self) -> None:
-        """Start renewing the locks."""
+        """Start renewing the locks, every `lock_interval_ms`."""
         self._tasks.spawn(repeat(self.renew, every_ms=self._settings.lock_interval_ms), "renew")
 
     async def stop(self) -> None:
-        """Stop renewing the locks."""
+        """Stop renewing the locks, without releasing them."""
         await self._tasks.close()
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """A list of the queues that were locked and not released, including expired locks."""
+        """A list of the queues that were locked and neither released nor refused since, including expired locks."""
         return list(self._until)
 
     def is_held(self, queue: MessageQueue) -> bool:
-        """Return whether the lock of a queue is valid now."""
+        """Return whether this member has locked a queue and the lock has not expired."""
         return self._until.get(queue, 0.0) > self._instance.clock.monotonic()
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues and return those for which the lock was granted; a broker that does not answer grants none."""
+        """Lock queues and return those for which the lock was granted; a broker without a valid answer grants none."""
         _refused, granted = await self._ask(queues)
         return granted
 
@@ -83,7 +83,7 @@ class HeldQueues:
             self._lost(sorted(refused))
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues, so that other members can lock them immediately; failures are only logged."""
+        """Unlock those of the queues that are locked, so that others can lock them immediately; only log failures."""
         given = [queue for queue in queues if self._until.pop(queue, None) is not None]
         await asyncio.gather(
             *(

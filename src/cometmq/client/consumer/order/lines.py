@@ -59,13 +59,13 @@ class _QueueLines:
 
 
 class Lines:
-    """The ordered listener calls of one consumer: one line for each queue or order key, with one call at a time.
+    """The ordered listener calls of one consumer: a line for each queue, or each order key of it, one call at a time.
 
     Args:
         settings: Concurrency, pauses and retries.
         held: Queue locks; None: none are needed (broadcasting).
-        give_back: Called with a message after its last retry, or that the listener rejected with `DeadLetter`.
-        halt: Called when the listener returns an invalid result; no further call may start.
+        give_back: Called with a message after its last retry, or that the listener made a dead letter.
+        halt: Called when the listener returns an invalid result; must prevent further calls.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Lines:
         line.arrived.set()
 
     async def settle(self, queue: MessageQueue, *, seconds: float) -> bool:
-        """Start no further listener call for a queue; return whether the running calls ended within `seconds`."""
+        """Start no further listener call for a queue until `forget`; return whether running ones ended in `seconds`."""
         lines = self._lines.get(queue)
         if lines is None:
             return True
@@ -138,7 +138,7 @@ class Lines:
         return True
 
     def forget(self, queue: MessageQueue) -> None:
-        """Forget a queue that is given up, after its listener calls have ended."""
+        """Forget the lines of a queue that is given up, so that a later job of the queue starts new ones."""
         self._lines.pop(queue, None)
 
     def halt(self) -> None:
@@ -153,7 +153,7 @@ class Lines:
                 line.arrived.set()
 
     async def close(self, timeout_ms: int) -> None:
-        """Start no further call, and wait at most `timeout_ms` ms for the running ones."""
+        """Start no further call, wait at most `timeout_ms` ms for running ones, and then cancel `async` ones."""
         self._is_closed = True
         ended = await asyncio.gather(
             *(self.settle(queue, seconds=timeout_ms / 1000) for queue in list(self._lines))

@@ -18,12 +18,12 @@ _SETTLE_SECONDS = 1.0
 
 
 class Orderly:
-    """Orderly consumption by one push consumer: locks its queues, unless broadcasting, and calls the listener in order.
+    """Orderly consumption by one push consumer: locks queues, unless broadcasting, and calls the listener in order.
 
     Args:
-        give_back: Called with a message after its last retry, or that the listener rejected with `DeadLetter`.
+        give_back: Called with a message after its last retry, or that the listener made a dead letter.
         halt: Called when the listener returns an invalid result.
-        lost: Called with queues that another client has locked.
+        lost: Called with queues for which a broker refuses to renew the lock.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Orderly:
         return [queue for queue, is_at_rest in zip(queues, at_rest, strict=True) if is_at_rest]
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
-        """Unlock queues that are given up; after `close`, all."""
+        """Forget the calls of queues that are given up, and unlock them; after `close`, unlock all locked queues."""
         for queue in queues:
             self._lines.forget(queue)
         if self._held is not None:
@@ -75,7 +75,7 @@ class Orderly:
     # --- jobs, as in other workers
 
     def submit(self, job: ListenerJob) -> None:
-        """Append messages to the ordered calls (line) of their queue, or of their order key: one call at a time."""
+        """Queue messages for ordered calls, one at a time for their queue or, with order keys, for each key in it."""
         self._lines.submit(job)
 
     def forget(self) -> None:
@@ -83,7 +83,7 @@ class Orderly:
         self._lines.halt()
 
     async def close(self, timeout_ms: int) -> None:
-        """Start no further listener call, and wait at most `timeout_ms` ms for the running ones."""
+        """Start no further listener call, wait at most `timeout_ms` ms for running ones, and stop renewing locks."""
         self._is_closed = True
         await self._lines.close(timeout_ms)
         if self._held is not None:

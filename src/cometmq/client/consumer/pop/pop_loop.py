@@ -45,9 +45,9 @@ class PopContext:
     Attributes:
         back: Sends messages to the dead letters.
         gate: Set while the member may pop.
-        tasks: Runs acknowledgements.
-        deliver: Called with popped messages and their loop.
-        subscription_of: Returns the current subscription to a topic.
+        tasks: Runs acknowledgements and retries.
+        deliver: Called with a loop and the messages that it popped.
+        subscription_of: Returns the current subscription to a topic; without one, a subscription to all messages.
     """
 
     popper: Popper
@@ -63,13 +63,13 @@ class PopContext:
 
 
 class PopLoop:
-    """Pops one queue repeatedly and delivers the messages to a worker, until it is dropped.
+    """Pops one queue repeatedly and delivers the messages to the consumer, until `is_dropped` is set.
 
     Attributes:
         queue: The queue; id -1 means any queue of its broker.
-        process_queue: Required by jobs as in a pull loop; not used, because pop has no offset to commit.
-        is_dropped: Whether popping has ended; popped messages still belong to this member until their invisible time
-            ends.
+        process_queue: An empty cache as in a pull loop; not used, because pop has no offset to commit.
+        is_dropped: Whether popping ends or has ended; popped messages still belong to this member until they are
+            settled or their invisible time ends.
         popped_ms: Time of the last pop request, at first of the creation, ms since 1970.
     """
 
@@ -93,22 +93,22 @@ class PopLoop:
 
     @property
     def waiting_count(self) -> int:
-        """The number of popped messages that are not settled."""
+        """The number of popped messages that are not settled, including expired ones that are not forgotten yet."""
         return len(self._open)
 
     @property
     def cached(self) -> tuple[int, int]:
-        """Return the number of unsettled messages and the bytes of their bodies; from any thread."""
+        """The number of popped messages that are not settled, and the bytes of their bodies; from any thread."""
         waiting = list(self._open.values())
         return len(waiting), sum(len(message.body) for _, message in waiting)
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether popping has ended and every message is settled."""
+        """Whether `run` has ended and no popped message waits to be settled."""
         return not (self._is_running or self._open)
 
     async def run(self) -> None:
-        """Pop the queue until it is dropped, or the task is cancelled."""
+        """Pop the queue until `is_dropped` is set or the task is cancelled; failed pops are repeated after a pause."""
         try:
             await self._pop_on()
         finally:
@@ -182,7 +182,7 @@ class PopLoop:
     def settle(self, messages: Sequence[StoredMessage], verdict: ListenerVerdict) -> None:
         """Start to acknowledge the messages of a listener call, to hide them for a retry, or to make them dead letters.
 
-        After a fault of the listener do nothing.
+        If the listener returned an invalid result, do nothing; the messages are redelivered later.
         """
         if verdict.fault is not None:
             return  # They are redelivered after their invisible time.
@@ -243,7 +243,7 @@ class PopLoop:
         self._has_room.set()
 
     async def stop(self) -> None:
-        """Stop popping; wait briefly for an answer in transit, so that `close` can return its messages."""
+        """Set `is_dropped`, and wait at most 0.5 s for an answer in transit, so that `close` can return its messages."""
         self.is_dropped = True
         left = self._asked_at + _ANSWER_SECONDS - self._popping.clock.monotonic()
         try:
@@ -253,7 +253,7 @@ class PopLoop:
             return  # The broker has no messages and holds the request.
 
     async def close(self) -> None:
-        """Acknowledge consumed messages and release the others, so that other members get them immediately."""
+        """Wait for acknowledgements in progress, and ask the broker to redeliver the other messages immediately."""
         if self._settling:
             await asyncio.wait(self._settling)
         left = [message for _, message in self._open.values()]

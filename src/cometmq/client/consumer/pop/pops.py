@@ -44,7 +44,7 @@ class PopTerms:
     Attributes:
         subscription: Topic and filter.
         max_count: Maximum number of messages, up to 32.
-        invisible_ms: How long the messages are hidden from other consumers, ms.
+        invisible_ms: How long the messages are hidden from the group, ms.
         wait_ms: How long the broker may hold a pop that finds no message, ms.
         init_mode: Start of a new group, `codec.headers.pop.FROM_MIN` or FROM_MAX.
         queue_id: Queue to pop; by default any queue.
@@ -99,9 +99,9 @@ class Popper:
         self.namespace = namespace
 
     async def pop(self, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
-        """Pop messages from a broker; return those that match the tags, an empty list if none arrive in time.
+        """Pop messages from a master; return the readable ones that match the tags, an empty list if none come in time.
 
-        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker could not be queried.
+        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if there is no valid answer.
         """
         wanted = ask.subscription
         header = PopRequest(
@@ -121,9 +121,9 @@ class Popper:
         return [] if popped is None else await self._messages(broker_name, ask, popped)
 
     async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
-        """Return whether a broker has messages of a topic for the group to pop; wait at most `wait_ms` ms for them.
+        """Ask a broker whether it has messages of a topic for the group to pop; it waits at most `wait_ms` ms for them.
 
-        Raises BrokerRefused, BrokerNotFound or NetError if the broker could not be queried.
+        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if there is no valid answer.
         """
         header = NotificationRequest(
             self._group, topic, ANY_QUEUE, wait_ms, self._instance.clock.now_ms()
@@ -131,10 +131,10 @@ class Popper:
         return await self._api.notified(self._instance.address(broker_name), header)
 
     async def ack(self, messages: Sequence[StoredMessage]) -> None:
-        """Acknowledge popped messages of one broker.
+        """Acknowledge one or more popped messages, all from one broker.
 
-        Raises BrokerRefused, BrokerNotFound or NetError if the broker did not confirm, and ClientError for a message
-        that was not popped.
+        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker did not confirm, and ClientError for
+        a message that was not popped.
         """
         receipts = [receipt_of(message) for message in messages]
         name = receipts[0].broker_name
@@ -152,10 +152,10 @@ class Popper:
     async def change_invisibility(
         self, message: StoredMessage, invisible_ms: int
     ) -> StoredMessage:
-        """Hide a popped message for `invisible_ms` from now, and return the message with its new receipt handle.
+        """Hide a popped message for `invisible_ms` ms from now, and return the message with its new receipt handle.
 
         Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker did not confirm, and ClientError if
-        it was not popped.
+        the message was not popped.
         """
         receipt = receipt_of(message)
         topic = self._real_topic(message, receipt)

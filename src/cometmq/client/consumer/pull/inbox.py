@@ -16,7 +16,7 @@ class _Item(NamedTuple):
 
 
 class Inbox:
-    """The pulled messages of one pull consumer."""
+    """The pulled messages of one pull consumer: those that wait for its user, and those received but not finished."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Item] = deque()
@@ -29,12 +29,12 @@ class Inbox:
         self._arrived.set()
 
     def drop(self, loop: PullLoop) -> None:
-        """Drop a queue's messages, because it was revoked or the user seeks; none of them will be committed."""
+        """Drop a queue's messages, received ones too, because it was revoked or the user seeks; `finish` skips them."""
         self._waiting = deque(item for item in self._waiting if item.loop is not loop)
         self._handed_out = [item for item in self._handed_out if item.loop is not loop]
 
     async def take(self, max_count: int, wait_ms: float) -> list[StoredMessage]:
-        """Return up to `max_count` messages; an empty list if none arrive within `wait_ms` ms, or after `wake`."""
+        """Return up to `max_count` messages; an empty list if none arrive within `wait_ms` ms or before `wake`."""
         if not self._waiting:
             self._arrived.clear()
             try:
@@ -54,7 +54,7 @@ class Inbox:
             item.loop.finish(item.process_queue, [item.message.queue_offset])
 
     def forget(self) -> None:
-        """Mark the received messages as not consumed: the next owner of the queue gets them again."""
+        """Mark the received messages as not consumed, so that the next owner of the queue usually gets them again."""
         self._handed_out.clear()
 
     def wake(self) -> None:

@@ -23,7 +23,7 @@ Ask = Callable[[int, int], AsyncGenerator[RawPull, None]]
 
 
 class ReadFrom(StrEnum):
-    """The member of a broker group to read from: the master, a slave, or the one that the broker suggests.
+    """The member of a broker group to read from first: the master, a slave, or the one that a broker suggested last.
 
     Only the master decides that there are no messages, because a slave may lag behind it or have started later.
     """
@@ -41,7 +41,7 @@ class BrokerGroupMembers:
         read_from: The user's choice.
         has_master: Whether the route currently has a master.
         replicas: Ids of the slaves.
-        suggested: The member that a broker last suggested for each queue; shared between ranges.
+        suggested: The member that a broker last suggested for a queue, by queue; shared between ranges.
     """
 
     read_from: ReadFrom
@@ -54,7 +54,7 @@ class BrokerGroupMembers:
     ) -> AsyncGenerator[RawPull, None]:
         """Yield the pull answers for the offsets [start, end), from the chosen slave as far as it can, then from the master.
 
-        It ends early if the master has no more or suggests a slave.
+        It may end before `end`, for example if the master has no more messages or suggests a slave.
 
         Args:
             queue: Queue to read.
@@ -64,8 +64,8 @@ class BrokerGroupMembers:
             ask: Yields a member's pull answers; called with the first offset and the member's id.
 
         Raises:
-            NetError: Slaves do not have all up to `end`, and there is no master or it cannot be reached.
-            CometError: The error of the master, or a slave's answer is malformed.
+            NetError: The chosen slaves do not have all up to `end`, and there is no master or it cannot be reached.
+            CometError: Another error of the master, no route can be fetched, or a slave's answer is malformed.
         """
         offset, member = start, self._chosen(queue)
         while member != MASTER_ID and offset < end:

@@ -47,8 +47,8 @@ class ProcessQueue:
 
     Attributes:
         count: Number of these messages.
-        size: Total size of their bodies, bytes.
-        next_offset: Offset to commit: all messages before it are consumed. None until the first message.
+        size: Total of their sizes as given to `add` (those of the bodies), bytes.
+        next_offset: Offset to commit: all added messages before it are finished. None until the first message.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class ProcessQueue:
         self._runs: deque[_PulledRun] = deque()
 
     def add(self, offsets: list[int], sizes: list[int]) -> None:
-        """Add messages after the cached ones: their queue offsets, and the size of each in bytes."""
+        """Add messages after the cached ones, by queue offsets and sizes in bytes; ignore offsets that are cached."""
         runs = self._runs
         last = runs[-1].last if runs else -1
         if not offsets or offsets[0] <= last or not _are_rising(offsets):
@@ -119,7 +119,7 @@ class ProcessQueue:
 
     @property
     def cached(self) -> tuple[int, int]:
-        """The number of pulled, unconsumed messages and the bytes of their bodies."""
+        """The number of pulled, unconsumed messages and their total size (of the bodies) in bytes."""
         return self.count, self.size
 
     @property
@@ -129,7 +129,7 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """Largest offset of the newest pull minus the smallest unconsumed one; 0 without unconsumed messages."""
+        """Largest offset of the last messages added minus the smallest unconsumed one; 0 if all are consumed."""
         smallest = self.smallest
         return 0 if smallest is None else self._runs[-1].last - smallest
 

@@ -36,20 +36,21 @@ from cometmq.net.tasks import Tasks
 
 
 class AsyncPullConsumer(AsyncGroupClient):
-    """A consumer that reads messages on request: by queue and offset, or the next ones of a subscription.
+    """A consumer that reads messages on request: by queue and offset, or the next ones of its topics or queues.
 
-    When it is closed, it commits the received messages (with `auto_commit`) and leaves the group.
+    When it is closed, it commits the messages that `receive` returned (with `auto_commit`), except those returned last
+    if its `async with` block ended with an error, and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group, which `committed` and `commit` refer to.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
-        settings: Times and sizes.
-        instance: Shares the connections of another client, whose owner closes them.
+        settings: Times, sizes, start of a new group.
+        instance: Connections of another client to share instead of `nameservers`; their owner closes them.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
-        SubscriptionError: A filter is neither a `Tag` nor an `Sql`.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SubscriptionError: `subscriptions` is a text, or a filter is neither a `Tag` nor an `Sql`.
         RequestError: The name of the group is invalid.
     """
 
@@ -105,10 +106,10 @@ class AsyncPullConsumer(AsyncGroupClient):
     # --- by queue and offset
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the readable queues of a topic, sorted.
+        """Return the readable queues of a topic by its last known route, sorted.
 
-        Raises TopicNotFound if it has no route, ClientClosed, NetError if no nameserver answers, and BrokerRefused or
-        CodecError if the first that answers refuses or its route is invalid.
+        Raises ClientClosed, and if no route is known yet, TopicNotFound if there is none, NetError if no nameserver
+        answers, and BrokerRefused or CodecError if the first that answers refuses or its route is invalid.
         """
         self._check_running()
         known = await self._instance.known(self._namespace.wrap(topic))
@@ -123,19 +124,19 @@ class AsyncPullConsumer(AsyncGroupClient):
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> PullResult:
-        """Pull messages from an offset of a queue; return them with the status and the queue's offsets.
+        """Pull messages from an offset of a queue, without committing; return them, the status and the queue's offsets.
 
         Args:
             queue: Queue to read.
             offset: First queue offset.
             max_count: Maximum number of messages; a broker returns at most 32 by default.
-            wait_ms: How long the broker may wait for a message if there is none, ms.
+            wait_ms: How long the broker may wait for a message if there is none, ms; 0: not at all.
             expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: The expression is neither.
-            BrokerRefused: The queue does not exist or may not be read, or the nameserver refuses.
-            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: The broker could not be queried.
+            SubscriptionError: The filter (`expression`) is neither a `Tag` nor an `Sql`.
+            BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
+            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: There is no valid answer of a broker.
         """
         self._check_running()
         queue = self._namespace.wrap_queue(queue)
@@ -172,9 +173,9 @@ class AsyncPullConsumer(AsyncGroupClient):
         Args:
             queue: Queue to read.
             offset: First queue offset.
-            max_count: Maximum number of messages.
-            max_bytes: Maximum size in bytes; None: the broker's limit.
-            wait_ms: How long the broker may wait for a message if there is none, ms.
+            max_count: Maximum number of messages; a broker returns at most 32 by default.
+            max_bytes: Maximum total size of several messages, bytes; None: the broker's limit.
+            wait_ms: How long the broker may wait for a message if there is none, ms; 0: not at all.
             expression: Filter, `Tag(...)` or `Sql(...)`.
         """
         self._check_running()
@@ -187,11 +188,11 @@ class AsyncPullConsumer(AsyncGroupClient):
     # --- by subscription or assignment
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to a topic, whose queues are shared with the group's other members, or change its filter.
+        """Subscribe to a topic, or change its filter; unless broadcasting, the group's members share the queues.
 
         Raises:
             SubscriptionError: The filter (`expression`) is neither a `Tag` nor an `Sql`.
-            ClientError: Queues were already assigned with `assign`.
+            ClientError: This consumer has queues by `assign`.
         """
         if self._member.is_assigned:
             raise ClientError(
@@ -213,9 +214,9 @@ class AsyncPullConsumer(AsyncGroupClient):
         self._member.unsubscribe(full)
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Receive the messages of exactly these queues, regardless of other consumers.
+        """Receive the messages of exactly these queues, unfiltered, without joining the group; replaces earlier queues.
 
-        Raises ClientError if topics were already subscribed, and ClientClosed if the consumer is not running.
+        Raises ClientError if the consumer has subscribed topics, and ClientClosed if it is not running.
         """
         self._check_running()
         if self._member.topics():
@@ -225,10 +226,9 @@ class AsyncPullConsumer(AsyncGroupClient):
         await self._member.assign(map(self._namespace.wrap_queue, queues))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue receiving a queue at another offset.
+        """Continue receiving a queue at another offset; drop the messages that were pulled from it before.
 
-        Raises ClientError if the queue is not assigned to this consumer, and ClientClosed if the consumer is not
-        running.
+        Raises ClientError if this consumer does not receive the queue now, and ClientClosed if it is not running.
         """
         self._check_running()
         loop = self._member.loops.get(self._namespace.wrap_queue(queue))
@@ -241,19 +241,19 @@ class AsyncPullConsumer(AsyncGroupClient):
         loop.seek(offset)
 
     async def assignment(self) -> list[MessageQueue]:
-        """Return the queues that this consumer currently receives, sorted."""
+        """Return the queues that this consumer currently receives, by subscription or `assign`, sorted."""
         return sorted(map(self._namespace.unwrap_queue, self._member.loops))
 
     async def receive(self, max_count: int = 32, *, wait_ms: int = 5000) -> list[StoredMessage]:
         """Return the next messages of the assigned queues, or of this member's share of the subscribed topics' queues.
 
         Raises ClientClosed if the consumer is not running.
-
-        The messages returned by the previous call count as consumed from now on and will be committed (`auto_commit`).
+        The messages returned before count as consumed from now on; `auto_commit` commits them, unless their queue was
+        revoked.
 
         Args:
             max_count: Maximum number of messages.
-            wait_ms: How long to wait for the first message, ms; an empty list is returned if none arrives.
+            wait_ms: How long to wait for the first message, ms; the list is empty if none arrives, or at `close`.
         """
         self._check_running()
         self._inbox.finish()
@@ -295,7 +295,7 @@ class AsyncPullConsumer(AsyncGroupClient):
     async def offset_by_time(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """Return the offset of the first message in a queue stored at or after a time, or the end of the queue.
+        """Return the offset of the first message stored in a queue at or after a time; without one, usually its end.
 
         Args:
             queue: Queue to search.
@@ -320,7 +320,7 @@ class AsyncPullConsumer(AsyncGroupClient):
         return await self._offsets.committed(self._group, self._namespace.wrap_queue(queue))
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Commit the next offset that this group will consume in a queue.
+        """Commit the offset from which the group is to consume a queue next, at its broker; `receive` does not move.
 
         After ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError it may not be stored.
         """

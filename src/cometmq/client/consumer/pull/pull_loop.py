@@ -60,9 +60,9 @@ class PullContext:
     Attributes:
         progress: Consumed offsets of the member.
         gate: Set while the member may pull.
-        start: Finds the first offset of a queue, from the committed one or by the group's rule.
-        deliver: Called with matching messages and their loop.
-        discard: Called with a record that cannot be decoded.
+        start: Finds the first offset of a queue: the stored one, or one by the `consume_from` rule.
+        deliver: Called with the loop and messages that it pulled and that match the subscription.
+        discard: Called with the loop and a record that cannot be decoded.
     """
 
     puller: Puller
@@ -90,13 +90,13 @@ class _AskedPull(NamedTuple):
 
 
 class PullLoop:
-    """Pulls one queue repeatedly and delivers the messages to the consumer, until another member has the queue.
+    """Pulls one queue repeatedly and delivers the messages to the consumer, until the consumer gives the queue up.
 
     Attributes:
         process_queue: Pulled, unconsumed messages; replaced at each seek, so that older messages do not change the
             position.
-        is_dropped: Whether the queue was revoked; late results are then ignored.
-        pulled_ms: Time of the last pull, ms since 1970; 0: none.
+        is_dropped: Whether the consumer gave the queue up; late results then do not change the position.
+        pulled_ms: Time of the last pull request, ms since 1970; 0: none.
         consumed_ms: Time at which a message was last finished, ms since 1970; 0: none.
     """
 
@@ -132,7 +132,7 @@ class PullLoop:
         self._ahead: _AskedPull | None = None
 
     async def run(self) -> None:
-        """Pull the queue until the task is cancelled; failures are logged and retried."""
+        """Pull the queue until the task is cancelled; failed pulls are repeated after a pause."""
         try:
             while True:
                 await self._pull_patiently()
@@ -358,7 +358,7 @@ class PullLoop:
             self._reading.deliver(self, messages)
 
     def finish(self, process_queue: ProcessQueue, offsets: list[int]) -> None:
-        """Record consumed messages by their offsets; `process_queue` is the one they were pulled into."""
+        """Mark messages in the cache they were pulled into as consumed; after a seek the position does not change."""
         process_queue.finish(offsets)
         if self.is_dropped or process_queue is not self.process_queue:
             return
@@ -370,7 +370,7 @@ class PullLoop:
         self._has_room.set()
 
     def seek(self, offset: int) -> None:
-        """Continue at another offset, which also becomes the position to commit; drop pulled, unconsumed messages."""
+        """Continue at another offset, which also becomes the position to commit; forget pulled, unconsumed messages."""
         self.process_queue = ProcessQueue()
         self._next_offset = self._place.offset = offset
         self._has_room.set()

@@ -24,7 +24,7 @@ _PLACES: dict[str, Any] = {name: vars(StoredMessage)[name] for name in StoredMes
 
 
 class PulledMessage(StoredMessage):
-    """A message whose record is not decoded completely."""
+    """A message of which only body, queue and offset are decoded, until another attribute is accessed."""
 
     __slots__ = ()
 

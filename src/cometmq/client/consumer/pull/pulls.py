@@ -34,11 +34,11 @@ class PullTerms:
 
     Attributes:
         subscription: Topic and filter.
-        max_count: Maximum number of messages; a Java broker returns at most 32.
-        max_bytes: Maximum size in bytes; None: the broker's limit.
+        max_count: Maximum number of messages; a Java broker returns at most 32 by default.
+        max_bytes: Maximum total size of several messages, bytes; None: the broker's limit.
         wait_ms: How long the broker may hold a pull that finds no message, ms; 0: not at all.
         commit_offset: Offset of the group to commit with the request; None: none.
-        broker_id: Member of the broker group to pull from, if the route has it; None: the one that the last answer suggested.
+        broker_id: Member of the broker group to pull from, if the route has it; None: the one suggested last.
     """
 
     subscription: Subscription
@@ -55,7 +55,7 @@ class PullTerms:
 
 
 class Puller:
-    """Sends pulls for one consumer group."""
+    """Sends pulls for one consumer group, to the members of broker groups that the brokers suggested last."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
@@ -66,9 +66,9 @@ class Puller:
     async def channel(self, queue: MessageQueue, broker_id: int | None = None) -> Channel:
         """Return the connection for pulling a queue, to a member of the broker group (None: the last suggested one).
 
-        If the route does not contain it, the master or any other member is used instead.
+        If no member was suggested or the route lacks the member, the master or else another member is used.
 
-        Raises BrokerNotFound or NetError if no connection is possible, and the errors of `ClientInstance.known`.
+        Raises BrokerNotFound, NetError or ClientClosed without a connection, and the errors of `ClientInstance.known`.
         """
         instance = self._instance
         if instance.routes.get(queue.topic) is None:
@@ -81,7 +81,7 @@ class Puller:
         return await instance.channels.get(address)
 
     def open_channel(self, queue: MessageQueue) -> Channel | None:
-        """Return the connection of `channel` if it is established; None if that would require waiting."""
+        """Return the connection that `channel` would return by default; None if it or the route is not there yet."""
         instance = self._instance
         if instance.routes.get(queue.topic) is None:
             return None
@@ -117,7 +117,7 @@ class Puller:
     ) -> asyncio.Future[Command]:
         """Send a pull and return the future of its answer, to be decoded with `read`.
 
-        Raises the errors of `channel`.
+        Raises the errors of `channel`; the future may fail with NetError or CodecError.
         """
         channel = await self.channel(queue, ask.broker_id)
         command = pull_command(self.header(queue, offset, ask))
@@ -127,13 +127,13 @@ class Puller:
         """Send a pull and return the decoded answer.
 
         Raises:
-            BrokerRefused: The broker does not permit this group to read the queue, or the nameserver refuses.
-            BrokerNotFound, TopicNotFound, NetError, CodecError: The broker could not be queried.
+            BrokerRefused: The broker refuses, for example as the group may not read the queue, or the nameserver.
+            BrokerNotFound, TopicNotFound, NetError, CodecError, ClientClosed: There is no valid answer of a broker.
         """
         return self.read(queue, await (await self.start(queue, offset, ask)))
 
     def read(self, queue: MessageQueue, answer: Command) -> RawPull:
-        """Decode a broker's answer to a pull.
+        """Decode the header of a broker's answer to a pull, and remember the member of the broker group it suggests.
 
         Raises BrokerRefused if the answer is an error or a replica holds messages back, and CodecError if it lacks
         offsets or its next offset is impossible.
@@ -210,9 +210,9 @@ class _PullCall:
 
 
 class RepeatedPull:
-    """Sends pulls of one queue that differ only in their offsets; the common header text is encoded once.
+    """Sends pulls of one queue that differ only in their offsets; keeps the encoded text of the common header.
 
-    `came` is called with each result immediately, before the task that awaits the result continues.
+    `came` is called with each valid answer immediately, before the task that awaits the result continues.
     """
 
     def __init__(
@@ -228,11 +228,11 @@ class RepeatedPull:
         self._texts: dict[bool, PullText] = {}
 
     async def start(self, offset: int, commit_offset: int | None) -> asyncio.Future[RawPull]:
-        """Send a pull from an offset when there is a connection, and return the future of its result.
+        """Send a pull from an offset, after connecting if necessary, and return the future of its result.
 
         `commit_offset` is as in `PullTerms`.
 
-        Raises the errors of `Puller.channel`.
+        Raises the errors of `Puller.channel`; the future fails with those of `Puller.read`, or NetError.
         """
         channel = await self._puller.channel(self._queue)
         return self._send(channel, offset, commit_offset)
@@ -240,7 +240,7 @@ class RepeatedPull:
     def start_now(
         self, offset: int, commit_offset: int | None
     ) -> asyncio.Future[RawPull] | None:
-        """Send a pull from an offset and return the future of its result; None if no connection is established."""
+        """Send a pull from an offset and return the future of its result; None if no connection is ready."""
         channel = self._puller.open_channel(self._queue)
         if channel is None or channel.is_closed:
             return None

@@ -60,10 +60,10 @@ class AsyncQueueReader(AsyncGroupClient):
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: The consumer group that brokers see; `committed_offsets` and `commit` refer to it.
         settings: Namespace and times.
-        instance: Shares the connections of another client, whose owner closes them.
+        instance: Connections of another client to share instead of `nameservers`; their owner closes them.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
         RequestError: The name of the group is invalid.
     """
 
@@ -84,7 +84,7 @@ class AsyncQueueReader(AsyncGroupClient):
     # --- topics, brokers and queues
 
     async def topics(self) -> list[str]:
-        """Return the names of all topics of the namespace, including system topics.
+        """Return the names of all topics that a nameserver lists for the namespace, including system topics.
 
         Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
         answers refuses or its answer is invalid.
@@ -95,7 +95,7 @@ class AsyncQueueReader(AsyncGroupClient):
         return [name for name, topic in short if self._namespace.wrap(name) == topic]
 
     async def brokers(self) -> list[str]:
-        """Return the names of the registered brokers, sorted.
+        """Return the names of the brokers that are registered at a nameserver, sorted.
 
         Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
         answers refuses or its answer is invalid.
@@ -104,9 +104,9 @@ class AsyncQueueReader(AsyncGroupClient):
         return sorted((await self._instance.nameserver_api.cluster()).brokers)
 
     async def missing_brokers(self) -> list[MissingBroker]:
-        """Return the brokers that a CometMQ nameserver remembers but that are offline; empty with RocketMQ's nameserver.
+        """Return the brokers that a CometMQ nameserver remembers but that are offline; empty if a nameserver refuses.
 
-        Raises ClientClosed, NetError if no nameserver answers, and CodecError if the first answer is malformed.
+        RocketMQ's nameserver refuses. Raises ClientClosed, NetError if none answers, and CodecError if the answer is malformed.
         """
         self._check_running()
         try:
@@ -152,7 +152,7 @@ class AsyncQueueReader(AsyncGroupClient):
     async def min_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """Return a dict of queues to the offset of their first message, or to an error."""
+        """Return a dict of queues to the offset of their first message (0 if there never was one), or to an error."""
         full = self._by_full(queues)
         return _renamed(await self._offsets.min_offsets(full), full)
 
@@ -168,7 +168,7 @@ class AsyncQueueReader(AsyncGroupClient):
     ) -> dict[MessageQueue, int | CometError]:
         """Return a dict of queues to the offset of the first message stored at or after a time, or to an error.
 
-        `times_ms` are the times by queue, ms since 1970. Without such a message, the offset is the queue's end.
+        `times_ms` are the times by queue, ms since 1970. Without such a message, the offset is usually the queue's end.
         """
         full = self._by_full(times_ms)
         times = {name: times_ms[queue] for name, queue in full.items()}
@@ -177,12 +177,12 @@ class AsyncQueueReader(AsyncGroupClient):
     async def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """Return a dict of queues to the committed offset of the group or an error; without one None, or 0 if young."""
+        """Return a dict of queues to the group's committed offset or an error; without offset None, or 0 if young."""
         full = self._by_full(queues)
         return _renamed(await self._offsets.committed_offsets(self._group, full), full)
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit offsets of the group in all queues whose brokers can be reached; then raise the first CometError."""
+        """Commit offsets of the group; if some fail, still try the other brokers, then raise the first CometError."""
         full = self._by_full(offsets)
         await self._offsets.commit_all(
             self._group, {name: offsets[queue] for name, queue in full.items()}
@@ -191,7 +191,7 @@ class AsyncQueueReader(AsyncGroupClient):
     async def indexed(
         self, topic: str, key: str, *, is_id: bool = False
     ) -> IndexedMessages | None:
-        """Return the places that the brokers' indexes have for a key; None if there are none or too many for one answer.
+        """Return the places that the brokers' indexes have for a key; None if there are none or a broker found 32, its limit.
 
         Args:
             topic: Topic of the messages.
@@ -201,7 +201,7 @@ class AsyncQueueReader(AsyncGroupClient):
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
             BrokerNotFound: A broker of the topic has no master now; slaves are not queried.
-            ClientClosed, NetError, BrokerRefused, CodecError: A broker of the topic, or the route, cannot be queried.
+            ClientClosed, NetError, BrokerRefused, CodecError: A broker or nameserver gives no valid answer.
         """
         self._check_running()
         full = self._namespace.wrap(topic)
@@ -244,24 +244,24 @@ class AsyncQueueReader(AsyncGroupClient):
     ) -> AsyncIterator[RawPull]:
         """Yield the answers of pulls, with undecoded records, for a range in order, with several pulls in flight.
 
-        Reading ends at `end` or at the end of the queue. If messages are deleted, usually an answer without a body
+        Reading ends at `end`, or at the end of the queue. If messages are deleted, usually an answer without a body
         contains the offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues
-        there. Messages that a replica lacks are requested from its master first. The blocking reader reads some MiB
-        ahead.
+        there. If a replica has no messages or, without a filter, skips some, its master is asked. The blocking reader
+        reads some MiB ahead.
 
         Args:
             queue: Queue to read.
             start: First queue offset.
-            end: Queue offset after the last message.
+            end: Queue offset after the last message to read.
             max_count: Maximum number of messages per pull; brokers have their own limit (Java: 32).
             depth: Maximum number of pulls in flight.
             expression: Filter, `Tag(...)` or `Sql(...)`; brokers compare only the hashes of tags.
-            read_from: Member of the broker group to read from, if there are replicas.
+            read_from: Member of the broker group to read from first, if there are replicas.
 
         Raises:
-            ClientClosed: The reader is not running.
+            ClientClosed, SubscriptionError: The reader is not running, or the filter is neither a `Tag` nor an `Sql`.
             TopicNotFound, BrokerNotFound, NetError, CodecError: There is no route, or no valid answer.
-            BrokerRefused: The queue does not exist or may not be read, or the nameserver refuses.
+            BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
         """
         self._check_running()
         full = self._namespace.wrap_queue(queue)
@@ -292,7 +292,7 @@ class AsyncQueueReader(AsyncGroupClient):
         expression: Filter = ALL,
         read_from: ReadFrom = ReadFrom.SUGGESTED,
     ) -> list[RawPull | CometError | None]:
-        """Return the first answer of `read` for each range, or its error; all ranges are read concurrently.
+        """Return the first answer of `read` for each range, or its error; many ranges are read concurrently.
 
         `ranges` has queue, start and end of each range; the result for an empty one is None. The other arguments are as
         in `read`.

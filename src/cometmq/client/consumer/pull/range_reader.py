@@ -48,7 +48,7 @@ class RangeReader:
         self._under_way: deque[_Pull] = deque()
 
     async def read(self) -> AsyncGenerator[RawPull, None]:
-        """Yield the answers in order, until `end` or the queue's end; raise as `Puller.pull` does.
+        """Yield the answers in order, until `end`, the queue's end or no progress; raise as `Puller.pull` does.
 
         If messages are deleted, usually one answer is OFFSET_ILLEGAL, and reading goes on at its `next_offset`.
         """

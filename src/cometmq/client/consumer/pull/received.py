@@ -28,14 +28,14 @@ _PART_SIZE = 256 << 10
 
 
 class PulledMessages(NamedTuple):
-    """The messages of one answer to a pull, in order; `rest` is the queue offset of the first one left out, or None."""
+    """The messages of one answer to a pull, in order; `rest`: offset of the first one left for the next, or None."""
 
     messages: list[StoredMessage]
     rest: int | None
 
 
 class UnpackedRoom:
-    """A limit on the total size in bytes of the decompressed bodies of one answer."""
+    """A limit on the total size in bytes of bodies that are decompressed in one step."""
 
     def __init__(self, size: int) -> None:
         self._left = size
@@ -45,7 +45,7 @@ class UnpackedRoom:
     ) -> StoredMessage | None:
         """Convert a record to a message; return None if it is compressed and its plain body exceeds the remaining room.
 
-        Bodies that are not compressed do not use any room. Raises CodecError for a malformed or too long body.
+        Only compressed bodies use room or can be too long. Raises CodecError for that, or malformed body or properties.
         """
         if not record.sys_flag & COMPRESSED:
             return unpack(record, queue, body_size_max=body_size_max, namespace=namespace)
@@ -69,8 +69,8 @@ class RecordUnpacker:
         body_size_max: Maximum length of a body after decompression, bytes.
         count_max: Number of messages that were requested.
         namespace: Namespace to remove from the topic.
-        on_unreadable: Called in any thread with a record whose body or properties are malformed, and the error; the
-            record is then left out. None: the error is raised.
+        on_unreadable: Called in any thread with a record whose body or properties cannot be decoded, and the error;
+            the record is then left out. None: the error is raised.
     """
 
     queue: MessageQueue
@@ -82,8 +82,8 @@ class RecordUnpacker:
     async def read(self, body: bytes) -> PulledMessages:
         """Convert the records of an answer to messages, at most as many as requested; raise CodecError if malformed.
 
-        Large bodies are decompressed in a thread. Bodies beyond the limit are left for the next answer: a few hundred
-        bytes may decompress to gigabytes.
+        Large bodies are decompressed in a thread. Messages after 64 MiB of them (or `body_size_max`, if larger) are left
+        for the next pull: a few hundred bytes may decompress to gigabytes.
         """
         messages: list[StoredMessage] = []
         position = self._go_on(body, 0, messages, UnpackedRoom(GROWTH_AT_ONCE))
@@ -146,8 +146,8 @@ def unpack(
 ) -> StoredMessage:
     """Convert a record to a message; raise CodecError if the body or the properties are malformed.
 
-    A message in a retry topic gets its original topic, as in RocketMQ's clients. `body_size_max` limits the
-    body after decompression, in bytes; `namespace` is removed from the topic.
+    A message in a retry topic gets the original topic that it names, as in RocketMQ's clients. `body_size_max` limits a
+    compressed body after decompression, in bytes (else CodecError); `namespace` is removed from the topic.
     """
     properties = decode_properties(record.property_block)
     first_topic = properties.get(keys_of.RETRY_TOPIC)

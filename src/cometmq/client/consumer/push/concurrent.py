@@ -28,7 +28,7 @@ class ListenerJob(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether the queue has been revoked."""
+        """Whether the consumer has given up the queue, so that the job must not start."""
         return self.loop.is_dropped
 
 
@@ -40,7 +40,7 @@ class PopJob(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether the invisible time of any of the messages is over."""
+        """Whether any of the messages is settled or its invisible time is over, so that the job must not start."""
         return self.loop.is_over(self.messages)
 
 
@@ -54,14 +54,14 @@ class Workers(Protocol):
     """Interface of the threads or tasks that call the listener."""
 
     def submit(self, job: ListenerJob) -> None:
-        """Queue a job; a free worker calls the listener with it, and the loop then calls `done` (see `Done`) with the outcome.
+        """Queue a job; a free worker calls the listener with it, unless the job is over by then.
 
-        A job that is over (its queue was revoked, or its messages expired) by then is dropped.
+        It is over if the consumer has given up the queue, or the invisible time of popped messages has ended.
         """
         ...
 
     def forget(self) -> None:
-        """Drop the jobs that have not started."""
+        """Prevent the start of the jobs that wait; running calls go on."""
         ...
 
     async def close(self, timeout_ms: int) -> None:
@@ -77,7 +77,7 @@ def make_workers(
     clock: Clock,
     begin: Callable[[AnyJob], None] = lambda _job: None,
 ) -> Workers:
-    """Create the workers for a listener; each calls `begin` with a job before the listener.
+    """Create the workers for a listener; they call `begin` with a job before the listener, and `done` on the loop after.
 
     They are threads, or tasks for `async def` and under virtual time.
     """
@@ -116,7 +116,7 @@ class TaskWorkers:
         self.resize(concurrency)
 
     def resize(self, concurrency: int) -> None:
-        """Set the number of workers; running calls finish first."""
+        """Set the number of tasks; surplus ones end after the calls that run and the jobs that wait now."""
         for number in range(self._concurrency, concurrency):
             self._workers.append(self._tasks.spawn(self._work(), str(number)))
         for _ in range(concurrency, self._concurrency):
@@ -161,8 +161,8 @@ class ThreadWorkers:
 
     Jobs wait in a deque. One thread is woken after the loop iteration that added them, and each thread that
     takes a job wakes another one while more are waiting, so that blocking listeners run in parallel. If calls are
-    short, more threads would only compete; so one thread, the last that fell asleep (warm caches), runs them all, and
-    the loop soon checks its progress. Results are returned to the loop in batches.
+    short, more threads would only compete; so usually one thread, the last that fell asleep (warm caches), runs them
+    all, and the loop soon checks its progress. Results are returned to the loop in batches.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class ThreadWorkers:
         self.resize(concurrency)
 
     def resize(self, concurrency: int) -> None:
-        """Set the number of workers; running calls finish first."""
+        """Set the number of threads; surplus ones end after their running calls."""
         for number in range(self._concurrency, concurrency):
             self._alive += 1
             name = f"listener-{number}"

@@ -21,7 +21,7 @@ GiveBack = Callable[[StoredMessage], Awaitable[bool]]
 
 
 class ConsumeTimeout:
-    """The running listener calls of a consumer; `look`, called every `look_every_ms` ms, sends back late messages."""
+    """The running listener calls of a consumer; call `look` every `look_every_ms` ms to send back late messages."""
 
     def __init__(self, timeout_ms: int, clock: Clock, give_back: GiveBack) -> None:
         self.look_every_ms = max(timeout_ms // _LOOKS, 1)
@@ -35,15 +35,15 @@ class ConsumeTimeout:
         self._running[id(job)] = self._now(), job
 
     def end(self, job: ListenerJob) -> bool:
-        """Record the end of a listener call; return False if it was not recorded any more, as after the timeout."""
+        """Stop watching a listener call; return False if it was not watched any more, as after its timeout."""
         return self._running.pop(id(job), None) is not None
 
     def is_any(self) -> bool:
-        """Return whether any call is watched: begun, not ended, and not given up by `look`, after which it may go on."""
+        """Return whether a listener call is watched: it has begun, has not ended, and `look` has not given it up."""
         return bool(self._running)
 
     async def look(self) -> None:
-        """Send back the messages of calls that take too long."""
+        """Send back the messages of calls that exceed the timeout; forget calls whose queue this member gave up."""
         before = self._now() - self._timeout_ms / 1000
         late = [job for began, job in list(self._running.values()) if began < before]
         for job in late:

@@ -14,7 +14,7 @@ from cometmq.model.message import StoredMessage
 async def consume_directly(
     call: ListenerCall, message: StoredMessage, *, clock: Clock
 ) -> DirectOutcome:
-    """Run the listener on one message and return the outcome, without committing; an exception is reported as text."""
+    """Run the listener on one message, without committing; return the outcome, with an exception or fault as text."""
     began = clock.monotonic()
     if call.is_async:
         verdict = await call.run_on_loop([message])

@@ -39,12 +39,12 @@ _PAUSE_SECONDS_MAX = 30.0
 
 
 class InProcesses:
-    """A `listener` or `batch_listener` for push consumers that runs in processes.
+    """A `listener` or `batch_listener` for push consumers that runs in separate processes.
 
     The consumer's `concurrency` should be at least `processes`.
 
     Attributes:
-        is_broken: Whether no process can be started at the moment.
+        is_broken: Whether the last attempt to replace processes that died has failed.
 
     Args:
         listener: An importable `def` function of one message or of a list.
@@ -138,7 +138,7 @@ class InProcesses:
             self.is_broken = False
 
     def close(self) -> None:
-        """Wait for running calls and end the processes; close the consumer first."""
+        """Wait, without a timeout, for the calls in progress and end the processes; close the consumer first."""
         self._closed.set()
         self._pool.shutdown()
         self._close_pipe()
