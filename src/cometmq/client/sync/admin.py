@@ -23,10 +23,10 @@ class Admin(BlockingClient[AsyncAdmin]):
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
-        settings: Times. With a namespace, names are without it, and topics and groups of other namespaces are hidden.
+        settings: Times. With a namespace, names are without it; `topics` and `groups` list only its own and the system's.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def replicas(self) -> list[Replica]:
-        """Return each member of each broker group, sorted by name and id, with its replication status.
+        """Return each member of each broker group, sorted by name and id, with its replication status or an error.
 
         A second broker that claims the id of a member has an `owner`; it is left out if it does not answer.
         """
@@ -57,21 +57,21 @@ class Admin(BlockingClient[AsyncAdmin]):
 
         Raises:
             BrokerNotFound: No such master is registered.
-            BrokerRefused: A setting cannot be changed at run time, or a value is invalid.
+            BrokerRefused: The broker refuses, for example because a setting cannot be changed at run time.
         """
         self._portal.call(self._client.change_settings, broker_name, values)
 
     def drain(self, broker_name: str) -> int:
-        """Stop sends to a broker by removing write permission from its routes; return the number of its topics.
+        """Remove write permission from a broker's routes, so that producers avoid it; return the number of its topics.
 
-        Its messages can still be consumed. This lasts until `undrain`, until the nameservers restart, or until the
-        broker registers changed topics. Raises BrokerNotFound if no such master is registered.
+        Its messages can still be consumed. This lasts until `undrain`, until a nameserver restarts, or until the broker
+        registers anew or changed topics. Raises BrokerNotFound if no such master is registered.
         """
         result: int = self._portal.call(self._client.drain, broker_name)
         return result
 
     def undrain(self, broker_name: str) -> int:
-        """Make a broker's routes readable and writable; return the number of its topics, or raise BrokerNotFound."""
+        """Make all of a broker's routes readable and writable; return the number of its topics, or raise BrokerNotFound."""
         result: int = self._portal.call(self._client.undrain, broker_name)
         return result
 
@@ -101,7 +101,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         role: str | None = None,
         force: bool = False,
     ) -> Promotion:
-        """Make a running slave the master; a present master that answers hands over everything and becomes a slave.
+        """Make a running CometMQ slave the master; a present master that answers hands over everything and becomes a slave.
 
         Args:
             broker_name: The broker group.
@@ -123,7 +123,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def demote(
         self, broker_name: str, *, address: str | None = None, successor: int | None = None
     ) -> int:
-        """Make a running master a slave, and return its new id; a group without a master takes no messages.
+        """Make a running CometMQ master a slave, and return its new id; a group without a master takes no messages.
 
         Args:
             broker_name: The broker group.
@@ -132,7 +132,7 @@ class Admin(BlockingClient[AsyncAdmin]):
 
         Raises:
             BrokerNotFound: No such master is registered.
-            BrokerRefused: It cannot become a slave now, and is still the master.
+            BrokerRefused: It did not become a slave; usually its role is as before.
         """
         result: int = self._portal.call(
             self._client.demote, broker_name, address=address, successor=successor
@@ -154,19 +154,19 @@ class Admin(BlockingClient[AsyncAdmin]):
         cluster: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> dict[str, TopicConfig]:
-        """Create a topic, or change settings of one that the user may read; return the resulting ones by broker name.
+        """Create a topic, or change the given settings of an existing one; return the resulting settings by broker name.
 
         Args:
-            topic: Name of the topic.
+            topic: Name of the topic; if the user may not read it, settings that are None become those of a new one.
             queues: Number of write queues per broker, also of read queues unless `read_queues` is set; None: 8 if new.
-            read_queues: Number of read queues per broker.
-            perm: Bits of `model.flags.PERM_*`; None: read and write for a new topic.
+            read_queues: Number of read queues per broker; None: as `queues`.
+            perm: Bits of `model.flags.PERM_*`; None: read and write if new.
             cluster: Cluster to create it in; None: on every master.
             attributes: Attributes such as `message.type` (5.x), added to the existing ones.
 
         Raises:
             RequestError: The name is invalid.
-            BrokerNotFound: No broker is registered.
+            BrokerNotFound: No master is registered, or none of the cluster.
         """
         result: dict[str, TopicConfig] = self._portal.call(
             self._client.create_topic,
@@ -182,7 +182,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def change_topic(self, topic: str, changes: Mapping[str, Any]) -> dict[str, TopicConfig]:
         """Change fields of `TopicConfig`, except attributes, at each master that has a topic.
 
-        Returns the resulting settings by broker name. Raises BrokerNotFound if no broker is registered, TopicNotFound if
+        Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
         none has the topic, and SettingsError for an unknown field.
         """
         result: dict[str, TopicConfig] = self._portal.call(
@@ -191,19 +191,19 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic and all its messages, at the brokers and then at every nameserver.
+        """Delete a topic and its messages at every master, then its routes at every nameserver; or in one cluster only.
 
-        Raises BrokerNotFound if no broker is registered.
+        Raises BrokerNotFound if no master is registered, or none of the cluster.
         """
         self._portal.call(self._client.delete_topic, topic, cluster=cluster)
 
     def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
-        """Return a topic's settings, by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
+        """Return a topic's settings by broker name; raise TopicNotFound if the nameserver has no route of the topic."""
         result: dict[str, TopicConfig] = self._portal.call(self._client.topic_configs, topic)
         return result
 
     def topic_offsets(self, topic: str) -> dict[MessageQueue, QueueRange]:
-        """Return the smallest and the next offset of each queue of a topic; raise TopicNotFound if it has no route."""
+        """Return the first and the next offset of each readable queue of a topic; raise TopicNotFound without a route."""
         result: dict[MessageQueue, QueueRange] = self._portal.call(
             self._client.topic_offsets, topic
         )
@@ -225,7 +225,7 @@ class Admin(BlockingClient[AsyncAdmin]):
             key: A key that the producer set.
             count_max: Maximum number of messages; a broker returns at most 64 (`maxMsgsNumBatch`).
             begin_ms: Only messages stored at or after this time, ms since 1970.
-            end_ms: Only messages stored at or before this time, ms since 1970; None: until now.
+            end_ms: Only messages stored at or before this time, ms since 1970; None: no limit.
 
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
@@ -253,22 +253,22 @@ class Admin(BlockingClient[AsyncAdmin]):
     def view_message(self, offset_message_id: str) -> StoredMessage:
         """Return the message at the place that an offset message id contains: a broker and a physical offset.
 
-        Raises BrokerRefused if there is no message at this place.
+        Raises BrokerRefused if there is none, BrokerNotFound for an unregistered address, CodecError for a malformed id.
         """
         result: StoredMessage = self._portal.call(self._client.view_message, offset_message_id)
         return result
 
     def create_group(self, group: GroupConfig, *, cluster: str | None = None) -> None:
-        """Create a consumer group, or change its settings.
+        """Create a consumer group, or change its settings, at every master of the cluster, or of all clusters.
 
-        Raises RequestError if the name is invalid, and BrokerNotFound if no broker is registered.
+        Raises RequestError if the name is invalid, and BrokerNotFound if there is no such master.
         """
         self._portal.call(self._client.create_group, group, cluster=cluster)
 
     def change_group(self, group: str, changes: Mapping[str, Any]) -> dict[str, GroupConfig]:
         """Change fields of `GroupConfig` at each master that has a group; return the resulting settings by broker name.
 
-        Raises BrokerNotFound if no broker is registered, and GroupNotFound if none has the group.
+        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for an unknown field.
         """
         result: dict[str, GroupConfig] = self._portal.call(
             self._client.change_group, group, changes
@@ -278,18 +278,18 @@ class Admin(BlockingClient[AsyncAdmin]):
     def delete_group(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
     ) -> None:
-        """Delete a consumer group and, unless `delete_offsets` is False, its offsets.
+        """Delete a consumer group and, unless `delete_offsets` is False, its offsets (in CometMQ also its retry topics).
 
-        Raises BrokerNotFound if no broker is registered.
+        Raises BrokerNotFound if no master is registered.
         """
         self._portal.call(
             self._client.delete_group, group, delete_offsets=delete_offsets, cluster=cluster
         )
 
     def groups(self, *, cluster: str | None = None) -> dict[str, GroupConfig]:
-        """Return all consumer groups of the namespace by name; if brokers differ, with the settings of the last one.
+        """Return all consumer groups of the namespace by name; if masters differ, with the settings of the last one.
 
-        Raises BrokerNotFound if no broker is registered.
+        Raises BrokerNotFound if no master is registered.
         """
         result: dict[str, GroupConfig] = self._portal.call(self._client.groups, cluster=cluster)
         return result
@@ -313,8 +313,8 @@ class Admin(BlockingClient[AsyncAdmin]):
             cluster: Only in this cluster; None: on every master.
 
         Raises:
-            BrokerRefused: The topic or group does not exist.
-            BrokerNotFound: No broker is registered.
+            BrokerRefused: A broker refuses, for example because it does not have the topic.
+            BrokerNotFound: No master is registered.
         """
         self._portal.call(
             self._client.set_request_mode,
@@ -326,7 +326,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int | None]:
-        """Return the committed offset of a group in each queue of a topic; without one None, or 0 if nothing was deleted yet.
+        """Return a group's committed offset in each queue of a topic; without one None, or 0 in a queue that counts as new.
 
         Raises TopicNotFound if the nameserver has no route of the topic.
         """
@@ -338,10 +338,11 @@ class Admin(BlockingClient[AsyncAdmin]):
     def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """Return the offsets, lag and times of a group for each queue of a topic, or of all topics that it consumes.
+        """Return the offsets, lag and times of a group by queue, as the masters report them, of a topic or of all its topics.
 
-        Raises BrokerNotFound if the nameserver remembers a broker that left and may have more queues; `Inspector.group`
-        then returns what is known. RocketMQ's nameserver remembers none, and such queues are missing in the result.
+        Raises BrokerNotFound without a master, or if the nameserver remembers a broker that left and may have more
+        queues; `Inspector.group` then returns what is known. Queues of brokers of which only slaves are registered, or
+        which RocketMQ's nameserver has forgotten, are missing in the result.
         """
         result: dict[MessageQueue, QueueProgress] = self._portal.call(
             self._client.group_progress, group, topic
@@ -349,7 +350,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Return the number of messages that a group has not consumed, by queue, including queues without an offset.
+        """Return a group's number of unconsumed messages by queue, as in `group_progress`, also for queues without an offset.
 
         Args:
             group: The consumer group.
@@ -358,7 +359,7 @@ class Admin(BlockingClient[AsyncAdmin]):
 
         Raises:
             GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
-            BrokerNotFound: No broker is registered, or a broker that may have more queues has left.
+            BrokerNotFound: No master is registered, or a broker that may have more queues has left.
         """
         result: dict[MessageQueue, int] = self._portal.call(self._client.lag, group, topic)
         return result
@@ -366,7 +367,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int | None
     ) -> dict[MessageQueue, int]:
-        """Move a group to a time in all queues of a topic, where members continue; return the new offset by queue.
+        """Move a group in all queues of a topic to a time, where its members continue; return the new offset by queue.
 
         Args:
             group: The consumer group.
@@ -399,29 +400,29 @@ class Admin(BlockingClient[AsyncAdmin]):
 
         Raises:
             TopicNotFound: The nameserver has no route of a topic.
-            RequestError: A queue or offset does not exist, or a broker cannot move its members; that broker moved
-                nothing.
+            RequestError: A queue or offset does not exist, or a broker cannot move members; others may have moved theirs.
         """
         self._portal.call(self._client.set_offsets, group, offsets)
 
     def recall(self, handle: str) -> str:
-        """Cancel a message that waits for its delivery time, and return its message id.
+        """Cancel a message that waits for its delivery time, and return the message id in the handle.
 
         Args:
-            handle: `SendResult.recall_handle`; the broker must have recallMessageEnable.
+            handle: `SendResult.recall_handle`. Whether the message still exists is not checked.
 
         Raises:
             CodecError: The handle is malformed.
             TopicNotFound: The nameserver has no route of the message's topic.
             BrokerNotFound: The message's broker is not registered.
+            BrokerRefused: The broker refuses, for example as recallMessageEnable is false or the message is due.
         """
         result: str = self._portal.call(self._client.recall, handle)
         return result
 
     def consumer_connections(self, group: str) -> dict[str, ConsumerConnections]:
-        """Return the members of a consumer group that are connected to each broker, by broker name.
+        """Return the members of a consumer group that are connected to each master, by broker name.
 
-        Brokers without a member are left out. Raises BrokerNotFound if no broker is registered.
+        Masters without a member are left out. Raises BrokerNotFound if no master is registered.
         """
         result: dict[str, ConsumerConnections] = self._portal.call(
             self._client.consumer_connections, group
@@ -429,9 +430,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         return result
 
     def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
-        """Return the members of a producer group that are connected to each broker, by broker name.
+        """Return the members of a producer group that are connected to each master, by broker name.
 
-        Raises BrokerNotFound if no broker is registered.
+        Raises BrokerRefused if a master has no member of the group, and BrokerNotFound if no master is registered.
         """
         result: dict[str, tuple[ClientConnection, ...]] = self._portal.call(
             self._client.producer_connections, group

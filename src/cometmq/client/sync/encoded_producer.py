@@ -23,15 +23,15 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
     Sends in flight may fail when it is closed.
 
     Args:
-        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        nameservers: "host:port;host:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its producer group.
-        settings: Namespace, times, retries and sizes.
-        joins: Whether to join the group; if False, brokers check half messages with other members. Always with `judge`.
-        mark: With `judge`: name of a property; only half messages with this property are checked with `judge`.
+        settings: Namespace, times, retries, limits on sends in flight; messages are never compressed, combined or traced.
+        joins: Whether to join the group (with `judge`: always); if False, brokers send checks only to other members.
+        mark: Name of a property; `judge` is called only for half messages with this property, so never with the default.
         judge: Returns the outcome of a half message when a broker checks it; called in a thread.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
         RequestError: The name of the group is invalid.
     """
 
@@ -57,10 +57,10 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         return self._client.next_id
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that messages of this topic may be sent to, with the names that brokers use.
+        """Return the queues that messages of this topic may be sent to, with the namespace in their topic.
 
         Raises:
-            TopicNotFound: There is no route, and brokers create no topics.
+            TopicNotFound: There is no route of the topic, and none of the default topic to derive it from.
             ClientClosed, NetError: The producer is not running, or no nameserver answers.
             BrokerRefused, CodecError: The first nameserver that answers refuses, or its route is invalid.
         """
@@ -76,11 +76,11 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         """Send messages and batches concurrently; return a list of results or errors in order (asyncio: a future).
 
         Args:
-            messages: Messages and batches, each sent as one request.
-            queue: Queue for all of them, with a single attempt each; None: round robin, with retries.
+            messages: Messages and batches, each sent as one request, unchecked.
+            queue: Queue of their topic for all, with a single attempt each; None: round robin, with retries.
 
         Raises:
-            ClientClosed: The producer is not running.
+            ClientClosed: The producer is not running (asyncio: raised by the future).
         """
         result: list[SendResult | CometError] = self._portal.call(
             self._client.send_each, messages, queue=queue
@@ -110,12 +110,12 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         *,
         late: bool = False,
     ) -> list[CometError | None]:
-        """Commit or roll back half messages concurrently and return None or the error for each, in their order.
+        """Commit or roll back half messages concurrently; return None (confirmed) or the error for each, in their order.
 
         Args:
             half_messages: Half messages of this producer's group.
             state: COMMIT or ROLLBACK.
-            late: Whether to send it like the answer to a check, so that brokers accept it for old half messages.
+            late: Whether to mark the requests as answers to checks, which brokers also accept for old half messages.
 
         Raises:
             ClientClosed: The producer is not running.
@@ -126,9 +126,9 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         return result
 
     def committed(self, half_messages: Sequence[HalfMessage]) -> list[bool]:
-        """Return for each half message whether the broker's index has its committed message, which consumers see.
+        """Return for each half message whether its broker's index has the committed message, which consumers see.
 
-        Raises ClientClosed if the producer is not running, and CometError if a broker cannot be queried.
+        False also if the index lags behind or is disabled. Raises ClientClosed if not running, CometError if a query fails.
         """
         result: list[bool] = self._portal.call(self._client.committed, half_messages)
         return result

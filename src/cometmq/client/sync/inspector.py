@@ -26,7 +26,7 @@ class Inspector(BlockingClient[AsyncInspector]):
         settings: Times; without a namespace.
 
     Raises:
-        SettingsError: A nameserver address is invalid, or the settings have a namespace.
+        SettingsError: The settings have a namespace; or an address, or the environment's credentials or TLS, are invalid.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class Inspector(BlockingClient[AsyncInspector]):
     def brokers(self) -> list[BrokerState]:
         """Return the state and runtime values of each member of each broker group, the master of a group first.
 
-        Masters that left their nameserver are included, with the reason as `error`.
+        A master that left has an entry, with the reason as `error`, if the nameserver remembers it or lists its slaves.
         """
         result: list[BrokerState] = self._portal.call(self._client.brokers)
         return result
 
     def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
-        """Return the runtime values of a broker, under RocketMQ's names; raise BrokerNotFound if it is not registered."""
+        """Return the runtime values of a broker by RocketMQ's names; raise BrokerNotFound if it is not registered."""
         result: dict[str, str] = self._portal.call(self._client.runtime, broker_name, broker_id)
         return result
 
@@ -55,15 +55,15 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
-        """Return sums of a RocketMQ statistic (such as `TOPIC_PUT_NUMS`) at a master, for its last minute, hour and day.
+        """Return sums and rates of a statistic such as `TOPIC_PUT_NUMS` at a master, for its last minute, hour and day.
 
-        Raises BrokerNotFound if the broker is not registered, and BrokerRefused if it has no such statistic.
+        Raises BrokerNotFound if the master is not registered, and BrokerRefused if it has no such statistic or key.
         """
         result: StatsWindows = self._portal.call(self._client.stats, broker_name, name, key)
         return result
 
     def missing(self) -> list[AbsentBroker]:
-        """Return the brokers that left and that a CometMQ nameserver remembers; empty with RocketMQ's nameserver."""
+        """Return the broker groups that left and that the nameserver remembers; empty if it refuses or is RocketMQ's."""
         result: list[AbsentBroker] = self._portal.call(self._client.missing)
         return result
 
@@ -72,7 +72,7 @@ class Inspector(BlockingClient[AsyncInspector]):
     ) -> TopicState:
         """Return the offsets of a topic's readable queues, without times and rate; requires no administrator's rights.
 
-        Queues of brokers that cannot be queried are left out; these brokers are in `absent` of the result.
+        Queues of brokers that do not answer are left out; `absent` of the result lists these and the missing ones.
 
         Args:
             topic: Name of the topic.
@@ -106,25 +106,25 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def groups_of_topic(self, topic: str) -> list[str]:
-        """Return the consumer groups of a topic, sorted; raise TopicNotFound if the nameserver has no route of it."""
+        """Return the groups with offsets in a topic or members subscribed to it, sorted; raise TopicNotFound if unknown."""
         result: list[str] = self._portal.call(self._client.groups_of_topic, topic)
         return result
 
     def groups(self) -> list[GroupState]:
-        """Return a list of all consumer groups with lag and members, sorted by name; queries brokers concurrently."""
+        """Return the consumer groups that the brokers know, with lag and members, sorted by name."""
         result: list[GroupState] = self._portal.call(self._client.groups)
         return result
 
     def group(self, group: str) -> GroupState:
-        """Return one consumer group, with its members and its lag by queue; raise GroupNotFound if no broker knows it."""
+        """Return one consumer group, with its members and lag by queue; raise GroupNotFound if no broker knows it."""
         result: GroupState = self._portal.call(self._client.group, group)
         return result
 
     def running(self, group: str, client_id: str, *, stacks: bool = False) -> RunningState:
         """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
-        The masters are asked in turn until one knows the member. Raises BrokerRefused if none that answers does, or the
-        member does not answer, and NetError if no master answers.
+        The masters are asked in turn until one returns it. If none does, raises BrokerRefused if a master does not know
+        the member or refuses, and otherwise NetError, for example because the member is silent.
         """
         result: RunningState = self._portal.call(
             self._client.running, group, client_id, stacks=stacks
@@ -134,9 +134,8 @@ class Inspector(BlockingClient[AsyncInspector]):
     def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
         """Check the cluster for problems (`Symptom.check`) and return them, the worst first, with advice.
 
-        It takes 2 s longer if a queue has no reader, and if a slave seems late.
-
-        `lag_max` is the largest acceptable lag of a group, in messages.
+        It takes 2 s longer if a queue has no reader, and 2 s if a slave seems late. A group with members may lag by up to
+        `lag_max` messages.
         """
         result: list[Symptom] = self._portal.call(self._client.examine, lag_max=lag_max)
         return result
@@ -150,10 +149,10 @@ class Inspector(BlockingClient[AsyncInspector]):
             topic: Topic of the message; None: search the topics of its connected members, then up to 500 others.
 
         Raises:
-            MessageError: There is no topic, no connected member, and the id is not of the form of an offset message id.
+            MessageError: No topic is given or known from a member, and the id has not the form of an offset message id.
             TopicNotFound: The topic of the message has no route any more.
             BrokerNotFound: The broker of the message has no master now.
-            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried. ExpressionError: A member's filter is invalid.
         """
         result: Explanation = self._portal.call(
             self._client.explain, message_id, group, topic=topic
@@ -172,16 +171,16 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def queue_locks(self, group: str | None = None) -> dict[tuple[str, MessageQueue], str]:
-        """Return the client ids that hold queue locks, by group and queue; BrokerRefused by Java brokers."""
+        """Return the client ids that hold queue locks, by group and queue; raise BrokerRefused for a Java broker."""
         result: dict[tuple[str, MessageQueue], str] = self._portal.call(
             self._client.queue_locks, group
         )
         return result
 
     def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
-        """Return for each dead letter of a group whether it was replayed, by this client or any other.
+        """Return for each dead letter of a group whether the replay ledger records that any program has sent it.
 
-        The result is from the ledger that the command `dlq replay`, the dashboard and the Spark job share.
+        `replay`, the command `dlq replay`, the dashboard and the Spark job share this ledger.
         """
         result: list[bool] = self._portal.call(self._client.replayed, group, letters)
         return result
@@ -189,7 +188,7 @@ class Inspector(BlockingClient[AsyncInspector]):
     def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters of a group to their original topics, each once; return for each "" or why it was not sent.
+        """Send dead letters to their original topics unless they were replayed; return for each "" or why it was not sent.
 
         Args:
             group: The consumer group.
@@ -198,12 +197,13 @@ class Inspector(BlockingClient[AsyncInspector]):
 
         Raises:
             RequestError: The name of the group is too long for the topic of the ledger.
+            CometError: The ledger cannot be read or written.
         """
         result: list[str] = self._portal.call(self._client.replay, group, letters, again=again)
         return result
 
     def resume_transaction(self, offset_message_id: str) -> None:
-        """Have a half message checked again that was discarded after too many checks.
+        """Make the broker check a half message again that it discarded after too many checks.
 
         `offset_message_id` is its offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
         """

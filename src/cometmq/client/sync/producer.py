@@ -22,16 +22,16 @@ from cometmq.model.queue import MessageQueue
 class Producer(BlockingGroupClient[AsyncProducer]):
     """A producer: sends messages singly, in batches, as requests and in transactions.
 
-    When it is closed, sends in flight may fail; incomplete batches and traces are still sent.
+    When it is closed, sends in flight may fail; it still tries to send incomplete batches and traces.
 
     Args:
-        nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
+        nameservers: "host:port;host:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its producer group; relevant mainly for transactions.
-        settings: Times, retries and sizes.
-        transaction_listener: Does the work of `send_in_transaction` and knows outcomes of other processes of the group.
+        settings: Namespace, times, retries, sizes and optional features.
+        transaction_listener: Does the work of `send_in_transaction` and answers checks that the producer cannot.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
         RequestError: The name of the group is invalid.
     """
 
@@ -62,20 +62,21 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     ) -> SendResult:
         """Send a message and return its result when a broker acknowledges it; asyncio: return a future at once.
 
-        All errors of an asyncio call are raised when its future is awaited, never by the call itself.
+        The errors of an asyncio call are raised when its future is awaited; an error of `selector` is raised unchanged.
 
         Args:
             message: Message to send.
-            queue: Queue to send to, in a single attempt; None: round robin, with retries.
-            selector: Chooses the queue, for example `by_hash(key)`; also a single attempt.
+            queue: Queue of the topic to send to, in a single attempt; None: round robin, with retries.
+            selector: Without `queue`: chooses the queue, for example `by_hash(key)`; also a single attempt.
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            ClientClosed, MessageError: Nothing was sent.
-            SendFailed: No attempt was acknowledged; the message may be stored nevertheless.
-            BrokerRefused: The broker refused the message, or the nameserver the query for the route.
-            TopicNotFound, BrokerNotFound, NetError: No route or no broker could be reached.
-            CodecError: The broker's answer is malformed, and the message may be stored; or the route is invalid.
+            MessageError: The message cannot be sent; nothing was sent.
+            ClientClosed: The producer is not running, or was closed during the send (the message may be stored).
+            SendFailed: No attempt was acknowledged (the message may be stored), or the topic has no writable queue.
+            BrokerRefused: The broker refused the only attempt, or the nameserver the query for the route.
+            TopicNotFound, BrokerNotFound, NetError: No route was found, or no broker could be reached.
+            CodecError: The broker's answer is malformed (the message may be stored), or the route is.
         """
         result: SendResult = self._portal.call(
             self._client.send, message, queue=queue, selector=selector, timeout_ms=timeout_ms
@@ -116,14 +117,14 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Args:
             messages: Any number of messages.
-            queue: Queue to send to, in a single attempt; None: round robin, with retries.
-            selector: Chooses the queue of each message, in a single attempt.
+            queue: Queue of the topic to send to, in a single attempt; None: round robin, with retries.
+            selector: Without `queue`: chooses the queue of each message, in a single attempt.
             timeout_ms: Timeout of each send, ms; None: as in the settings.
-            window: Maximum number of sends in flight.
+            window: Maximum number of sends in flight, at least 1.
 
         Raises:
-            SendFailed: Raised after all sends have completed, if some failed; gives their number and the first reason.
-            ClientClosed, MessageError: A message cannot be sent; the messages before it are sent.
+            SendFailed: Some sends failed; raised after all have ended, with their number and the first reason.
+            ClientClosed, MessageError: A message cannot be sent; raised after the sends before it have ended.
         """
         result: list[SendResult] = self._portal.call(
             self._client.send_many,
@@ -142,15 +143,15 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send messages of one topic in one request, stored consecutively in one queue; the result is as in `send`.
+        """Send messages of one topic in one request, stored consecutively in one queue; asyncio: return a future.
 
         Args:
-            messages: Messages with together at most `body_size_max` bytes.
-            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            messages: Messages that, encoded with their properties, have together at most `body_size_max` bytes.
+            queue: Queue of the topic to send to, in a single attempt; None: round robin, with retries.
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            MessageError: No messages, several topics, different `wait_store_ok`, a delay, or too long together.
+            MessageError: The messages cannot be sent together, for example as they have several topics or a delay.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         result: SendResult = self._portal.call(
@@ -184,11 +185,11 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         properties: str = "",
         timeout_ms: int | None = None,
     ) -> SendResult:
-        r"""Send an encoded batch, for callers that make many messages from columns; the result is as in `send`.
+        r"""Send an encoded batch, for callers that make many messages from columns; asyncio: return a future.
 
         Args:
             topic: Topic of all messages in the batch.
-            queue: Queue to send to, in a single attempt; None: round robin, with retries.
+            queue: Queue of the topic to send to, in a single attempt; None: round robin, with retries.
             batch_body: Result of `codec.batch.encode_batch`.
             properties: Properties of the batch itself, name\x01value\x02; empty: an id and WAIT=true.
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
@@ -238,10 +239,10 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         queue: MessageQueue | None = None,
         selector: Selector | None = None,
     ) -> None:
-        """Send a message without acknowledgement: fast, but the message may be lost unnoticed.
+        """Send a message once without acknowledgement: fast, but the message may be lost unnoticed.
 
-        Raises ClientClosed, MessageError, SendFailed (no writable queue), TopicNotFound, BrokerNotFound, BrokerRefused
-        or CodecError (by the nameserver's answer) or NetError if it could not be written to a connection.
+        Raises an error if it could not be written to a connection: ClientClosed, MessageError, SendFailed (no writable
+        queue), TopicNotFound, BrokerNotFound, NetError, or BrokerRefused or CodecError (mostly of the route).
         """
         self._portal.call(self._client.send_oneway, message, queue=queue, selector=selector)
 
@@ -253,19 +254,18 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         selector: Selector | None = None,
         timeout_ms: int | None = None,
     ) -> StoredMessage:
-        """Send a message and return the reply of the consumer that received it.
+        """Send a message and return the first reply of a consumer to it.
 
         Args:
             message: The request.
-            queue: Queue to send to, in a single attempt; None: round robin, with retries.
-            selector: Chooses the queue, in a single attempt.
+            queue: Queue of the topic to send to, in a single attempt; None: round robin, with retries.
+            selector: Without `queue`: chooses the queue, in a single attempt.
             timeout_ms: Timeout for the send and the reply together, ms; None: as in the settings.
 
         Raises:
             RequestTimeout: No reply arrived in time.
             CodecError: The reply is malformed, or as in `send`.
-            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError: As in
-                `send`.
+            ClientClosed, MessageError, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError: As in `send`.
         """
         result: StoredMessage = self._portal.call(
             self._client.request, message, queue=queue, selector=selector, timeout_ms=timeout_ms
@@ -280,17 +280,17 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         properties: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Reply to a message that another client sent with `request`, in any language; the result is as in `send`.
+        """Reply to a request of any RocketMQ client, in a single attempt; asyncio: return a future of the result.
 
         Args:
             request: The request, as a listener received it.
             body: Body of the reply.
             properties: User properties of the reply.
-            timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
+            timeout_ms: Timeout of the send, ms; None: as in the settings.
 
         Raises:
-            MessageError: The message does not request a reply.
-            BrokerRefused: The client that sent the request is no longer connected, or as in `send`.
+            MessageError: The message does not request a reply, or the reply cannot be sent.
+            BrokerRefused: The client that sent the request is not connected to the broker, or as in `send`.
             ClientClosed, SendFailed, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         result: SendResult = self._portal.call(
@@ -328,14 +328,13 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Args:
             message: Message that consumers receive after the commit.
-            queue: Queue to send to, in a single attempt; None: round robin, with retries.
-            selector: Chooses the queue, in a single attempt.
+            queue: Queue of the topic to send to, in a single attempt; None: round robin, with retries.
+            selector: Without `queue`: chooses the queue, in a single attempt.
             timeout_ms: Timeout of the half message with all attempts, ms; None: as in the settings.
 
         Raises:
-            ClientClosed: Raised by this call, as is MessageError if `queue` belongs to another topic.
-            MessageError, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: Raised when
-                the block is entered.
+            ClientClosed, MessageError: The producer is not running, or `queue` belongs to another topic.
+            CometError: Entering the block raises the errors of `send`; a failed commit, BrokerRefused or CodecError.
         """
         return Transaction(
             self._portal,
@@ -349,7 +348,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     ) -> TransactionResult:
         """Send a half message, run the listener's `execute`, and commit or roll back as it returns.
 
-        After UNKNOWN or an exception of `execute` nothing is reported: the broker will ask the listener's `check`.
+        After UNKNOWN or an exception nothing is reported; then, or if the report gets lost, the broker checks later.
 
         Args:
             message: Message that consumers receive after the commit.
@@ -361,9 +360,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             SendFailed, TopicNotFound, BrokerNotFound, NetError: The half message was not acknowledged, or not flushed
                 or replicated in time; the listener was not called.
             CodecError: An answer to the half message, to its end, or of the nameserver is malformed.
-            BrokerRefused: The half message was refused; or its end, because the transaction has ended otherwise or the
-                broker has lost it.
-            ClientClosed: The producer is not running.
+            BrokerRefused: The half message was refused, or its end, for example as the broker has lost it.
+            ClientClosed: The producer is not running, or was closed meanwhile.
         """
         result: TransactionResult = self._portal.call(
             self._client.send_in_transaction, message, argument, timeout_ms=timeout_ms
@@ -373,10 +371,10 @@ class Producer(BlockingGroupClient[AsyncProducer]):
     def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues that messages of this topic may be sent to.
 
-        For a topic that does not exist yet these are the queues that its first send will create.
+        For a topic that does not exist yet these are the queues that its first send is expected to create.
 
         Raises:
-            TopicNotFound: There is no route, and brokers create no topics.
+            TopicNotFound: There is no route of the topic, and none of the default topic to derive it from.
             ClientClosed, NetError: The producer is not running, or no nameserver answers.
             BrokerRefused, CodecError: The first nameserver that answers refuses, or its route is invalid.
         """

@@ -12,19 +12,20 @@ from cometmq.model.queue import MessageQueue
 
 
 class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
-    """A consumer that reads messages on request: by queue and offset, or the next ones of a subscription.
+    """A consumer that reads messages on request: by queue and offset, or the next ones of its topics or queues.
 
-    When it is closed, it commits the received messages (with `auto_commit`) and leaves the group.
+    When it is closed, it commits the messages that `receive` returned (with `auto_commit`), except those returned last
+    if its `with` block ended with an error, and leaves the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group, which `committed` and `commit` refer to.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
-        settings: Times and sizes.
+        settings: Times, sizes, start of a new group.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
-        SubscriptionError: A filter is neither a `Tag` nor an `Sql`.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SubscriptionError: `subscriptions` is a text, or a filter is neither a `Tag` nor an `Sql`.
         RequestError: The name of the group is invalid.
     """
 
@@ -43,10 +44,10 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         )
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """Return the readable queues of a topic, sorted.
+        """Return the readable queues of a topic by its last known route, sorted.
 
-        Raises TopicNotFound if it has no route, ClientClosed, NetError if no nameserver answers, and BrokerRefused or
-        CodecError if the first that answers refuses or its route is invalid.
+        Raises ClientClosed, and if no route is known yet, TopicNotFound if there is none, NetError if no nameserver
+        answers, and BrokerRefused or CodecError if the first that answers refuses or its route is invalid.
         """
         result: list[MessageQueue] = self._portal.call(self._client.queues, topic)
         return result
@@ -60,19 +61,19 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         wait_ms: int = 0,
         expression: Filter = ALL,
     ) -> PullResult:
-        """Pull messages from an offset of a queue; return them with the status and the queue's offsets.
+        """Pull messages from an offset of a queue, without committing; return them, the status and the queue's offsets.
 
         Args:
             queue: Queue to read.
             offset: First queue offset.
             max_count: Maximum number of messages; a broker returns at most 32 by default.
-            wait_ms: How long the broker may wait for a message if there is none, ms.
+            wait_ms: How long the broker may wait for a message if there is none, ms; 0: not at all.
             expression: Filter, `Tag(...)` or `Sql(...)`.
 
         Raises:
-            SubscriptionError: The expression is neither.
-            BrokerRefused: The queue does not exist or may not be read, or the nameserver refuses.
-            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: The broker could not be queried.
+            SubscriptionError: The filter (`expression`) is neither a `Tag` nor an `Sql`.
+            BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
+            ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: There is no valid answer of a broker.
         """
         result: PullResult = self._portal.call(
             self._client.fetch,
@@ -101,9 +102,9 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         Args:
             queue: Queue to read.
             offset: First queue offset.
-            max_count: Maximum number of messages.
-            max_bytes: Maximum size in bytes; None: the broker's limit.
-            wait_ms: How long the broker may wait for a message if there is none, ms.
+            max_count: Maximum number of messages; a broker returns at most 32 by default.
+            max_bytes: Maximum total size of several messages, bytes; None: the broker's limit.
+            wait_ms: How long the broker may wait for a message if there is none, ms; 0: not at all.
             expression: Filter, `Tag(...)` or `Sql(...)`.
         """
         result: RawPull = self._portal.call(
@@ -118,11 +119,11 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to a topic, whose queues are shared with the group's other members, or change its filter.
+        """Subscribe to a topic, or change its filter; unless broadcasting, the group's members share the queues.
 
         Raises:
             SubscriptionError: The filter (`expression`) is neither a `Tag` nor an `Sql`.
-            ClientError: Queues were already assigned with `assign`.
+            ClientError: This consumer has queues by `assign`.
         """
         self._portal.call(self._client.subscribe, topic, expression)
 
@@ -135,22 +136,21 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         self._portal.call(self._client.unsubscribe, topic)
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Receive the messages of exactly these queues, regardless of other consumers.
+        """Receive the messages of exactly these queues, unfiltered, without joining the group; replaces earlier queues.
 
-        Raises ClientError if topics were already subscribed, and ClientClosed if the consumer is not running.
+        Raises ClientError if the consumer has subscribed topics, and ClientClosed if it is not running.
         """
         self._portal.call(self._client.assign, queues)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue receiving a queue at another offset.
+        """Continue receiving a queue at another offset; drop the messages that were pulled from it before.
 
-        Raises ClientError if the queue is not assigned to this consumer, and ClientClosed if the consumer is not
-        running.
+        Raises ClientError if this consumer does not receive the queue now, and ClientClosed if it is not running.
         """
         self._portal.call(self._client.seek, queue, offset)
 
     def assignment(self) -> list[MessageQueue]:
-        """Return the queues that this consumer currently receives, sorted."""
+        """Return the queues that this consumer currently receives, by subscription or `assign`, sorted."""
         result: list[MessageQueue] = self._portal.call(self._client.assignment)
         return result
 
@@ -158,12 +158,12 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         """Return the next messages of the assigned queues, or of this member's share of the subscribed topics' queues.
 
         Raises ClientClosed if the consumer is not running.
-
-        The messages returned by the previous call count as consumed from now on and will be committed (`auto_commit`).
+        The messages returned before count as consumed from now on; `auto_commit` commits them, unless their queue was
+        revoked.
 
         Args:
             max_count: Maximum number of messages.
-            wait_ms: How long to wait for the first message, ms; an empty list is returned if none arrives.
+            wait_ms: How long to wait for the first message, ms; the list is empty if none arrives, or at `close`.
         """
         result: list[StoredMessage] = self._portal.call(
             self._client.receive, max_count, wait_ms=wait_ms
@@ -198,7 +198,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
     def offset_by_time(
         self, queue: MessageQueue, timestamp_ms: int, *, upper: bool = False
     ) -> int:
-        """Return the offset of the first message in a queue stored at or after a time, or the end of the queue.
+        """Return the offset of the first message stored in a queue at or after a time; without one, usually its end.
 
         Args:
             queue: Queue to search.
@@ -224,7 +224,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Commit the next offset that this group will consume in a queue.
+        """Commit the offset from which the group is to consume a queue next, at its broker; `receive` does not move.
 
         After ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError it may not be stored.
         """

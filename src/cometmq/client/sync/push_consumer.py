@@ -13,23 +13,23 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
     """A consumer that calls a listener with each message of its share of the topics' queues that passes the filters.
 
     The members of a group share the queues of their topics; with broadcasting, each member has all of them.
-
-    When it is closed, it stops pulling, waits for running listeners, commits offsets and leaves the group.
+    When it is closed, it stops pulling, waits up to `close_timeout_ms` for running listeners, commits offsets and leaves
+    the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group; all members must have the same subscriptions.
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
-            False or an exception: retry later, except that `DeadLetter` makes it a dead letter immediately, and that
-            with broadcasting nothing is retried.
-        batch_listener: Instead of `listener`: takes up to `PushSettings.batch_count` messages of a topic; one result
-            for all.
+            False or an exception: retried later, within `PushSettings.retries_max`, or with `DeadLetter` made a dead
+            letter; with broadcasting nothing is retried. Other results than an `OrderlyStatus` stop the consumption.
+        batch_listener: Instead of `listener`: takes a list of up to `PushSettings.batch_count` messages; one result for
+            all.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
-        settings: Times, sizes, start of a new group, broadcasting.
+        settings: Times, sizes, start of a new group, retries, order, broadcasting.
 
     Raises:
-        SettingsError: A nameserver address is invalid, not exactly one listener is given, or it is no function; or, at
-            the start, `telemetry` is set without OpenTelemetry.
+        SettingsError: A nameserver address or an environment setting is invalid, not exactly one listener is given, or
+            it is no function; or, at the start, `telemetry` is set without OpenTelemetry.
         SubscriptionError: A filter is neither a `Tag` nor an `Sql`; or, at the start, no topic is subscribed.
         RequestError: The name of the group is invalid.
     """
@@ -56,44 +56,43 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         )
 
     def subscribe(self, topic: str, expression: Filter = ALL) -> None:
-        """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer starts soon.
+        """Subscribe to a topic, or change the filter of a subscribed topic; a running consumer follows soon.
 
         Raises SubscriptionError if the filter (`expression`) is neither a `Tag` nor an `Sql`.
         """
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic and give up its queues.
+        """End the subscription to a topic and soon give up the queues of it that this consumer pulls.
 
-        This consumer remains in the group, so other members usually do not take over its queues until it closes. Of the
-        pulled messages, only those whose listener call has started are still processed. Raises SubscriptionError if the
-        topic is not subscribed.
+        This consumer remains in the group, so other members usually do not take over its queues until it closes. Pulled
+        messages whose listener call has not started by then are dropped. Raises SubscriptionError if the topic is not
+        subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 
     def wait(self) -> None:
-        """Wait until this consumer is closed, or until SIGTERM or SIGINT (Ctrl-C).
+        """Wait until this consumer is closed, its listener returns an invalid result, or SIGTERM or SIGINT arrives.
 
-        Signals are only handled in the main thread of a program that does not handle them itself. Leave the `with`
-        block afterwards: running listeners finish, and offsets are committed. A second signal ends the program
-        immediately.
+        Signals (SIGINT is Ctrl-C) are only handled in the main thread of a program that does not handle them itself.
+        Leave the `with` block afterwards: it closes the consumer. A second signal has its usual effect.
 
         Raises:
-            ListenerError: The listener returned an invalid result; nothing more is consumed.
+            ListenerError: The listener returned an invalid result; no further call starts.
             ClientClosed: The consumer was not started.
         """
         self._portal.wait(self._client.wait)
 
     def pause(self) -> None:
-        """Stop pulling until `resume`; messages that were pulled are still passed to the listener."""
+        """Start no further pull or pop until `resume`; messages of earlier ones are still passed to the listener."""
         self._portal.call(self._client.pause)
 
     def resume(self) -> None:
-        """Start pulling again after `pause`."""
+        """Start pulling and popping again after `pause`."""
         self._portal.call(self._client.resume)
 
     def set_concurrency(self, concurrency: int) -> None:
-        """Set the maximum number of concurrent listener calls; running calls are not interrupted.
+        """Set the maximum number of concurrent listener calls; calls in progress are not interrupted.
 
         Raises ClientClosed if the consumer is not running, and SettingsError if the number is out of range or the
         listener is orderly.
@@ -101,11 +100,11 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         self._portal.call(self._client.set_concurrency, concurrency)
 
     def statistics(self) -> dict[str, TopicCounts]:
-        """Return a dict of topics to the number of messages pulled, consumed and failed since it was made."""
+        """Return a dict of topics to the numbers of messages that this consumer has pulled, consumed and failed on."""
         result: dict[str, TopicCounts] = self._portal.call(self._client.statistics)
         return result
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Return a dict of topics to the messages pulled, consumed and failed per second over the last minute."""
+        """Return a dict of topics to the messages pulled, consumed and failed per second over about the last minute."""
         result: dict[str, ConsumeRates] = self._portal.call(self._client.rates)
         return result

@@ -27,7 +27,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         settings: Namespace and times.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
         RequestError: The name of the group is invalid.
     """
 
@@ -41,7 +41,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         super().__init__(AsyncQueueReader(nameservers, group=group, settings=settings))
 
     def topics(self) -> list[str]:
-        """Return the names of all topics of the namespace, including system topics.
+        """Return the names of all topics that a nameserver lists for the namespace, including system topics.
 
         Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
         answers refuses or its answer is invalid.
@@ -50,7 +50,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         return result
 
     def brokers(self) -> list[str]:
-        """Return the names of the registered brokers, sorted.
+        """Return the names of the brokers that are registered at a nameserver, sorted.
 
         Raises ClientClosed, NetError if no nameserver answers, and BrokerRefused or CodecError if the first one that
         answers refuses or its answer is invalid.
@@ -59,9 +59,9 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         return result
 
     def missing_brokers(self) -> list[MissingBroker]:
-        """Return the brokers that a CometMQ nameserver remembers but that are offline; empty with RocketMQ's nameserver.
+        """Return the brokers that a CometMQ nameserver remembers but that are offline; empty if a nameserver refuses.
 
-        Raises ClientClosed, NetError if no nameserver answers, and CodecError if the first answer is malformed.
+        RocketMQ's nameserver refuses. Raises ClientClosed, NetError if none answers, and CodecError if the answer is malformed.
         """
         result: list[MissingBroker] = self._portal.call(self._client.missing_brokers)
         return result
@@ -80,7 +80,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def min_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError]:
-        """Return a dict of queues to the offset of their first message, or to an error."""
+        """Return a dict of queues to the offset of their first message (0 if there never was one), or to an error."""
         result: dict[MessageQueue, int | CometError] = self._portal.call(
             self._client.min_offsets, queues
         )
@@ -100,7 +100,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     ) -> dict[MessageQueue, int | CometError]:
         """Return a dict of queues to the offset of the first message stored at or after a time, or to an error.
 
-        `times_ms` are the times by queue, ms since 1970. Without such a message, the offset is the queue's end.
+        `times_ms` are the times by queue, ms since 1970. Without such a message, the offset is usually the queue's end.
         """
         result: dict[MessageQueue, int | CometError] = self._portal.call(
             self._client.offsets_by_time, times_ms
@@ -110,18 +110,18 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     def committed_offsets(
         self, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | CometError | None]:
-        """Return a dict of queues to the committed offset of the group or an error; without one None, or 0 if young."""
+        """Return a dict of queues to the group's committed offset or an error; without offset None, or 0 if young."""
         result: dict[MessageQueue, int | CometError | None] = self._portal.call(
             self._client.committed_offsets, queues
         )
         return result
 
     def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Commit offsets of the group in all queues whose brokers can be reached; then raise the first CometError."""
+        """Commit offsets of the group; if some fail, still try the other brokers, then raise the first CometError."""
         self._portal.call(self._client.commit, offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool = False) -> IndexedMessages | None:
-        """Return the places that the brokers' indexes have for a key; None if there are none or too many for one answer.
+        """Return the places that the brokers' indexes have for a key; None if there are none or a broker found 32, its limit.
 
         Args:
             topic: Topic of the messages.
@@ -131,7 +131,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         Raises:
             TopicNotFound: The nameserver has no route of the topic.
             BrokerNotFound: A broker of the topic has no master now; slaves are not queried.
-            ClientClosed, NetError, BrokerRefused, CodecError: A broker of the topic, or the route, cannot be queried.
+            ClientClosed, NetError, BrokerRefused, CodecError: A broker or nameserver gives no valid answer.
         """
         result: IndexedMessages | None = self._portal.call(
             self._client.indexed, topic, key, is_id=is_id
@@ -151,24 +151,24 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     ) -> Iterator[RawPull]:
         """Yield the answers of pulls, with undecoded records, for a range in order, with several pulls in flight.
 
-        Reading ends at `end` or at the end of the queue. If messages are deleted, usually an answer without a body
+        Reading ends at `end`, or at the end of the queue. If messages are deleted, usually an answer without a body
         contains the offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues
-        there. Messages that a replica lacks are requested from its master first. The blocking reader reads some MiB
-        ahead.
+        there. If a replica has no messages or, without a filter, skips some, its master is asked. The blocking reader
+        reads some MiB ahead.
 
         Args:
             queue: Queue to read.
             start: First queue offset.
-            end: Queue offset after the last message.
+            end: Queue offset after the last message to read.
             max_count: Maximum number of messages per pull; brokers have their own limit (Java: 32).
             depth: Maximum number of pulls in flight.
             expression: Filter, `Tag(...)` or `Sql(...)`; brokers compare only the hashes of tags.
-            read_from: Member of the broker group to read from, if there are replicas.
+            read_from: Member of the broker group to read from first, if there are replicas.
 
         Raises:
-            ClientClosed: The reader is not running.
+            ClientClosed, SubscriptionError: The reader is not running, or the filter is neither a `Tag` nor an `Sql`.
             TopicNotFound, BrokerNotFound, NetError, CodecError: There is no route, or no valid answer.
-            BrokerRefused: The queue does not exist or may not be read, or the nameserver refuses.
+            BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
         """
         result: Iterator[RawPull] = self._portal.iterate_ahead(
             self._client.read,
@@ -190,7 +190,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         expression: Filter = ALL,
         read_from: ReadFrom = ReadFrom.SUGGESTED,
     ) -> list[RawPull | CometError | None]:
-        """Return the first answer of `read` for each range, or its error; all ranges are read concurrently.
+        """Return the first answer of `read` for each range, or its error; many ranges are read concurrently.
 
         `ranges` has queue, start and end of each range; the result for an empty one is None. The other arguments are as
         in `read`.

@@ -10,17 +10,17 @@ from cometmq.client.sync.client import BlockingGroupClient
 
 
 class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
-    """Claims of a run on dead letters, taken before it sends them and ended afterwards, so that no two runs send the same.
+    """Claims of a run on dead letters, from before its sends until after them, so that other runs do not send the same.
 
-    The command line and the dashboard use the same ledger. Claims are renewed until `end` or the close.
+    The command line and the dashboard use the same ledger. The client tries to renew claims until `end` or the close.
 
     Args:
         nameservers: "ip:port;ip:port" of the cluster with the dead letters; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Consumer group of the dead letters.
-        settings: Times.
+        settings: Times; with a namespace, `group` is without it.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
         RequestError: The name of the group is invalid.
     """
 
@@ -36,9 +36,7 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
     def take(self, run: str, letters: Sequence[ReplayCandidate]) -> set[LetterId]:
         """Claim dead letters for this run, and return the ids of those that no other run has sent.
 
-        Those that this run has sent before, under the same id, are returned again.
-
-        Waits while another run holds one of them.
+        Those that it recorded as sent under the same `run` are returned again. Waits while another run holds one.
 
         Args:
             run: Id of the run: unique, and the same when the same dead letters are claimed again.
@@ -46,16 +44,17 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
 
         Raises:
             ClientClosed: The client is not running.
-            CometError: The cluster cannot be queried.
+            CometError: The cluster cannot be queried, or the ledger not written.
         """
         result: set[LetterId] = self._portal.call(self._client.take, run, letters)
         return result
 
     def end(self) -> None:
-        """Record that all claimed dead letters are sent.
+        """Record that the claimed dead letters are sent; call it after their sends.
 
         Raises:
             ClientClosed: The client is not running.
-            NetError: Another run took over some of them meanwhile, or a broker cannot be reached.
+            NetError: Another run took over some of them meanwhile; these may be sent twice.
+            CometError: The ledger cannot be read or written; the claims are kept.
         """
         self._portal.call(self._client.end)

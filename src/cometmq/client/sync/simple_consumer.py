@@ -12,17 +12,17 @@ from cometmq.model.message import StoredMessage
 class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
     """A consumer that receives messages on demand (pop); its user acknowledges each of them.
 
-    A message that is not acknowledged within its invisible time is redelivered to any member of the group.
+    A message that is not acknowledged within its invisible time is usually redelivered to any member of the group.
 
     Args:
         nameservers: "ip:port;ip:port"; None: NAMESRV_ADDR, then 127.0.0.1:9876.
         group: Its consumer group.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
-        settings: Times and the start of a new group.
+        settings: Times, retries and the start of a new group.
 
     Raises:
-        SettingsError: A nameserver address is invalid.
-        SubscriptionError: A filter is neither a `Tag` nor an `Sql`.
+        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SubscriptionError: `subscriptions` is a text, or a filter is neither a `Tag` nor an `Sql`.
         RequestError: The name of the group is invalid.
     """
 
@@ -61,19 +61,19 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         invisible_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> list[StoredMessage]:
-        """Return the next messages of any subscribed topic, or an empty list if none arrive in time.
+        """Return the next messages of one of the subscribed topics, or an empty list if none arrive in time.
 
         A message that was redelivered more than `retries_max` times becomes a dead letter instead, if possible.
 
         Args:
             max_count: Maximum number of messages, up to 32; they come from one broker and topic.
-            invisible_ms: How long they are hidden from other consumers, ms; None: as in the settings.
+            invisible_ms: How long they are hidden from the group, ms; None: as in the settings.
             wait_ms: How long to wait for the first message, ms; None: as in the settings.
 
         Raises:
             SubscriptionError: No topic is subscribed.
-            ClientError: A broker refused or has no master now (BrokerNotFound), or `max_count` is out of range.
-            TopicNotFound, NetError, CodecError: No route, a broker could not be reached, or its answer is malformed.
+            ClientError: A server refused, a broker has no master now, or `max_count` is out of range; or ClientClosed.
+            TopicNotFound, NetError, CodecError: No route, a server did not answer, or its answer is malformed.
         """
         result: list[StoredMessage] = self._portal.call(
             self._client.receive, max_count, invisible_ms=invisible_ms, wait_ms=wait_ms
@@ -84,16 +84,16 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         """Acknowledge a message or several, so that they are not redelivered; several take one request per broker.
 
         Raises:
-            ClientError: A broker refused or has no master now, or a message was not popped.
-            NetError: A broker did not answer; messages may be redelivered.
+            ClientError: A broker refused or has no master now, or a message was not popped; or ClientClosed.
+            NetError, CodecError: A broker gave no valid answer; messages may be redelivered.
         """
         self._portal.call(self._client.ack, messages)
 
     def change_invisibility(self, message: StoredMessage, invisible_ms: int) -> StoredMessage:
-        """Hide a message for `invisible_ms` from now; acknowledge the returned message instead of the given one.
+        """Hide a message for `invisible_ms` ms from now; acknowledge the returned message instead of the given one.
 
         Raises:
-            ClientError: The broker refused or has no master now, or the message was not popped.
+            ClientError: The broker refused or has no master now, or the message was not popped; or ClientClosed.
             NetError, CodecError: The broker did not answer, or its answer is malformed.
         """
         result: StoredMessage = self._portal.call(
