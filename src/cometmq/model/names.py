@@ -87,7 +87,7 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def retry_topic(group: str) -> str:
-    """Return the name of the topic for the messages that `group` tries again, "%RETRY%group"."""
+    """Return the name of a group's retry topic, "%RETRY%group"; for popped messages see `pop_retry_topic`."""
     return RETRY_PREFIX + group
 
 
@@ -97,7 +97,7 @@ def pop_retry_topic(topic: str, group: str, *, is_v2: bool = False) -> str:
 
 
 def pop_origin_topic(topic: str, group: str) -> str:
-    """Return the original topic of a pop consumer's retry topic; other topics are returned unchanged."""
+    """Return what follows "%RETRY%group_" or "%RETRY%group+", the original topic (pop); other names unchanged."""
     for mark in "+_":
         prefix = f"{RETRY_PREFIX}{group}{mark}"
         if topic.startswith(prefix):
@@ -106,14 +106,15 @@ def pop_origin_topic(topic: str, group: str) -> str:
 
 
 def dead_letter_topic(group: str) -> str:
-    """Return the name of the topic for messages that `group` failed to consume, "%DLQ%group"."""
+    """Return the name of the topic for the dead letters of `group`, "%DLQ%group"."""
     return DLQ_PREFIX + group
 
 
 def group_of_derived(topic: str, topics: Container[str]) -> str | None:
-    """Return the group of a retry or dead letter topic, or None for any other topic.
+    """Return the group of a retry or dead-letter topic, or None for any other topic.
 
-    `topics` are the existing topics: a retry topic that ends with "_" or "+" and one of them is taken for pop.
+    `topics` are the existing topics. If a retry topic is "%RETRY%group_topic" or "%RETRY%group+topic" with one of them,
+    it is taken for a pop retry topic; otherwise all that follows the prefix is the group.
     """
     if not is_derived_topic(topic):
         return None
@@ -125,12 +126,12 @@ def group_of_derived(topic: str, topics: Container[str]) -> str | None:
 
 
 def is_retry_topic(topic: str) -> bool:
-    """Return whether a topic is the retry topic of a group."""
+    """Return whether a topic is the retry topic of a group, also for pop: its name starts with %RETRY%."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def is_derived_topic(topic: str) -> bool:
-    """Return whether a topic is the retry or dead letter topic of a group."""
+    """Return whether a topic's name starts with %RETRY% or %DLQ%, so that it is derived from a group's name."""
     return topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
 
 
@@ -140,9 +141,9 @@ def is_system_topic(topic: str) -> bool:
 
 
 def is_written_by_brokers(topic: str) -> bool:
-    """Return whether only brokers may write to a topic.
+    """Return whether only brokers may write to a topic, such as SCHEDULE_TOPIC_XXXX.
 
-    Differs: RocketMQ lets clients send to all topics `rmq_sys_*`; here only to those for traces (AccessChannel.CLOUD).
+    Differs: RocketMQ lets clients send to all topics `rmq_sys_*`; here only to `rmq_sys_TRACE_DATA_*`.
     """
     return topic in _NOT_SENDABLE_TOPICS or (
         topic.startswith(SYSTEM_TOPIC_PREFIX) and not topic.startswith(TRACE_DATA_PREFIX)
@@ -150,10 +151,9 @@ def is_written_by_brokers(topic: str) -> bool:
 
 
 def is_group_of_brokers(group: str) -> bool:
-    """Return whether a group is one of the brokers' own, `CID_RMQ_SYS_...`.
+    """Return whether a group is one of the brokers' own: its name starts with `CID_RMQ_SYS_`.
 
-    A broker records in the offsets of such a group how far it has processed an internal topic, for example that of
-    half messages.
+    A broker uses the offsets of such groups for its work on internal topics, such as that of half messages.
     """
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
@@ -164,7 +164,7 @@ def is_system_group(group: str) -> bool:
 
 
 def length_fault(topic: str) -> str | None:
-    """Return why a topic's name is too long for a directory, or None if it is not."""
+    """Return why a topic's name is too long for a directory (more than 255 bytes), or None if it is not."""
     size = len(topic.encode(errors="replace"))
     if size <= NAME_BYTES_MAX:
         return None
@@ -175,7 +175,7 @@ def length_fault(topic: str) -> str | None:
 
 
 def topic_fault(topic: str, *, is_any_length: bool = False) -> str | None:
-    """Return why a topic name is illegal, or None if it is legal; with `is_any_length` it may have any length."""
+    """Return why a topic name is illegal: blank, too long (unless `is_any_length`), or illegal characters; None if legal."""
     if not topic or topic.isspace():
         return "The specified topic is blank. Name a topic."
     limit = (
@@ -191,7 +191,7 @@ def topic_fault(topic: str, *, is_any_length: bool = False) -> str | None:
 
 
 def group_fault(group: str) -> str | None:
-    """Return why a group name is illegal, or None if it is legal."""
+    """Return why a group name is illegal: blank, above 255 characters, or illegal characters; None if it is legal."""
     if not group or group.isspace():
         return "The specified group is blank. Name a group."
     if len(group) > GROUP_LENGTH_MAX:
@@ -224,7 +224,7 @@ def check_sendable(topic: str) -> None:
 
 
 def check_group_of_clients(group: str) -> None:
-    """Raise RequestError (NO_PERMISSION) if only the broker may change a group's offsets (CID_RMQ_SYS_...)."""
+    """Raise RequestError (NO_PERMISSION) if a group is one of the brokers' own (CID_RMQ_SYS_...)."""
     if is_group_of_brokers(group):
         raise RequestError(
             ResponseCode.NO_PERMISSION,
@@ -233,7 +233,7 @@ def check_group_of_clients(group: str) -> None:
 
 
 def check_length(topic: str, *, code: int = ResponseCode.MESSAGE_ILLEGAL) -> None:
-    """Raise RequestError with the given response code if a topic's name is too long for a directory."""
+    """Raise RequestError with the given response code if a topic's name has more than 255 bytes, a directory's limit."""
     fault = length_fault(topic)
     if fault is not None:
         raise RequestError(code, f"MESSAGE_ILLEGAL: {fault}")

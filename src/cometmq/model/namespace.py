@@ -17,7 +17,7 @@ _SEPARATOR = "%"
 
 
 class Namespace:
-    """A namespace, which prefixes topics and groups with its name and "%"; the empty namespace changes no names."""
+    """A namespace, whose name and "%" precede names of topics and groups; the empty namespace changes no names."""
 
     def __init__(self, name: str) -> None:
         self._front = f"{name}{_SEPARATOR}" if name else ""
@@ -25,7 +25,7 @@ class Namespace:
     def wrap(self, resource: str) -> str:
         """Return a topic or group with the prefix (behind %RETRY% or %DLQ%), as brokers know it.
 
-        System names and reply topics get no prefix, and names that have it no second one.
+        System names, names that end with REPLY_TOPIC, and names that already have the prefix are returned unchanged.
         """
         if (
             not self._front
@@ -39,7 +39,7 @@ class Namespace:
         return resource if name.startswith(self._front) else f"{prefix}{self._front}{name}"
 
     def unwrap(self, resource: str) -> str:
-        """Return a topic or group without the prefix, as users know it; unchanged if it does not have this prefix."""
+        """Return a topic or group without this namespace, as users know it; %RETRY% and %DLQ% stay."""
         if not self._front:
             return resource
         prefix, name = _split(resource)
@@ -52,7 +52,7 @@ class Namespace:
         return MessageQueue(self.wrap(queue.topic), queue.broker_name, queue.queue_id)
 
     def unwrap_queue(self, queue: MessageQueue) -> MessageQueue:
-        """Return a queue with its topic as users know it: without the prefix of this namespace, if it has that."""
+        """Return a queue with its topic as users know it: without the prefix of this namespace, if the topic has it."""
         if not self._front:
             return queue
         return MessageQueue(self.unwrap(queue.topic), queue.broker_name, queue.queue_id)

@@ -72,5 +72,5 @@ RESERVED = frozenset(
 
 
 def split_keys(stored: str) -> tuple[str, ...]:
-    """Return a tuple of the keys in a stored KEYS property, separated by U+0020 only, as in the index and in Java."""
+    """Return a tuple of the keys in a stored KEYS property, which only U+0020 separates; empty ones are left out."""
     return tuple(key for key in stored.split(KEY_SEPARATOR) if key)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageQueue:
-    """A queue, ordered by topic, broker and number; all clients need the same order to agree in a rebalance.
+    """A queue, ordered by topic, broker name and number; all clients need the same order to agree in a rebalance.
 
     Attributes:
         topic: Name of the topic.

@@ -48,7 +48,7 @@ class Access(NamedTuple):
 
     Attributes:
         name: Name of the topic, group or cluster, or `ANY_NAME`.
-        shows_messages: Whether the answer contains message bodies and not only facts about a topic.
+        shows_messages: Whether the answer contains messages, and not only facts about a topic.
     """
 
     resource: Resource
@@ -60,7 +60,7 @@ class Access(NamedTuple):
 def needs_its_name(access: Access) -> bool:
     """Return whether an access reads messages of a topic that only brokers write, and so needs a right to this exact name.
 
-    A right to all topics or a prefix does not suffice: such internal topics hold messages of every topic.
+    A user's right to all topics or a prefix does not suffice, because internal topics may hold messages of other ones.
     """
     return (
         access.resource is Resource.TOPIC
@@ -72,7 +72,7 @@ def needs_its_name(access: Access) -> bool:
 def topic_access(
     name: str, actions: frozenset[Action], *, shows_messages: bool = False
 ) -> Access:
-    """Return the `Access` to a topic; a retry topic counts as its group, with SUB instead of PUB."""
+    """Return the `Access` to a topic; "%RETRY%name" becomes the access to the group "name", with SUB instead of PUB."""
     if name.startswith(RETRY_PREFIX):
         group_name = name.removeprefix(RETRY_PREFIX)
         of_group = {Action.SUB if action is Action.PUB else action for action in actions}
@@ -81,11 +81,11 @@ def topic_access(
 
 
 class Asker(Protocol):
-    """The sender of a request, at its address; answers reflect the rights at the time of the call."""
+    """The sender of a request and its current rights, as access control sees it."""
 
     @property
     def name(self) -> str:
-        """Name of the user, or words for an unknown one."""
+        """Name of the user, or "an unauthenticated user"."""
         ...
 
     @property

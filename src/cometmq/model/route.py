@@ -14,7 +14,7 @@ _QUEUES_MAX = 65_536
 
 @dataclass(frozen=True, slots=True)
 class BrokerData:
-    """A broker group: its name, and the addresses of master (id 0) and slaves."""
+    """A broker group: its name, and the known addresses of its master (id 0) and slaves by id."""
 
     cluster: str
     broker_name: str
@@ -47,7 +47,7 @@ class TopicRoute:
     Attributes:
         queues: Queues of the topic on each broker group.
         brokers: The broker groups.
-        order_config: "broker-a:4;broker-b:4" if the topic keeps its order across brokers, otherwise None.
+        order_config: Order configuration of the topic, in the form "broker-a:4;broker-b:4"; None without one.
         filter_servers: Addresses of filter servers by broker address; obsolete.
         queue_mappings: TopicQueueMappingInfo by broker name in wire form, for a static topic (5.x).
     """
@@ -59,11 +59,11 @@ class TopicRoute:
     queue_mappings: Mapping[str, Mapping[str, Any]] | None = None
 
     def broker(self, name: str) -> BrokerData | None:
-        """Return the broker group with this name, or None."""
+        """Return the broker group with this name, or None if the route has none."""
         return next((broker for broker in self.brokers if broker.broker_name == name), None)
 
     def queue_count(self) -> int:
-        """Return an upper limit of the number of queues that `read_queues` or `write_queues` lists."""
+        """Return an upper limit of the number of queues that `read_queues` lists, and of that for `write_queues`."""
         configured = _configured(self.order_config or "")
         return max(
             sum(max(data.read_queues, 0) for data in self.queues),
@@ -72,7 +72,7 @@ class TopicRoute:
         )
 
     def read_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that a consumer may read as a sorted list; not those on brokers without read permission."""
+        """Return a sorted list of the queues that a consumer may read: on the brokers where the topic is readable."""
         return sorted(
             MessageQueue(topic, data.broker_name, queue_id)
             for data in self.queues
@@ -81,10 +81,10 @@ class TopicRoute:
         )
 
     def write_queues(self, topic: str) -> list[MessageQueue]:
-        """Return the queues that a producer may send to as a sorted list: writable ones whose broker has a master.
+        """Return a sorted list of the queues that a producer may send to.
 
-        A topic with an order configuration always has the queues listed there, so that a key keeps its queue while a
-        broker is away (MQClientInstance.topicRouteData2TopicPublishInfo).
+        They are the writable queues of brokers with a master; but with an order configuration the queues listed there,
+        in any case, so that a key keeps its queue while a broker is away (topicRouteData2TopicPublishInfo in Java).
         """
         if self.order_config:
             return sorted(_configured_queues(topic, self.order_config))

@@ -49,15 +49,15 @@ def setting(
 
     Args:
         default: Value if no layer has one.
-        key: RocketMQ's key, if it is not the camelCase form of the attribute.
+        key: Key in files, if it is not the camelCase form of the attribute.
         aliases: Older names of the key.
         least: Smallest allowed number.
         most: Largest allowed number.
-        is_remote: Whether it may be changed over the wire; never for paths, addresses or what exposes the program.
+        is_remote: Whether a request may change it while the program runs; never for paths or addresses.
         has_effect: False for a setting of RocketMQ that is not implemented yet; a value other than the default causes a
             warning. Keys that never will be (a thread pool) are passed to `read_settings` as `also_known`.
         is_secret: Whether its value is hidden and not accepted as a flag.
-        is_host: Whether it is an address or host name; brackets around IPv6 are removed.
+        is_host: Whether it is an address or host name; brackets around it are removed.
     """
     metadata = {
         "key": key,
@@ -81,8 +81,8 @@ class SettingKey:
         name: Key in files.
         aliases: Older names of the key.
         default: Value if it is not set.
-        read: Parses a text; raises ValueError with the allowed values.
-        is_remote: Whether it may be changed over the wire.
+        read: Parses a text; raises ValueError with the allowed values if it is not allowed.
+        is_remote: Whether a request may change it.
         has_effect: Whether it has any effect here.
         is_secret: Whether its value is hidden.
     """
@@ -144,15 +144,15 @@ def setting_keys(kind: type) -> tuple[SettingKey, ...]:
 def read_settings(
     kind: type[Settings], layers: Iterable[Layer], *, also_known: Iterable[str] = ()
 ) -> tuple[Settings, list[str]]:
-    """Combine layers into a settings object; return it with a list of warnings about the layers.
+    """Combine layers into a settings object; return a pair of it and a list of warnings about the layers.
 
     Args:
         kind: The settings class.
         layers: The layers, from lowest to highest priority.
-        also_known: Additional keys that are accepted without effect and without warning.
+        also_known: Keys besides those of `kind` that are accepted without effect and without warning.
 
     Raises:
-        SettingsError: A value cannot be used; the message names key, value (unless secret), source and allowed values.
+        SettingsError: A layer has a wrong value; the message names key, value (unless secret), source and allowed values.
     """
     by_name = _by_name(kind)
     known = set(also_known)
@@ -190,14 +190,14 @@ def flag_name(key: str) -> str:
 
 
 def environment_layer(kind: type, environment: Mapping[str, str]) -> Layer:
-    """Return the settings in COMETMQ_* variables as a `Layer`; unknown variables are ignored."""
+    """Return the settings in COMETMQ_* variables (of keys, not aliases) as a `Layer`; others are ignored."""
     names = {key.name: key.environment_name for key in setting_keys(kind)}
     values = {name: environment[env] for name, env in names.items() if env in environment}
     return Layer("environment", values)
 
 
 def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
-    """Parse flags such as `--listen-port 0` to a `Layer`; raise SettingsError if unknown, secret or without value."""
+    """Parse flags (`--listen-port 0`) to a `Layer`; raise SettingsError if unknown or secret, or the last has no value."""
     names = {key.flag_name: key.name for key in setting_keys(kind)}
     secrets = secret_names(kind)
     values: dict[str, str] = {}
@@ -238,12 +238,12 @@ def set_keys(settings: Any) -> list[str]:
 
 
 class SettingsInForce(Generic[Settings]):
-    """The settings of a running program: one object shared by all of its parts, changed only by this class.
+    """The settings of a running program: one object shared by all of its parts, which `change` changes in place.
 
     Code that keeps values derived from settings must register in `on_change`.
 
     Attributes:
-        current: The current settings, a copy of the given ones.
+        current: The current settings, at first a copy of the given ones.
         keep: Persists changes for the next start; may block on the disk and raise OSError. `change` does not call it.
         changed: Keys that `change` has set.
         on_change: Callbacks without arguments, called after each change.
@@ -264,14 +264,14 @@ class SettingsInForce(Generic[Settings]):
         self.on_change: list[Callable[[], object]] = []
 
     def refused(self, values: Mapping[str, str]) -> list[str]:
-        """Return the keys of a change that are unknown or may not be changed over the wire; values are not checked."""
+        """Return the keys of a change that are unknown or that no request may change; values are not checked."""
         by_name = _by_name(type(self.current))
         return [name for name in values if name not in by_name or not by_name[name].is_remote]
 
     def read(self, values: Mapping[str, str]) -> dict[str, Any]:
         """Parse a change (texts by key) to values by attribute, not applying it; raise SettingsError for a wrong value.
 
-        Every key must be known, otherwise KeyError is raised.
+        Raises KeyError for an unknown key; does not check whether a request may change a known one.
         """
         by_name = _by_name(type(self.current))
         changes = {
@@ -283,9 +283,9 @@ class SettingsInForce(Generic[Settings]):
         return changes
 
     def change(self, values: Mapping[str, str], *, is_own: bool = False) -> None:
-        """Apply changes, all or none, and call `on_change`; raise SettingsError for a wrong key or value.
+        """Apply changes, all or none, and call `on_change`; raise SettingsError for a forbidden key or a wrong value.
 
-        With `is_own`, the program itself makes the change: every key is allowed, but an unknown one raises KeyError.
+        With `is_own`, the program itself makes the change: all known keys are allowed, an unknown one raises KeyError.
         """
         if not is_own and (refused := self.refused(values)):
             raise SettingsError(
@@ -301,7 +301,7 @@ class SettingsInForce(Generic[Settings]):
 
 
 def secret_names(kind: type) -> frozenset[str]:
-    """Return the keys, with their aliases, of the settings of a class whose values are hidden."""
+    """Return the keys and aliases of the secret settings of a settings class."""
     return frozenset(
         name for key in setting_keys(kind) if key.is_secret for name in (key.name, *key.aliases)
     )

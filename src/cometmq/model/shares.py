@@ -12,9 +12,9 @@ from cometmq.model.queue import MessageQueue
 def allocate_averagely(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str
 ) -> list[MessageQueue]:
-    """Return the contiguous block of the sorted queues that is assigned to `own_id`; the default of all clients.
+    """Return the contiguous block of the sorted queues that is assigned to `own_id`; the default of Java's clients.
 
-    The shares of all members are disjoint, cover all queues, and differ by at most one queue.
+    With equal arguments, members get disjoint blocks that cover all queues and whose sizes differ by at most one.
 
     Args:
         queues: Queues of one topic, in any order.
@@ -35,7 +35,7 @@ def allocate_in_circle(
 ) -> list[MessageQueue]:
     """Return every n-th queue from the place of `own_id` on, n being the number of members; none for an unknown member.
 
-    Queues and members are sorted first.
+    Queues and members are sorted first (AllocateMessageQueueAveragelyByCircle).
     """
     members = sorted(client_ids)
     if own_id not in members:
@@ -46,16 +46,16 @@ def allocate_in_circle(
 def allocate_for_pop(
     queues: Sequence[MessageQueue], client_ids: Sequence[str], own_id: str, neighbours: int
 ) -> list[MessageQueue]:
-    """Return the queues that a member pops: its share and those of the following members (allocate4Pop).
+    """Return the queues that a member pops: its share and those of the next `neighbours` members (allocate4Pop).
 
-    If there are more members than queues, each member gets one queue, which several may share; but see `neighbours`.
+    If there are more members than queues, a member gets one queue, which several may share; but see `neighbours`.
 
     Args:
         queues: Queues of one topic, in any order.
         client_ids: Client ids of all members without duplicates, in any order.
         own_id: Client id of the member; an unknown one gets no queues, unless every member pops any queue.
-        neighbours: Number of other members whose shares it also pops; if 0 or less, or all of them, every member pops
-            any queue of every broker (queue id -1).
+        neighbours: Number of other members whose shares it also pops; if it is below 1 or not below the number of other
+            members, every member pops any queue of every broker (queue id -1).
     """
     members = sorted(client_ids)
     if neighbours <= 0 or neighbours >= len(members) - 1:

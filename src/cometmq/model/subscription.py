@@ -24,7 +24,7 @@ class Subscription:
         topic: Name of the topic.
         expression: Expression of the user; `*` for all messages.
         kind: TAG or SQL92.
-        tags: Tags of a TAG expression, in order; empty for `*`.
+        tags: Distinct tags of a TAG expression, in order; empty for `*` and SQL92.
         codes: Java hashes of the tags, as in queue entries.
         version: Version, usually a time in ms.
     """
@@ -42,19 +42,19 @@ class Subscription:
         return self.kind == TAG and not self.tags
 
     def matches_tag(self, tag: str | None) -> bool:
-        """Return whether a tag is one of the subscription's tags; True for `*` and SQL92, which have none."""
+        """Return whether a tag is one of the subscription's tags; always True for `*` and SQL92, which have none."""
         return not self.tags or tag in self.tags
 
 
 def trimmed(text: str) -> str:
-    """Strip characters up to U+0020 from both ends, as Java's `String.trim` does; `str.strip()` also strips others."""
+    """Strip characters up to U+0020 from both ends, as Java's `String.trim` does; `str.strip()` strips other ones."""
     return text.strip(_JAVA_BLANKS)
 
 
 def parse_subscription(topic: str, expression: str | None, *, version: int = 0) -> Subscription:
-    """Parse a tag expression such as `TagA || TagB`; None, empty and `*` mean all messages.
+    """Parse a tag expression such as `TagA || TagB`; None, a blank text and `*` mean all messages.
 
-    Raises SubscriptionError if the expression contains no tag.
+    Raises SubscriptionError if another expression contains no tag, such as `||`.
     """
     text = trimmed(expression or "")
     if not text or text == ALL:

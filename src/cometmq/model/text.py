@@ -13,7 +13,7 @@ def printable(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text; if it has more than `most` characters, with its length in place of its middle."""
+    """Return a text; of one with more than `most` characters, keep that many and put its length in place of the rest."""
     if len(text) <= most:
         return text
     tail = most // 4
@@ -31,15 +31,15 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 
 def in_quotes(text: str, most: int = 200) -> str:
-    """Return a name or another foreign text for an error message: in single quotes, on one line, not too long."""
+    """Return a name or another foreign text for an error message: in single quotes, on one line, its middle cut if it is long."""
     return f"'{cut(printable(text), most)}'"
 
 
 def as_given(value: object, most: int = 200) -> str:
-    """Return an argument of a caller for an error message.
+    """Return an argument of a caller as text for an error message.
 
-    A text is in quotes. Functions, classes, members of enumerations, and objects without a Python form appear by name,
-    others as their `repr`.
+    A text is in quotes. Callables, classes and members of enumerations appear by name, objects whose `repr` begins with
+    "<" by the name of their class, others as their `repr`. Long texts and `repr` are cut (see `cut`).
     """
     if isinstance(value, str):
         return in_quotes(value, most)
@@ -56,12 +56,12 @@ def as_given(value: object, most: int = 200) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the text of an error; of the operating system's errors without number and path ("Connection refused")."""
+    """Return the text of an error, which may be empty; of an OSError without number and path ("Connection refused")."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def decode_reason(error: Exception) -> str:
-    """Return why a decoded JSON document is not as expected, without Python's names of types."""
+    """Return why a decoded JSON document is not as expected: a missing field, a wrong type, or the error's text."""
     if isinstance(error, KeyError):
         return f"the field {error.args[0]} is missing"
     if isinstance(error, TypeError | AttributeError):

@@ -14,7 +14,7 @@ class TlsSettings:
         cert_file: The client's own certificate, PEM, for servers that ask for one.
         key_file: Private key of `cert_file`; None if that file contains it.
         key_password: Password of the private key.
-        check_server: Whether to check the server's certificate and host name, which prevents interception.
+        check_server: Whether to check the server's certificate and host name; False allows interception.
     """
 
     ca_file: str | None = None

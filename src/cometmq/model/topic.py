@@ -32,14 +32,13 @@ class TopicConfig:
 
     @property
     def queue_count(self) -> int:
-        """Number of queues in the store: the larger of the two counts."""
+        """Number of queues: the larger of the counts of read and write queues."""
         return max(self.read_queues, self.write_queues)
 
     @property
     def shared_queues(self) -> int:
         """Number of queues that are both written and read, or of all queues if that is 0.
 
-        Brokers store retries, and messages sent without a queue, only in these. Other queues exist while an operator
-        changes their number.
+        A broker chooses one of these for a retry, and for a message that names no queue (queue id -1).
         """
         return min(self.read_queues, self.write_queues) or self.queue_count

@@ -12,7 +12,7 @@ from cometmq.model.settings import Layer, environment_name
 
 
 def is_true(text: str) -> bool:
-    """Return whether the text of a setting is "true" in any case."""
+    """Return whether the text of a setting is "true", ignoring upper and lower case."""
     return text.lower() == "true"
 
 
@@ -29,7 +29,7 @@ class Unsupported:
         keys: Names of the keys.
         why: What is missing and what to do; follows the key and its value in messages.
         asks: Returns whether the text of a key asks for the feature.
-        is_refused: Whether the program refuses to start.
+        is_refused: Whether the program refuses to start if a key asks for the feature; otherwise it warns.
     """
 
     keys: tuple[str, ...]
@@ -39,7 +39,7 @@ class Unsupported:
 
 
 def asked_by_environment(table: Iterable[Unsupported], environment: Mapping[str, str]) -> Layer:
-    """Return the unsupported settings in COMETMQ_* variables as a layer."""
+    """Return the settings of a table that COMETMQ_* variables set, whatever their value, as a layer."""
     names = {key: environment_name(key) for each in table for key in each.keys}
     values = {key: environment[name] for key, name in names.items() if name in environment}
     return Layer("environment", values)
@@ -48,7 +48,7 @@ def asked_by_environment(table: Iterable[Unsupported], environment: Mapping[str,
 def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
     """Return warnings for settings that ask for unsupported features; a later layer overrides the earlier ones.
 
-    A layer is one source of settings, such as a file. Raises SettingsError if a requested feature must be refused.
+    A layer is one source of settings, such as a file. Raises SettingsError at the first that must be refused.
     """
     values = {
         key: (text.strip(), layer.origin)

@@ -68,14 +68,14 @@ class NoClassArchive(CometError):
 
 
 def archive_path(home: Path) -> Path:
-    """Return the path that the class-data-sharing archive has in the user's cache, for a JAVA_HOME and this Spark."""
+    """Return the path of the class archive in the user's cache, for this PySpark and a JAVA_HOME's release (17, ...)."""
     told = f"{java_version(home)} {pyspark.__version__} {Path(pyspark.__file__).parent}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "cometmq" / f"spark-{hashlib.sha256(told.encode()).hexdigest()[:12]}.jsa"
 
 
 def java_options(home: Path) -> list[str]:
-    """Return the JVM options of a session: for a fast start, and to build a class archive or use an existing one."""
+    """Return JVM options of a session: for a fast start, and to write a class archive or use an existing one, if any."""
     options = list(_SHORT_START)
     if not any("GC" in os.environ.get(name, "") for name in _OTHER_OPTIONS):
         options.append(_COLLECTOR)
@@ -90,12 +90,12 @@ def java_options(home: Path) -> list[str]:
 
 
 def build() -> Path:
-    """Build the class-data-sharing archive, about 160 MB, replacing an old one, and return its path.
+    """Build the class-data-sharing archive, about 160 MB, by a small Spark job; replace an old one and return its path.
 
     Raises:
         SettingsError: No suitable Java was found.
-        NoClassArchive: This Java cannot write one, or the small Spark job failed or took too long; the message has the
-            reason.
+        NoClassArchive: This Java cannot write one, or the job failed or took more than 180 s.
+        OSError: The folder of the archive cannot be written to.
     """
     path = archive_path(java_home())
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -62,17 +62,17 @@ def delta_sink(
     """Return a function for `foreachBatch` that writes each micro-batch to a Delta table exactly once.
 
     Args:
-        place: Folder or URI of the table, created by the first micro-batch.
+        place: Folder or URI of the table; the first micro-batch creates it if it is missing.
         checkpoint: The query's `checkpointLocation`. A query with another checkpoint is a different query, whose
             micro-batches all count as new.
         partition_by: Columns whose values become folder names: text, whole numbers, dates or booleans.
-        merge_keys: Columns that identify a row. A row replaces the table's row with the same keys; without keys all
-            rows are appended. A micro-batch must have at most one row per key, and is held in the driver's memory.
+        merge_keys: Columns that identify a row; empty to append all rows. With keys, a row replaces the table's rows with
+            the same keys; a micro-batch must have at most one row per key, and is held in the driver's memory.
 
     Raises:
-        SettingsError: Raised by the returned function, not by this one: the place holds something else, or a table that
-            does not fit the rows or partitions; the checkpoint is not that of the query (not checked with Spark
-            Connect); a key is null or no column, or two rows of a micro-batch have the same keys.
+        SettingsError: Raised by the returned function, not by this one: the place is unusable or holds a table that does
+            not fit the rows or partitions; a column has an unsupported type; the checkpoint is not that of the query
+            (not checked with Spark Connect); a key is null or no column, or two rows have the same keys.
     """
 
     def write(batch: DataFrame, number: int) -> None:
@@ -88,7 +88,7 @@ def delta_sink(
 
 
 def read_delta(spark: SparkSession, place: str) -> DataFrame:
-    """Return the current rows of a Delta table, read without a jar.
+    """Return the rows that a Delta table has at the time of this call, as a data frame; no jar is needed.
 
     Args:
         spark: Spark session, also one of Spark Connect.
@@ -121,7 +121,7 @@ def read_delta(spark: SparkSession, place: str) -> DataFrame:
 
 
 class DeltaTable:
-    """Delta table as one query writes it, created if it is missing: each micro-batch is at most one transaction.
+    """Delta table as one query writes it, created if it is missing; a repeated micro-batch is not committed again.
 
     Args:
         place: Folder or URI of the table.
@@ -131,8 +131,8 @@ class DeltaTable:
         partition_by: Columns whose values become folder names.
 
     Raises:
-        SettingsError: The place holds something else, or a table that does not fit the columns and partitions or has
-            unsupported features; or a column has an unsupported type.
+        SettingsError: The place cannot be used, or has a table that does not fit the columns and partitions or has
+            unsupported features; or a column has an unsupported type, or cannot be a partition.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class DeltaTable:
         return last is not None and number <= last
 
     def stage(self, rows: DataFrame, number: int) -> None:
-        """Write a micro-batch's rows as files that readers do not see before `commit`.
+        """Write a micro-batch's rows as files that readers of the Delta table do not see before `commit`.
 
         If the micro-batch is committed already, its query runs, but no file is written.
         """
@@ -204,7 +204,7 @@ class DeltaTable:
         writer.parquet(f"{self.place}/{self._folder(number)}")
 
     def commit(self, number: int) -> None:
-        """Make the staged rows of a micro-batch visible to readers, unless an earlier run has done so."""
+        """Make the staged rows of a micro-batch visible to readers, unless it or a later one is already committed."""
         if self.has(number):
             return
         files, root = open_place(self.place)
@@ -236,10 +236,10 @@ class DeltaTable:
         )
 
     def merge(self, rows: DataFrame, keys: Sequence[str], number: int) -> None:
-        """Update the table's rows with the same keys and insert the others, unless an earlier run has done so.
+        """Insert the rows of a micro-batch, replacing those with the same keys, unless the batch is already committed.
 
         Raises:
-            SettingsError: A key is not a column or is null, or two rows have the same keys.
+            SettingsError: A key is not a column or is null, or two of the new rows have the same keys.
         """
         if unknown := [each for each in keys if each not in rows.columns]:
             raise SettingsError(

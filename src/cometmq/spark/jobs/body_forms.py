@@ -19,7 +19,7 @@ _REASON_MAX = 200  # characters
 
 
 class BodyMismatch(ValueError):
-    """Raised for a body that does not fit its format and columns; the text is the reason shown to the user."""
+    """Raised for a body that does not fit its format and columns; its text becomes the reason that the user sees."""
 
 
 class BodyForm(Protocol):
@@ -54,7 +54,7 @@ def value_and_reason(form: BodyForm, body: Column) -> Column:
 
 
 def read_bodies(form: BodyForm, bodies: pa.Array) -> pa.Array:
-    """Decode each body to a struct of value and reason; a body that cannot be decoded has a reason but no value."""
+    """Decode bodies to structs of value and reason; one that does not fit the form has a reason but no value."""
     read, values, reasons = form.reader(), [], []
     for body in bodies.to_pylist():
         value, reason = None, None

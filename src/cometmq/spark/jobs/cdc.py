@@ -69,10 +69,11 @@ class _Newest(Protocol):
 def run(spark: SparkSession, options: CdcOptions) -> Report:
     """Turn change messages (Debezium's JSON) into a table of the current rows.
 
-    Changes that do not fit are written to `_bad` with the reason.
+    The change of a key with the latest time, then the highest queue offset, wins. Messages that cannot be decoded are
+    findings, and are written to `_bad` with the reason.
 
     Raises:
-        SettingsError: A key is not a column, or the folder's table has another key, time or schema.
+        SettingsError: An option is wrong, or does not fit the folder's table; or the session is of Spark Connect.
     """
     check_has_driver(spark, options, "cdc")
     row = schema_of(options.schema)
@@ -144,7 +145,7 @@ def _table(
 
 
 class ChangeDecoder:
-    """Decoder of change messages; raises SettingsError if a column has a type that JSON values cannot have."""
+    """Decoder of change messages; creating one raises SettingsError for a column type that JSON values cannot have."""
 
     def __init__(self, options: CdcOptions, row: StructType, keys: Sequence[str]) -> None:
         self._row = row
@@ -162,7 +163,7 @@ class ChangeDecoder:
         )
 
     def rows(self, fitting: DataFrame) -> DataFrame:
-        """Return a row for each change in decoded messages, with its time, queue offset and whether it deletes."""
+        """Return a row for each change in decoded messages: columns of the row, time, queue offset, and whether it deletes."""
         change = f.col(_READ)
         each = fitting.select("storeTimestamp", "queueOffset", f.explode(CHANGES).alias(_READ))
         return each.select(

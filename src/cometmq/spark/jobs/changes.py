@@ -33,7 +33,7 @@ class ChangeBodies:
     Args:
         row: Columns of a row.
         keys: Columns that identify a row.
-        time: Field with the time of a change, or the path to it with dots; empty for none.
+        time: Field with the time of a change, or the path to it with dots; empty if changes have none.
 
     Raises:
         SettingsError: A column has a type that JSON values cannot have.
@@ -54,7 +54,7 @@ class ChangeBodies:
         return t.StructType().add(CHANGES, t.ArrayType(change.add(IS_GONE, t.BooleanType())))
 
     def reader(self) -> Reader:
-        """Return a function that decodes a change message's body; it raises BodyMismatch if the body does not fit."""
+        """Return a function that decodes a body to its changes, none if it is empty; it raises BodyMismatch if it does not fit."""
         as_row, as_time = converter(self.row), converter(t.LongType())
         key = t.StructType([t.StructField(name, self.row[name].dataType) for name in self.keys])
         as_key = converter(key)

@@ -10,7 +10,7 @@ from cometmq.offline.place import open_place
 
 
 def query_id(place: str) -> str:
-    """Return the id that Spark gave the query of a checkpoint folder; raise SettingsError if it is no checkpoint."""
+    """Return the id that Spark gave the query of a checkpoint folder; raise SettingsError if the folder has none."""
     files, root = open_place(place)
     try:
         with files.open_input_stream(f"{root}/metadata") as stream:
@@ -23,9 +23,9 @@ def query_id(place: str) -> str:
 
 
 def checkpointed(place: str) -> dict[str, Any]:
-    """Return the offsets that a stream of topics has read, by its checkpoint: `{topic: {broker: {queue: offset}}}`.
+    """Return up to which offsets a stream of topics has read, by its checkpoint: `{topic: {broker: {queue: offset}}}`.
 
-    They are the ends of its last finished micro-batch; empty if there is none.
+    They are the ends (exclusive) of its last finished micro-batch; empty if it has finished none.
     """
     files, root = open_place(place)
     folder = f"{root}/commits"

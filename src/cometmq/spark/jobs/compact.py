@@ -31,11 +31,11 @@ class CompactOptions(FromOptions, FlowOptions):
 def run(spark: SparkSession, options: CompactOptions) -> Report:
     """Keep the last message of each key in a table; a message with an empty body deletes its key.
 
-    With `keep_last` the last few messages after the last empty body are kept. All messages of a key must be in one
-    queue, as for RocketMQ's compaction topics. Messages without a key are ignored.
+    The key is the topic with the whole property KEYS; messages without it are ignored. All messages of a key must be in
+    one queue. `keep_last` sets how many messages after the last empty body are kept.
 
     Raises:
-        SettingsError: `keep_last` is less than 1.
+        SettingsError: An option is wrong, or does not fit the folder's table; or the session is of Spark Connect.
     """
     check_has_driver(spark, options, "compact")
     if options.keep_last < 1:

@@ -27,7 +27,7 @@ class TaskRunner:
         return run_tasks(self._spark, self._run, parts, work, size_of=self._reading.size_of)
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Record the blocks of queue offsets in which the copies differ, which are then read again.
+        """Note the given blocks of queue offsets, which differ in the copies and are then read again, in the manifest.
 
         If a killed run recorded another list, all of its results of that second reading are discarded.
         """
@@ -40,7 +40,7 @@ class TaskRunner:
 
 
 def compare(spark: SparkSession, run: Run, reading: CopyReading) -> Report:
-    """Compare two copies of messages on all cores; report up to 1000 messages that one lacks or that differ."""
+    """Compare two copies of messages on all cores; list differing messages, at most 1000, of 64 differing blocks."""
     found = copy_compare.compare(reading, TaskRunner(spark, run, reading))
     counts = {
         "messages of A": found.rows[0],

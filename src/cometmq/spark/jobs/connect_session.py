@@ -11,7 +11,7 @@ from cometmq.spark.jobs.options import JobOptions
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Return whether a session is one of Spark Connect, whose class is different but has the same methods."""
+    """Return whether a session is one of Spark Connect, whose class is not the usual `SparkSession`."""
     return not isinstance(spark, SparkSession)
 
 

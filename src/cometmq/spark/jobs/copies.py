@@ -56,7 +56,7 @@ class TopicCopy:
         )
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the ranges to read of the topics' queues, by range name, each with at most 100,000 offsets."""
+        """Return the ranges of offsets that the topics' queues have now, by range name, each of at most 100,000 offsets."""
         pieces = [piece for each in self._ranges() for piece in pieces_of(each)]
         return {range_name(piece): piece for piece in pieces}
 
@@ -74,7 +74,7 @@ class TopicCopy:
         return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
-        """Return whether a range overlaps a block (a stretch of a queue's offsets), whatever the block's broker."""
+        """Return whether a range overlaps any of the blocks (1,024 offsets of a queue), whatever the block's broker."""
         first, last = part.start // BLOCK_OFFSETS, (part.end - 1) // BLOCK_OFFSETS
         return any(
             (topic, number) == (part.queue.topic, part.queue.queue_id)
@@ -91,7 +91,7 @@ class TopicCopy:
         return Coverage(firsts)
 
     def brokers(self) -> set[str]:
-        """Return the brokers that have queues with messages."""
+        """Return the names of the brokers whose queues have messages."""
         return {each.queue.broker_name for each in self._ranges()}
 
     def is_live(self) -> bool:
@@ -106,7 +106,7 @@ def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> Message
         place: A folder, a URI, or topics separated by commas.
         topics: Topics to which a store or archive is limited, separated by commas.
         nameserver: Nameservers of the cluster, for topics.
-        broker: Broker whose queues are read, for topics.
+        broker: Broker whose queues are read, for topics; empty for all.
 
     Raises:
         SettingsError: The folder is neither an archive nor a store.
@@ -117,7 +117,7 @@ def copy_of(place: str, *, topics: str, nameserver: str, broker: str) -> Message
 
 
 def pieces_of(whole: PlannedRange) -> Iterator[PlannedRange]:
-    """Yield the pieces of a range of a queue; all but the last end at multiples of `PART_ROWS` (100,000) offsets."""
+    """Yield the pieces of a range of a queue, cut at multiples of `PART_ROWS` (100,000) offsets; none if it is empty."""
     start = whole.start
     while start < whole.end:
         end = min(whole.end, (start // PART_ROWS + 1) * PART_ROWS)

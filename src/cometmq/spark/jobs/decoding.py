@@ -52,7 +52,7 @@ class DecodedBody:
 
 
 def decoded(options: BodyOptions) -> DecodedBody:
-    """Choose the decoder of bodies by the options; raise SettingsError for a schema invalid or unfit for the format."""
+    """Return the decoder of bodies by the options; raise SettingsError for a wrong schema, message name or separator."""
     form: BodyForm
     if options.format in ("avro", "protobuf"):
         form = _binary_form(options)
@@ -64,7 +64,7 @@ def decoded(options: BodyOptions) -> DecodedBody:
 
 
 def typed(value: Column, schema: StructType) -> list[Column]:
-    """Return a schema's columns from a decoded struct, and convert times and variants that are still text there."""
+    """Return a schema's columns from a decoded struct, cast to their types: times and variants are text in the struct."""
     columns = []
     for each in without_rules(schema).fields:
         column = value[each.name]

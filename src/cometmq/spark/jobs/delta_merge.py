@@ -26,10 +26,10 @@ _NO_MERGE = set("[]^|\\")  # delta-rs (1.6.6) uses the path as a host name.
 
 
 class DeltaMerge:
-    """Delta table of the newest row of each key: the row with the greatest values in the columns `order`.
+    """Delta table of the newest row of each key: the one that is last if rows are sorted by the columns `order`.
 
     Raises:
-        SettingsError: The place cannot be merged into, or holds something else or a table with other columns.
+        SettingsError: The place cannot be merged into, or holds something else or a table that does not fit.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class DeltaMerge:
         return self._rows.place
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Merge a micro-batch's changes, `_is_gone` for deleted keys, once; return {"keys": increase in rows}.
+        """Merge a micro-batch's changes (true in `_is_gone`: deleted keys) once; return {"keys": increase in rows}.
 
-        Every 100th micro-batch also compacts the files.
+        Every 100th micro-batch also compacts the files, and deletes files that have been obsolete for a day.
         """
         # One change can delete a key and set the same key; then setting it wins.
         order = f.struct(*self._order, ~f.col(GONE))

@@ -47,10 +47,10 @@ class ReplayDeadOptions(ClusterOptions, FlowOptions):
 
 
 def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
-    """Send dead letters of a group back to the topics where they came from.
+    """Send dead letters of a group back to the topics where they came from, or all to one topic.
 
-    A dead letter is sent at most once, also by runs with other conditions and by `cometmq dlq replay`: they share a
-    ledger in the cluster.
+    Those that any run, or `cometmq dlq replay`, has sent are left out: a ledger in the cluster lists them. After a
+    failed send one may be sent twice. Raises GroupNotFound if the group has no dead-letter topic.
     """
     check_has_driver(spark, options, "dlq replay")
     messages = _messages(options)

@@ -26,7 +26,7 @@ _JAVA_TRACE = re.compile(r"\n\s*(?:JVM stacktrace|at [\w.$]+\()", re.MULTILINE)
 
 
 def message_of(error: BaseException) -> str:
-    """Return the essential part of an error on one line: from Spark's long texts, the cause."""
+    """Return the essential part of an error's text, usually on one line: of Spark's long texts, the cause."""
     text = str(error) or type(error).__name__
     found = _OURS.findall(text) or _PYTHONS.findall(text)
     if found:

@@ -45,7 +45,7 @@ def list_only(place: str, folder: str | None) -> None:
 
 
 def listed_folder(place: str) -> str | None:
-    """Return the name of the folder to which `list_only` limited a table, even if moved since; None without one."""
+    """Return the name of the version folder whose files `list_only` listed, even if the table moved since, or None."""
     files, root = open_place(place)
     path = f"{root}/{_FOLDER}/0"
     if files.get_file_info(path).type != fs.FileType.File:

@@ -19,7 +19,7 @@ class Report:
 
     Attributes:
         counts: Numbers by name: rows, bytes, files; for a resumable job, the total of all its runs.
-        this_run: Part of `counts` that this run added, in a first run all of them; None if they are not told apart.
+        this_run: Part of `counts` that this run added, without states such as "keys"; None if it is not known.
         columns: Column names, if the result is a table.
         rows: Rows of the table.
         findings: Problems, one line each; with any, the exit status is 1.
@@ -35,7 +35,7 @@ class Report:
 
     @classmethod
     def of_table(cls, frame: DataFrame, **counts: int) -> "Report":
-        """Collect a small data frame into a report; raise SettingsError for a time outside the years 1 to 9999."""
+        """Collect a small data frame into a report with its rows; raise SettingsError for a time that Python cannot hold."""
         try:
             rows = [tuple(row) for row in frame.collect()]
         except PySparkException:
@@ -51,7 +51,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """Counts as one line: "600 rows", "This run 100 rows; in all 600 rows", "nothing to do"."""
+        """Counts as one line: "600 rows", "This run 100 rows; in all 600 rows", or "nothing to do" without counts."""
         counts = _texts(self.counts) or "nothing to do"
         if self.this_run is None or self.this_run.items() <= self.counts.items():
             return counts

@@ -49,7 +49,7 @@ def import_kafka(spark: SparkSession, options: ImportOptions) -> Report:
     Delivery is at least once, because Kafka's records have no ids. The property KAFKA_OF has the origin of each record.
 
     Raises:
-        SettingsError: The Kafka jar is missing.
+        SettingsError: The Kafka jar is missing, an option is wrong, or the session is of Spark Connect.
     """
     check_has_driver(spark, options, "import-kafka")
     check_kafka(spark)
@@ -86,10 +86,10 @@ def import_kafka(spark: SparkSession, options: ImportOptions) -> Report:
 def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
     """Write messages of a topic, a store or an archive to a topic of Kafka (needs Spark's Kafka jar).
 
-    Delivery is at least once; the message id is a header, by which a reader can detect duplicates.
+    Delivery is at least once. Properties become headers, also UNIQ_KEY, the id that the producer gave the message.
 
     Raises:
-        SettingsError: The Kafka jar is missing.
+        SettingsError: The Kafka jar is missing, an option is wrong, or the session is of Spark Connect.
     """
     check_has_driver(spark, options, "export-kafka")
     check_kafka(spark)
@@ -112,7 +112,7 @@ def export_kafka(spark: SparkSession, options: ExportOptions) -> Report:
 
 
 def messages_of(records: DataFrame) -> DataFrame:
-    """Convert Kafka's records to rows for the RocketMQ sink; records with the same key go to one queue."""
+    """Convert Kafka's records to rows for the RocketMQ sink; their key becomes the sharding key, which selects the queue."""
     place = f.to_json(f.struct("topic", "partition", "offset"))
     nothing = f.array().cast("array<struct<key:string,value:binary>>")
     given = f.coalesce("headers", nothing)
@@ -165,7 +165,7 @@ def _is_property(header: Column) -> Column:
 
 
 def records_of(messages: DataFrame) -> DataFrame:
-    """Convert messages to Kafka records: properties become headers; imported messages regain their key and headers."""
+    """Convert messages to Kafka records: properties become headers; those in Base64 by `messages_of` are decoded."""
     entry = "struct<key:string,value:binary>"
     properties = f.col("properties")
     shown = f.transform(

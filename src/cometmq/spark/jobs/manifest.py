@@ -51,7 +51,7 @@ class Manifest:
         result: Result, if it is a table: `{"columns": […], "rows": […]}`.
         versions: Versions of CometMQ, Spark and Python.
         started_ms: Start of the first run, ms since 1970.
-        ended_ms: End of the last run, ms since 1970; may be None while it runs.
+        ended_ms: End of the last run, ms since 1970; None while it runs, unless a finished run is continued.
         error: Cause of a failure.
     """
 
@@ -73,7 +73,7 @@ class Manifest:
     name: str = ""
 
     def count_batch(self, batch: int, counts: dict[str, int]) -> None:
-        """Add the counts of a micro-batch to the totals; a repeated micro-batch replaces its earlier counts."""
+        """Add the counts of a micro-batch to the totals; if it repeats the last one, replace the counts of that."""
         if batch != self.batch:
             self.batch, self.before = batch, dict(self.counts)
         names = {**self.before, **counts}
@@ -111,7 +111,7 @@ class JobFolder:
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.audit/{batch}"
 
     def load(self, run_id: str) -> Manifest | None:
-        """Return the manifest of a run, or None; raise SettingsError if it is damaged or of another version."""
+        """Return the manifest of a run, None if there is none; raise SettingsError if it is damaged or of another version."""
         path = self._path(run_id)
         if self._files.get_file_info(path).type != fs.FileType.File:
             return None
@@ -126,7 +126,7 @@ class JobFolder:
             ) from error
 
     def all(self, job: str) -> list[Manifest]:
-        """Return the manifests of all runs of a job, sorted by id; raise SettingsError if one is damaged."""
+        """Return the manifests of all runs of a job, sorted by id; raise SettingsError if one cannot be parsed."""
         chosen = fs.FileSelector(self._folder, allow_not_found=True)
         names = [each.base_name for each in self._files.get_file_info(chosen)]
         ids = [each.removesuffix(".json") for each in names if each.endswith(".json")]
@@ -136,7 +136,7 @@ class JobFolder:
         return [found for each in wanted if (found := self.load(each)) is not None]
 
     def save(self, manifest: Manifest) -> None:
-        """Write a manifest atomically; raise SettingsError without write permission, OSError if the disk fails."""
+        """Write a manifest under another name and rename it; raise SettingsError without permission, or else OSError."""
         path = self._path(manifest.id)
         text = json.dumps(asdict(manifest), indent=1, default=str)
         try:
@@ -149,7 +149,7 @@ class JobFolder:
 
     @contextmanager
     def held(self, name: str) -> Iterator[None]:
-        """Hold the lock `name` (a run's id, or one for the whole place) while the block runs, alone among all runs.
+        """Hold the lock `name` (a run's id, or one for the whole place) while the block runs; never wait for it.
 
         The lock ends when the process dies. Only local folders have such locks: elsewhere other runs are not excluded.
 
