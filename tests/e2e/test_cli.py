@@ -5,14 +5,18 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from cometmq.client import Admin, Message, MessageQueue, Producer
 from cometmq.embedded import Embedded
+from tests.support import processes
 from tests.support.command_line import (
     COMETMQ,
     SECONDS_MAX,
@@ -165,6 +169,32 @@ def test_tail_goes_on_when_the_broker_has_restarted(topic: str, tmp_path: Path) 
                 output("send", topic, "after", cluster=again)
                 tail.wait_for("after")
             assert tail.err.read_text().count("is lost") <= 2
+            assert tail.end() == 0
+
+
+def test_tail_goes_on_when_one_of_two_brokers_comes_back(topic: str, tmp_path: Path) -> None:
+    """Meanwhile the route names only the other one."""
+    with ExitStack() as stack:
+        names = stack.enter_context(processes.nameserver(tmp_path / "names"))
+        brokers = [
+            stack.enter_context(
+                processes.broker(tmp_path / name, names.address, settings={"brokerName": name})
+            )
+            for name in ("broker-a", "broker-b")
+        ]
+        with Admin(names.address) as admin:
+            admin.create_topic(topic, queues=1)
+        tail = Running(tmp_path, "tail", topic, "--from", "earliest", nameserver=names.address)
+        with tail:
+            tail.wait_for("Ctrl-C", path=tail.err)
+            brokers[1].stop()
+            tail.wait_for("Broker broker-b cannot be read", path=tail.err)
+            time.sleep(3)  # The route is read anew each second.
+            brokers[1].start()
+            with Producer(names.address) as producer:
+                queue = MessageQueue(topic, "broker-b", 0)
+                producer.send(Message(topic, b"after"), queue=queue)
+            tail.wait_for("after")
             assert tail.end() == 0
 
 

@@ -111,6 +111,16 @@ def test_only_one_index_entry_is_wrong_where_a_pieces_last_points_far_ahead(dire
     assert "1 key has no entry" in missing.what
 
 
+@ONE
+@pytest.mark.usefixtures("_short_pieces")
+def test_the_first_missing_key_may_be_at_the_start_of_the_log(directory):
+    path = min((directory / "index").iterdir())
+    for entry in (1, 190):
+        change(path, entry_position(entry, SLOTS) + 3)  # The last byte of the key's hash.
+    places = [each.where for each in verdict_of(directory).findings if "no entry" in each.what]
+    assert places == ["offset 0"]
+
+
 def test_sizes_and_delay_levels_are_found_in_the_files(name):
     found = find_store(str(STORES / name / "store"), None, RealDisk())
     found.close()

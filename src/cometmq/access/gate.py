@@ -1,7 +1,8 @@
 """The gate of access control: identifies the sender of a request and checks the required rights.
 
-Unknown users, disabled users and wrong signatures get the same answer after the same work, so that an attacker learns
-nothing. Requests refused with NO_PERMISSION are logged to `cometmq.audit` without secrets, limited as all logs
+Unknown users, disabled users and wrong signatures get the same answer after the same work, so that an attacker does not
+learn who exists; only a large frame before the first valid signature is answered otherwise (`refusal_of_large`).
+Requests refused with NO_PERMISSION are logged to `cometmq.audit` without secrets, limited as all logs
 (process.program_log).
 """
 

@@ -7,7 +7,7 @@ it can.
 
 | a master becomes a slave | a slave becomes the master |
 | --- | --- |
-| check that the successor is in sync | check that no master is alive and, unless forced, log and tables are complete |
+| check that the successor is in sync | check that no living master is connected and, unless forced, none is registered and log and tables are complete |
 | answer requests as a slave does, end the features, append no more records | stop copying |
 | confirm stored messages; wait until the successor has the whole log and the tables | dispatch all of the log |
 | **write the role slave into the file** | **write the role master into the file** |

@@ -88,7 +88,7 @@ def _nothing() -> None:
 
 
 def _said(error: BaseException) -> str:
-    """Return the text of an error; with the name of its file if it has one, and for a timeout with advice."""
+    """Return the text of an error; with the name of its file if it has one, and for a RequestTimeout with advice."""
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, RequestTimeout):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from cometmq.cli.output import print_error
 from cometmq.cli.patience import patient
 from cometmq.cli.running import until_stopped
-from cometmq.model.errors import BrokerRefused, NetError
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
 
 if TYPE_CHECKING:
     from cometmq.client import AsyncAdmin, AsyncInspector, ClientInstance
@@ -55,7 +55,7 @@ def ask_again(
             await asyncio.sleep(WATCH_SECONDS)
             try:
                 last = await look(clients)
-            except (NetError, BrokerRefused) as error:
+            except (NetError, BrokerNotFound, BrokerRefused) as error:
                 if str(error) != said:
                     print_error(f"{error}; trying again")
                 said = str(error)

@@ -124,7 +124,7 @@ def discarded(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show half messages that were discarded after too many checks."""
+    """Show half messages that brokers discarded, after too many checks or because they were too old."""
     from cometmq.client import ConsumerSettings, PullConsumer
     from cometmq.model.errors import TopicNotFound
 

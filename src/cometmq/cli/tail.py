@@ -25,7 +25,7 @@ from cometmq.cli.output import notes, print_message
 from cometmq.cli.patience import patient
 from cometmq.cli.running import until_stopped
 from cometmq.model.codes import ResponseCode
-from cometmq.model.errors import BrokerRefused, CometError, NetError
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, NetError
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP
 from cometmq.model.text import plural
@@ -116,7 +116,7 @@ class _Follower:
         self._lost: set[str] = set()
 
     async def follow(self, queue: "MessageQueue", offset: int) -> None:
-        """Put matching messages of a queue from an offset on into `arrivals`, without end; raise a lasting refusal."""
+        """Put matching messages of a queue from an offset on into `arrivals` until an error that will last, and raise it."""
         while True:
             # A broker that was lost is asked without waiting, so that its return is noticed at once.
             wait_ms = 0 if queue.broker_name in self._lost else WAIT_MS
@@ -124,7 +124,7 @@ class _Follower:
                 pull = await self._consumer.fetch(
                     queue, offset, wait_ms=wait_ms, expression=self._expression
                 )
-            except (NetError, BrokerRefused) as error:
+            except (NetError, BrokerNotFound, BrokerRefused) as error:
                 if isinstance(error, BrokerRefused) and error.code not in _NOT_NOW:
                     raise
                 self._lose(queue.broker_name, error)

@@ -191,8 +191,8 @@ class Dispatcher:
     def run(self, handler: Handler, command: Command, peer: "Peer") -> None:
         """Run a handler and answer its request, now or when its generator (`Steps`) has ended; errors become answers.
 
-        Nothing is answered if handler or generator return None. If the connection closes, the request goes on; only its
-        answer is dropped.
+        Nothing is answered if handler or generator return None. If the connection closes, the answer is dropped, and
+        the request goes on unless its steps raise ConnectionLost.
         """
         began = perf_counter_ns()
         try:

@@ -61,7 +61,7 @@ class SocketWriter:
         return False
 
     def write_pieces_now(self, pieces: list[bytes | memoryview], size: int) -> bool:
-        """Write the pieces, `size` bytes in total, as `write_now` does, without joining them."""
+        """Write the pieces, `size` bytes in total, as `write_now` does; join them only if the transport must send a part."""
         sent = 0
         if self.fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:

@@ -11,8 +11,8 @@ Readers of Parquet folders skip names that begin with `_`. A place describes its
 ranges, `splits` the files of each with their sizes. A run checks which of these exist and archives what is
 missing of the wanted range. Another log is refused if a hash of bytes before the archive's end is recorded and differs.
 
-`plan_archive` -> `begin_archive` -> `archive_task` for each task, anywhere -> `finish_archive` once. A file is written
-under a temporary name and renamed to that of its range, so repeating a task produces the same files. Damaged bytes of
+`plan_archive` -> `begin_archive` -> `archive_task` for each task, in any process that sees the folders ->
+`finish_archive` once. A file is written under a temporary name and renamed to that of its range, so repeating a task produces the same files. Damaged bytes of
 the log become rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), if the mode is PERMISSIVE and all topics are
 archived.
 """

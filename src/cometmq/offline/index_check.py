@@ -96,7 +96,8 @@ class IndexCheck:
             what = f"{count} {plural(count, 'entry', 'entries')} of hash {code} {plural(count, 'does', 'do')} not match a key of the record at {offset}"
             self._findings.add("index", f"offset {offset}", what)
         if missing:
-            self._first_missing = self._first_missing or min(missing)[0]
+            if not self._missing:
+                self._first_missing = min(missing)[0]
             self._missing += missing.total()
 
     def finish(self) -> IndexCount:

@@ -1,6 +1,6 @@
 """Rebuilds queue files from the log: tasks write entry n to its place, in any order and repeatably.
 
-    `begin` -> `rebuild_task` for each task, anywhere -> `finish` once -> `install` once
+    `begin` -> `rebuild_task` for each task, in any process that sees the folders -> `finish` once -> `install` once
 
 A task packs the entries of its part of the log and writes each run (consecutive entries) at byte 20 n of its queue. If
 two records claim one place of a queue, the later one wins whichever is written first, so repeating a task changes

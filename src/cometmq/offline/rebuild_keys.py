@@ -1,6 +1,6 @@
 """Rebuilds index files from the log: tasks find and hash keys, a single step enters them in order.
 
-    `begin_keys` -> `keys_task` for each task, anywhere -> `finish_keys` once -> `install_keys` once
+    `begin_keys` -> `keys_task` for each task, in any process that sees the folders -> `finish_keys` once -> `install_keys` once
 
 A task writes the keys of its part of the log to one file, named after the part's start; repeating the task writes the
 same file. An index entry points to the previous one of its slot, so `finish_keys` reads these files in order.

@@ -1,6 +1,6 @@
 """Rebuilds queues and index of a store from its log: the command does it in a loop, the Spark job in tasks.
 
-`of` -> `begin` -> `work` for each of `tasks`, anywhere -> `finish`
+`of` -> `begin` -> `work` for each of `tasks`, in any process that sees the folders -> `finish`
 """
 
 import shutil

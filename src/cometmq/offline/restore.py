@@ -1,6 +1,6 @@
 """Restores a store directory from an archive with raw records: the log, then queues and index.
 
-    `plan_restore` -> `begin_restore` -> `restore_task` for each log file, anywhere -> `finish_restore` once
+    `plan_restore` -> `begin_restore` -> `restore_task` for each log file, in any process that sees the folders -> `finish_restore` once
 
 The directory is built beside its final place under another name, and `finish_restore` renames it. The target must be
 missing or empty. The part of a log that is not in records (the mark at a file's end) is derived from the records.

@@ -100,12 +100,12 @@ class StoreDirectory:
         return derived_index
 
     def recover(self) -> RecoveryResult:
-        """Lock the directory, unless it is read-only, recover its content and return the result.
+        """Lock the directory, unless it is read-only, recover or create its content and return the result.
 
         Raises:
             StoreLocked: The store is already open, in this process or another.
             StoreDamaged: A file size does not fit the settings, a log file is missing, a part is unsupported, or there
-                is no store.
+                is no store to open read-only.
             OSError: The disk failed.
         """
         # Checked before anything is created or locked, so that a refused directory is not touched.

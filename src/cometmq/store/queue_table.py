@@ -108,7 +108,7 @@ class QueueTable:
     # --- queues that are not there yet
 
     def awaited(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return the object that a missing queue will use if it is still held when a standard queue is created."""
+        """Return the object that a missing queue will use if it becomes a standard queue while the object is held and not marked `deleted`."""
         assert self.find(topic, queue_id) is None
         queue = self._awaited.get((topic, queue_id))
         if queue is None:

@@ -44,12 +44,12 @@ class PopResult(NamedTuple):
         pop_time_ms: Pop time in the messages' handles, epoch ms.
         invisible_ms: How long the messages are hidden.
         revive_queue: Revive queue with their check points, or ORDER_QUEUE.
-        left: Number of further messages.
+        left: Number of further messages, as far as the pop knows.
         starts: Topic kind, queue id and start offset of each queue with messages.
         offsets: Topic kind, queue id and the messages' queue offsets of each queue with messages.
         order_counts: For pops in order, (topic kind, place, number of earlier deliveries) of each message that was
             delivered before, with the place "qo<queue id>%<queue offset>", and of each queue, with the place
-            "<queue id>" and the lowest number of its messages (0 if one is new); None if not in order.
+            "<queue id>" and the lowest number of its messages (0 if one is new); None if not in order, or without messages.
         records: The messages as they are encoded in the log; retried ones usually with the requested topic.
     """
 

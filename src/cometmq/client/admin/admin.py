@@ -265,7 +265,7 @@ class AsyncAdmin(AsyncClient):
     async def change_topic(
         self, topic: str, changes: Mapping[str, Any]
     ) -> dict[str, TopicConfig]:
-        """Change fields of `TopicConfig`, except attributes, at each master that has a topic.
+        """Change fields of `TopicConfig`, except name and attributes, at each master that has a topic.
 
         Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
         none has the topic, and SettingsError for an unknown field.

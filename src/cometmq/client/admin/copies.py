@@ -48,9 +48,9 @@ class Copy(NamedTuple):
 
 
 async def ask_replicas(instance: ClientInstance) -> list[Replica]:
-    """Return the replication status of each member and of each broker that claims a member's id, sorted by name and id.
+    """Return the replication status, or the error, of each member and of others that claim its id, by name and id.
 
-    A broker that claims the id of a member is left out if it neither answers nor refuses this machine or user.
+    Another broker that claims an id is left out unless it returns its status or refuses with NO_PERMISSION.
     """
     nameservers, brokers = instance.nameserver_api, BrokerApi(instance)
     owners = {

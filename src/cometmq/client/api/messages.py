@@ -80,7 +80,10 @@ class MessageApi:
         return (await self._asks.ask(address, command)).body
 
     async def recall(self, address: str, topic: str, handle: str) -> str:
-        """Have a broker cancel a timed message by its recall handle; return the message id, even if no such message waits."""
+        """Have a broker cancel a timed message by its recall handle; return the message id.
+
+        The broker does not check whether the message waits, but refuses (BrokerRefused) once its time has passed.
+        """
         fields = encode_fields(RecallRequest(topic, handle))
         command = Command(RequestCode.RECALL_MESSAGE, fields=fields)
         return (await self._asks.ask(address, command)).fields.get("msgId", "")

@@ -178,7 +178,7 @@ class SendEncoder:
         return head
 
     def _plain_front(self, now_ms: int, *, wait_store_ok: bool) -> str:
-        """Return the header text between queue and message id, which simple messages of the same millisecond share."""
+        """Return the header text between queue and message id; simple messages of one millisecond and `wait_store_ok` share it."""
         of = now_ms, wait_store_ok
         known, text = self._plain  # Read in one step, as in `UniqueIds`.
         if known != of:

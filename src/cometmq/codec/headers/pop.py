@@ -93,7 +93,7 @@ class NotificationRequest:
 
 @dataclass(frozen=True, slots=True)
 class PeekRequest:
-    """Header to query the messages that a pop would return, PEEK_MESSAGE; queue_id -1 for any queue."""
+    """Header to query messages from a group's offsets on, unfiltered and without popping, PEEK_MESSAGE; queue_id -1 for any."""
 
     consumer_group: str
     topic: str

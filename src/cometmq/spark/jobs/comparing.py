@@ -40,7 +40,7 @@ class TaskRunner:
 
 
 def compare(spark: SparkSession, run: Run, reading: CopyReading) -> Report:
-    """Compare two copies of messages on all cores; list differing messages, at most 1000, of 64 differing blocks."""
+    """Compare two copies of messages in Spark tasks; list up to 1000 differing messages of the first 64 differing blocks."""
     found = copy_compare.compare(reading, TaskRunner(spark, run, reading))
     counts = {
         "messages of A": found.rows[0],

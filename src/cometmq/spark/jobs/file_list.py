@@ -45,7 +45,10 @@ def list_only(place: str, folder: str | None) -> None:
 
 
 def listed_folder(place: str) -> str | None:
-    """Return the name of the version folder whose files `list_only` listed, even if the table moved since, or None."""
+    """Return the name of the version folder that `list_only` listed, even if the table's folder was moved to another path.
+
+    None if there is no list, or it has no such folder.
+    """
     files, root = open_place(place)
     path = f"{root}/{_FOLDER}/0"
     if files.get_file_info(path).type != fs.FileType.File:

@@ -45,8 +45,8 @@ class Manifest:
         counts: Totals so far.
         batch: Last micro-batch that was counted; -1 before the first.
         before: Counts before that micro-batch, so that it is counted once even if it is repeated.
-        ahead: Plan noted before it is carried out: of a job that sends, the number of the last micro-batch and the ends
-            of the target's queues before it.
+        ahead: Plan noted before it is carried out: the parts to process or, of a job that sends, the number of the last
+            micro-batch and the ends of the target's queues before it.
         files: Files or folders that it has written, if the job records them.
         result: Result, if it is a table: `{"columns": […], "rows": […]}`.
         versions: Versions of CometMQ, Spark and Python.

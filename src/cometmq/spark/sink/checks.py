@@ -45,7 +45,8 @@ def verdict(
         is_over: Whether its immunity time has passed, so that no new commit can include it.
 
     Raises:
-        CometError: The ledger cannot be read.
+        CometError: The ledger's file is damaged or of another version.
+        OSError: It cannot be read.
     """
     entry = ledgers.read(key)
     if entry is not None:

@@ -115,7 +115,7 @@ class ClientSourceCluster:
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
         """Return by queue the offset of the first message stored at or after the queue's time, or else the queue's end.
 
-        A queue whose broker cannot be reached gets an error.
+        Brokers of 4.x return an offset near the time. A queue whose broker cannot be reached gets an error.
         """
         return self._of_each(
             lambda queues: self._reader.offsets_by_time(

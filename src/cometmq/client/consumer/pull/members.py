@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cometmq.client.results import PullStatus, RawPull
-from cometmq.model.errors import BrokerRefused, NetError
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID, TopicRoute
 
@@ -81,7 +81,7 @@ class BrokerGroupMembers:
                         if not goes_on:
                             following = self._chosen(queue)
                             break
-            except (NetError, BrokerRefused) as error:
+            except (NetError, BrokerNotFound, BrokerRefused) as error:
                 log.warning("A slave could not serve %s; using the master: %s", queue, error)
             member = following
         if offset >= end and offset > start:
