@@ -26,12 +26,12 @@ def virtual(
     See `cometmq.embedded.virtual`.
 
     Args:
-        data_dir: Folder for the broker's files; None for a temporary one.
-        settings: Settings of the broker, as in a `broker.conf`.
+        data_dir: Folder for the files of both; None for a temporary one.
+        settings: Settings as in a `broker.conf`, except namesrvAddr, listenPort and the paths of the store.
         seed: Seed of the random numbers of the loop.
 
     Raises:
-        SettingsError: A value cannot be used.
+        SettingsError: A setting cannot be used; some are checked only at the start.
     """
     # Imported here, because most users of the package need only one part of it.
     from cometmq.embedded.virtual import Virtual

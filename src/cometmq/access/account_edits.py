@@ -71,7 +71,7 @@ def _several(text: str | None) -> list[str] | None:
 
 
 class AccountEdits:
-    """Changes the files of accounts, putting the result in force; its methods wait for the disk, called in threads."""
+    """Changes the files of accounts and puts the result in force; its methods wait for the disk, so call them in threads."""
 
     def __init__(self, files: AccountFiles, clock: Clock) -> None:
         self._files = files
@@ -176,7 +176,7 @@ def _find(accounts: list[Any], access_key: str) -> dict[str, Any] | None:
 
 
 class _TextLoader(LOADER):  # type: ignore[misc]  # PyYAML has no types.
-    """A YAML loader that converts only null, true and false: as a number, a key would lose its leading zeros."""
+    """A YAML loader that converts only null and booleans: as a number, a key would lose its leading zeros."""
 
 
 _TextLoader.yaml_implicit_resolvers = {

@@ -1,8 +1,8 @@
-"""The files of ACL 1.0: `plain_acl.yml` and `acl/**/*.yml` (or .yaml) in a folder, with reloading.
+"""The files of ACL 1.0: `plain_acl.yml` and `acl/**/*.yml` (or .yaml; not tools.yml) in a folder, with reloading.
 
-They are checked every 500 ms, as in RocketMQ. Changes are read in a thread and applied completely or not at all: if a
-file is invalid, the previous accounts stay, and a log line says why. A file that other users may access, or its group
-may write, is refused.
+A running server checks them every 500 ms, as in RocketMQ, reads changes in a thread and applies all or none: if a file
+is invalid, the previous accounts stay, and a log line says why. A file that other users may access, or its group may
+write, is refused.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class AccountFiles:
     """
 
     def __init__(self, folder: str, *, is_white_unsigned: bool = False) -> None:
-        """Read all files of accounts in a folder. Raises SettingsError if there is no account or a file is invalid."""
+        """Read the files; SettingsError without an account or if a file is invalid, OSError if the folder is unreadable."""
         self.folder = folder
         self._is_white_unsigned = is_white_unsigned
         self._changing = threading.Lock()
@@ -120,7 +120,7 @@ class AccountFiles:
             self._looks = self._look()
 
     async def follow(self) -> None:
-        """Reload the files whenever they change; never returns."""
+        """Every 500 ms, reload the files if they have changed and are valid; runs until it is cancelled."""
         while True:
             await beat_sleep(LOOK_SECONDS)
             await asyncio.to_thread(self.look)

@@ -119,9 +119,9 @@ class FolderAccounts:
         return user.white is not None and user.white.holds(ip)
 
     def is_open(self, _code: int) -> bool:
-        """Return False, because every request code needs a user (see `UserTable`)."""
+        """Return False, because only Auth 2.0 has a list of codes that need no user (see `UserTable`)."""
         return False
 
     def is_right_spared(self, _code: int) -> bool:
-        """Return False, because every request code needs a right (see `UserTable`)."""
+        """Return False, because only Auth 2.0 has a list of codes that need no right (see `UserTable`)."""
         return False

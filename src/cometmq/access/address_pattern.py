@@ -7,7 +7,7 @@
 | `10.0.0.1`, `1050::5` | one address |
 | `10.0.*.*`, `10.0.0.1-20` | a range for each part |
 | `10.0.0.{1,2}` | a list for the last part |
-| `10.0.0.1,10.0.0.7` | a list of patterns |
+| `10.0.0.1,10.0.0.1-20` | a list of addresses and ranges |
 
 IPv6 has the same forms; a range has all eight parts. Follows RemoteAddressStrategyFactory of RocketMQ 4.9.8.
 """

@@ -49,9 +49,9 @@ class AuthUser:
     Attributes:
         name: Name, which is the access key.
         secret: Password, which signs the user's requests.
-        is_super: Whether the user may do everything.
-        is_enabled: Whether the user may send requests at all.
-        policies: What the user may do, unless `is_super`.
+        is_super: Whether the user has all rights.
+        is_enabled: Whether the server accepts the user's signatures.
+        policies: What the user may do, unless `is_super` or not `is_authorized`.
         cluster: Name of this server's cluster, for resources `Cluster:NAME`.
         is_authorized: Whether policies are checked; if not, all but administrators' and brokers' requests are allowed.
         decided: Cache of decisions; each new table of users starts with an empty one.
@@ -115,11 +115,11 @@ class AuthUsers:
         return self.users.get(name)
 
     def is_unasked(self, _ip: str) -> bool:
-        """Return False, because every address must sign (see `UserTable`)."""
+        """Return False, because Auth 2.0 exempts no address from signatures (see `UserTable`)."""
         return False
 
     def is_unsigned(self, _user: User, _ip: str) -> bool:
-        """Return False, because every user must sign (see `UserTable`)."""
+        """Return False, because Auth 2.0 exempts no user from signatures (see `UserTable`)."""
         return False
 
     def is_open(self, code: int) -> bool:
@@ -131,7 +131,7 @@ class AuthUsers:
         return code in self._unauthorized
 
     def changed(self, users: Mapping[str, AuthUser]) -> "AuthUsers":
-        """Return a table with other users and without cached decisions."""
+        """Return a table of the given users with the same exempt codes and without cached decisions."""
         fresh = {name: replace(user, decided={}) for name, user in users.items()}
         return AuthUsers(fresh, unasked=self._unasked, unauthorized=self._unauthorized)
 
@@ -148,7 +148,7 @@ class AuthFile:
         unasked: frozenset[int] = frozenset(),
         unauthorized: frozenset[int] = frozenset(),
     ) -> None:
-        """Read the file; without it there are no users. Raises SettingsError, naming no secret, if unusable."""
+        """Read the file, if any. Raises SettingsError, naming no secret, if it is unusable, and OSError if unreadable."""
         self.path = path
         self._cluster = cluster
         self._is_authorized = is_authorized

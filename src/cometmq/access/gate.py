@@ -1,9 +1,8 @@
 """The gate of access control: identifies the sender of a request and checks the required rights.
 
-Unknown users, disabled users and wrong signatures get the same answer after the same work, so that an attacker does not
-learn who exists; only a large frame before the first valid signature is answered otherwise (`refusal_of_large`).
-Requests refused with NO_PERMISSION are logged to `cometmq.audit` without secrets, limited as all logs
-(process.program_log).
+Unknown users, disabled users and wrong signatures get the same answer after the same work; for a large frame, though,
+a sender learns whether the name is that of an enabled user. Requests that the gate refuses with NO_PERMISSION are logged
+to `cometmq.audit` without secrets, limited as all logs (process.program_log).
 """
 
 import hmac
@@ -143,7 +142,7 @@ class AccessGate:
         self._signers: dict[tuple[str, str], tuple[User, KnownSigner]] = {}
 
     def is_asked(self, _rule: RequestRule) -> bool:
-        """Return True, because every request is checked."""
+        """Return True, because the gate checks the requests of all codes."""
         return True
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: Peer) -> Asker:
@@ -207,14 +206,14 @@ class AccessGate:
         return asker
 
     def _asker(self, user: User, peer: Peer) -> Asker:
-        """Return the identity (`Asker`) of a user on a connection, and remember it as the connection's last signer."""
+        """Return the identity (`Asker`) of a user on a connection, and remember it as the connection's last user."""
         asker = peer.signed_by
         if asker is None or asker.name != user.name:
             asker = peer.signed_by = KnownAsker(self._users, user.name, peer.ip)
         return asker
 
     def signer_of(self, peer: Peer) -> KnownSigner | None:
-        """Return the last signer of a connection for the fast path, or None if requests need a full check.
+        """Return the last user of a connection for the fast path; None without a valid signature on it, or if not enabled now.
 
         Unsigned connections, other users and unusual sends use `check`; this never allows more than that.
         """
@@ -235,9 +234,9 @@ class AccessGate:
     def may_send(
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: Peer
     ) -> bool:
-        """Return whether `check` would allow the connection's last signer to send to a topic under each rule; cache that.
+        """Return whether `check` would allow the connection's last user to send to a topic under each rule.
 
-        False if that is not certain.
+        False if that is not certain; True is cached.
         """
         last, table = peer.signed_by, self._users.current
         user = None if last is None else table.find(last.name)
@@ -265,7 +264,7 @@ class AccessGate:
         return f"a frame of more than {LARGE_FRAME_SIZE} bytes is only accepted after a known user has signed a request on this connection"
 
     def _is_guessed(self, peer: Peer, name: str) -> bool:
-        """Return whether a name or address had too many wrong signatures; not for this machine or the last signer."""
+        """Return whether an address, or this name there, has too many wrong signatures; False for own machine or last user."""
         if self._failures is None or peer.is_on_own_machine:
             return False
         signed_by = peer.signed_by

@@ -39,8 +39,8 @@ def access_guard(
         cluster: Name of the server's cluster.
 
     Raises:
-        SettingsError: A setting or file cannot be used, or there are no usable users.
-        OSError: Writing the users failed.
+        SettingsError: A setting or file cannot be used, or there is no account (ACL 1.0) or enabled Super user (Auth 2.0).
+        OSError: The users cannot be read or written.
     """
     if not settings.is_guarded:
         return AccessGuard()

@@ -115,7 +115,7 @@ def folder_layers(
 
 
 def check_secret_files(kind: type, layers: Sequence[Layer]) -> None:
-    """Raise SettingsError if other users can access a configuration file that contains secrets."""
+    """Raise SettingsError if the mode of a configuration file with secrets gives access to others than owner and group."""
     secrets = secret_names(kind)
     for layer in layers:
         held = [key for key, text in layer.values.items() if key in secrets and text.strip()]

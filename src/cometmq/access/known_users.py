@@ -15,16 +15,16 @@ AUTH_FILE = "auth.json"
 
 
 def known_accounts(settings: AccessKeys) -> AccountFiles:
-    """Load the accounts of ACL 1.0. Raises SettingsError without a folder or an account, or if a file is unusable."""
+    """Load the accounts of ACL 1.0; SettingsError without a folder or account or for a bad file; OSError: unreadable folder."""
     return AccountFiles(settings.account_folder(), is_white_unsigned=settings.is_white_unsigned)
 
 
 def known_users(settings: AccessKeys, folder: str | None, cluster: str) -> AuthFile:
-    """Load the users of Auth 2.0; make those that the settings name Super users, and add those of ACL 1.0 if asked to.
+    """Load the users of Auth 2.0; make those in the settings Super users, and add accounts of ACL 1.0 if migration is on.
 
     Raises:
         SettingsError: No folder is named, a setting or a file cannot be used, or there is no enabled Super user.
-        OSError: The folder or the file cannot be written.
+        OSError: The folder or a file cannot be read or written.
     """
     if folder is None:
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""Files with secrets: written atomically, created for the owner only, and protected against replacement by others."""
+"""Files with secrets: writes them atomically, creates them for the owner only, and checks who owns file and folder."""
 
 import os
 import stat
@@ -9,13 +9,13 @@ from cometmq.model.errors import SettingsError
 
 
 def check_owner(path: str) -> None:
-    """Reject a file of users that another user could have put there.
+    """Reject a file of users if it or its folder has an untrusted owner, or if everybody may replace it.
 
     The file, its folder and the folder of its link target must belong to the user of this process or to root, and the
     folders must not be writable by everybody (unless they have the sticky bit).
 
     Raises:
-        SettingsError: Another user could have put it there; the message names the place.
+        SettingsError: One of these conditions is not met; the message names the place.
         OSError: The file cannot be examined.
     """
     trusted = (0, os.geteuid())

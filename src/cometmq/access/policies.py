@@ -47,7 +47,7 @@ class PolicyEntry:
         resource: Resource as written, `Topic:orders*`.
         kind: Kind of the resource; None for any.
         name: Name of the resource, or its prefix.
-        level: How exact the name is; the highest level decides.
+        level: How exact the name is; among matching entries of a policy the highest level decides.
         actions: Actions on the resource.
         action_names: Names of the actions.
         networks: Networks that requests may come from; empty for all.
@@ -158,7 +158,7 @@ class UserPolicies:
         ).trimmed()
 
     def check(self) -> None:
-        """Raise SettingsError if there are more entries than can be checked per request (ENTRIES_MAX)."""
+        """Raise SettingsError if there are more than ENTRIES_MAX entries, because each request may check all of them."""
         count = sum(map(len, self.entries.values()))
         if count > ENTRIES_MAX:
             raise SettingsError(f"a user has {count} entries; the limit is {ENTRIES_MAX}")

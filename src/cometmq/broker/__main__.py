@@ -1,8 +1,8 @@
 """`python -m cometmq.broker -c broker.conf [-n namesrv] [-p | -m] [--listen-port N ...]`.
 
-The arguments are those of RocketMQ's mqbroker: `-c` conf file, `-n` nameservers, `-p` print all settings and exit, `-m`
-print those that users usually set and exit, and a flag per setting. Flags take precedence over the file. SIGTERM and
-SIGINT shut it down cleanly.
+As RocketMQ's mqbroker it knows `-c` conf file, `-n` nameservers, `-p` print settings and exit, `-m` print those that
+users usually set and exit; besides, each setting but secrets has a flag, which takes precedence over the file. SIGTERM
+and SIGINT shut a started broker down cleanly.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Deletes expired files, and hides messages beyond the limits of their topics.
+"""Deletes old files of the store, and hides messages beyond the limits of their topics.
 
 Follows AdminBrokerProcessor of RocketMQ 5.3.3, with the differences listed in docs/design/0007.
 """
@@ -95,16 +95,16 @@ class Cleaning(Feature):
     # --- requests
 
     def delete_expired(self, asker: str) -> None:
-        """Let the background job delete the store's expired files in its next 20 rounds, whatever the hour."""
+        """Let the background job delete expired files in its next 20 rounds at any hour, if the clock is trusted."""
         _log.info("deleting expired files, requested by %s", asker)
         self._parts.store.cleaner.ask()
         self._rounds.wake()
 
     def clean_topics(self, asker: str) -> None:
-        """Delete the queues of topics that do not exist, except light queues, and remains of deleted topics.
+        """Delete the queues of users' topics that do not exist, except light queues, and remains of deleted topics.
 
         Raises:
-            RequestError: SYSTEM_ERROR: Some files could not be deleted; topics after theirs remain.
+            RequestError, StoreBusy: Some files could not be deleted, or the log is being truncated; later topics remain.
         """
         parts = self._parts
         for topic in parts.store.topics():
@@ -117,10 +117,10 @@ class Cleaning(Feature):
             parts.store.sweep()
 
     def clean_queues(self, asker: str) -> None:
-        """Delete empty queues beyond their topic's number of queues; stop with RequestError if files of one remain.
+        """Delete empty queues beyond their topic's number of queues, but not those of SCHEDULE_TOPIC_XXXX.
 
-        Those of SCHEDULE_TOPIC_XXXX and of deleted topics stay. Differs: RocketMQ deletes any queue whose messages are
-        gone. Such a queue restarts at offset 0, and consumers with a larger offset miss new messages.
+        Stops with RequestError if files of one remain, with StoreBusy if the log is being truncated. Differs: RocketMQ
+        deletes any queue whose messages are gone; that restarts at offset 0, and consumers with larger offsets miss some.
         """
         store = self._parts.store
         for topic in store.topics():

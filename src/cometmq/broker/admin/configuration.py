@@ -45,11 +45,11 @@ class Configuration:
         in_force.on_change.append(self._tell)
 
     def table(self) -> dict[str, str]:
-        """Return the texts of all current settings by key, and values for some other keys (`reported_settings`)."""
+        """Return the current settings by key (secrets hidden), and values for some other keys (`reported_settings`)."""
         return reported_settings(self._in_force.current, self._address)
 
     def changed(self) -> list[str]:
-        """Return the keys of the settings that were changed since the start, sorted."""
+        """Return the keys of the settings that were set in the running broker since its start, sorted."""
         return sorted(self._in_force.changed)
 
     def set_keys(self) -> list[str]:
@@ -75,9 +75,9 @@ class Configuration:
         self._changed(values, asker)
 
     def keep(self, values: Mapping[str, str]) -> None:
-        """Save changed settings for the next start; raise RequestError if they could not be saved (they stay in force).
+        """Save changed settings for the next start if the broker has a conf file; call this in a thread, as it may wait.
 
-        Call this in a thread, because it waits for the disk.
+        Raises RequestError or CodecError if they could not be saved; they stay in force.
         """
         try:
             self._in_force.keep(values)
@@ -120,10 +120,10 @@ class Configuration:
 
 
 def reported_settings(settings: BrokerSettings, address: str) -> dict[str, str]:
-    """Return all current settings by key, and values for some other keys of RocketMQ; `address` is the broker's.
+    """Return the settings that have a value by key, secrets hidden, and values for some other keys of RocketMQ.
 
-    RocketMQ's tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read
-    them. RocketMQ's keys without a meaning here (thread pools, its maps, RocksDB) are left out.
+    `address` is the broker's. RocketMQ's tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around
+    `mqadmin getBrokerConfig` read them. RocketMQ's keys without a meaning here (thread pools, RocksDB) are left out.
     """
     ip = address.rpartition(":")[0].strip("[]")
     told = {

@@ -36,7 +36,7 @@ AHEAD_OF_ALL = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind all
 
 
 class GroupAdministration:
-    """The administration of groups; `change`, `delete` and `forbid` are generators that wait for the disk."""
+    """The administration of groups; `change`, `delete` and `forbid` are generators that may wait for the disk."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class GroupAdministration:
         store: MessageStore,
         copied: Callable[[str], Steps[None]] | None = None,
     ) -> None:
-        """`copied` waits up to 4 s until the slaves know of a deletion; None if there can be no slaves."""
+        """`copied` waits up to 4 s until the connected slaves know of a deletion; None if there can be no slaves."""
         self._copied = copied
         self._groups = groups
         self._offsets = offsets
@@ -60,7 +60,7 @@ class GroupAdministration:
         are changes to the group's, with a sign before each key. Missing queues are added to existing retry topics.
 
         Raises:
-            RequestError: A name, attribute or retry policy is invalid; there are too many groups; the disk failed.
+            RequestError: A config is invalid; there is no room for a group or retry queues; or the disk failed.
         """
         wanted = []
         for config in configs:
@@ -82,8 +82,8 @@ class GroupAdministration:
     def delete(self, request: DeleteGroup, asker: str) -> Steps[None]:
         """Delete a group; `asker` is for the log.
 
-        Unless the request keeps the offsets, the group's retry topics are deleted, too (except shared ones), and a new
-        group of this name starts afresh. Dead letters stay, because no group consumes them.
+        If the request asks to clean the offsets, they and the group's retry topics (except shared ones) are deleted, too,
+        and a new group of this name starts afresh. Dead letters stay, because no group consumes them.
 
         Raises:
             StoreBusy: The log is being truncated; nothing is changed.
@@ -169,7 +169,7 @@ class GroupComparison:
                 yield queue_id, offset
 
     def copy(self, request: CloneOffsetsRequest) -> None:
-        """Copy a group's offsets to another one, in one topic or in all of its topics.
+        """Replace another group's offsets by those of a group, if it has any, in one topic or in all of its topics.
 
         Deleted topics are skipped; so are those to which the source group's members, if any with subscriptions are
         connected, do not subscribe, unless the request says that they are offline.

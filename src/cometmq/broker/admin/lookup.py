@@ -1,4 +1,4 @@
-"""Finds the messages with a key, or the message at a physical offset.
+"""Finds the newest messages with a key, or the message at a physical offset.
 
 Follows QueryMessageProcessor of RocketMQ 5.3.3. The result fits a frame; the oldest messages are left out if
 needed (Java's client would drop a larger answer).
@@ -36,12 +36,11 @@ class MessageLookup:
     def by_key(
         self, request: QueryMessageRequest, may: Callable[[str], bool]
     ) -> Steps[FoundMessages]:
-        """Return the newest messages of a topic with a key; raise RequestError (QUERY_NOT_FOUND) if there is none.
+        """Return the newest messages of a topic with a key, of which `may` permits to show the topic.
 
         There are at most as many as the request or, for a unique key, this broker's setting allows. They were stored in
-        the request's period; for a unique key it is longer by CLOCKS_APART_MS at both ends. Messages of
-        other keys and topics with the same hash may be among them, so `may` returns whether messages of a topic may be
-        shown.
+        the request's period; for a unique key it is longer by CLOCKS_APART_MS at both ends. Messages of other keys and
+        topics with the same hash may be among them. Raises RequestError (QUERY_NOT_FOUND) if there is none.
         """
         is_unique = request.unique_key_query == "true"
         slack_ms = CLOCKS_APART_MS if is_unique else 0

@@ -107,11 +107,11 @@ class CommittedOffsets:
         return max(times_ms)
 
     def commit(self, request: UpdateConsumerOffset) -> bool:
-        """Commit a group's offset; return False if it is ignored because the group was reset meanwhile.
+        """Commit a group's offset; return False if it is ignored because no consumer has learned of a reset yet.
 
         Raises:
             RequestError: The group is the broker's own, the group, topic or queue does not exist, the offset is
-                negative or far beyond the queue's end, or there is no room.
+                negative or too far beyond the queue's end, or there is no room for another offset or group.
         """
         self._check(request)
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
@@ -168,7 +168,7 @@ class QueueOffsets:
         self._store = store
 
     def end(self, request: QueueRequest) -> int:
-        """Return the offset after a queue's last readable message; 0 for a queue that was never written."""
+        """Return the offset after a queue's last readable message; 0 without a queue."""
         queue = self._store.queue(request.topic, request.queue_id)
         return 0 if queue is None else queue.max_offset
 
@@ -178,7 +178,7 @@ class QueueOffsets:
         return 0 if queue is None else queue.min_offset
 
     def earliest_ms(self, request: QueueRequest) -> Steps[int]:
-        """Return the store time of a queue's first message, epoch ms; `NO_TIME_MS` (-1) if there is none."""
+        """Return the store time of a queue's first remaining message, epoch ms; `NO_TIME_MS` (-1) if none is found."""
         queue = self._store.queue(request.topic, request.queue_id)
         if queue is None:
             return NO_TIME_MS
@@ -189,7 +189,7 @@ class QueueOffsets:
         )
 
     def by_time(self, request: SearchOffset) -> Steps[int]:
-        """Return a queue's offset at a time; 0 for a queue that was never written.
+        """Return a queue's offset at a time; 0 without a queue.
 
         With LOWER, the default, it is the first message stored at or after the time, with UPPER the last one stored at
         or before it. If there is no such message, it is the max offset or the min offset.

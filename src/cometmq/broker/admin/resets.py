@@ -1,9 +1,8 @@
 """Resets the offsets of a group in a topic.
 
-The broker stores the new offsets and moves consumers there with their next pull; held pulls are woken for that. This
-works also for groups without members (RocketMQ 5.x, useServerSideResetOffset=true). With false the members are notified
-instead, as by brokers of 4.9. Follows AdminBrokerProcessor.resetOffset and
-Broker2Client.resetOffset of RocketMQ 5.3.3.
+The broker stores the new offsets and moves consumers there with their next pull or pop; held pulls are woken for that.
+This works also for groups without members (RocketMQ 5.x, useServerSideResetOffset=true). With false the members are
+notified instead, as by brokers of 4.9. Follows AdminBrokerProcessor.resetOffset and Broker2Client.resetOffset of 5.3.3.
 """
 
 import logging
@@ -64,8 +63,8 @@ class GroupResets:
         `asker` is for the log.
 
         Raises:
-            RequestError: The topic or group does not exist, the offset is outside the queue, the group is the broker's
-                own, or members must move themselves and there are none.
+            RequestError: The topic or group does not exist, a requested offset is outside the queue, the group is the
+                broker's own, or members must move themselves and there are none.
         """
         check_group_of_clients(request.group)
         topic = self._topics.get(request.topic)

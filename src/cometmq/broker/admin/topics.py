@@ -1,6 +1,6 @@
 """Administration of topics: create, change, delete, read.
 
-Follows AdminBrokerProcessor of RocketMQ 5.3.3. A change ends when it is on disk, and the reachable nameservers
+Follows AdminBrokerProcessor of RocketMQ 5.3.3. A change succeeds when it is on disk, and the reachable nameservers
 have answered or failed (it waits 3 s at most for these).
 """
 
@@ -47,7 +47,7 @@ class TopicAdministration:
     ) -> None:
         """`announce` registers changes at the nameservers; waits up to 3 s until the reachable ones answer or fail.
 
-        `copied` waits up to 4 s until the slaves know of a deletion; None if there can be no slaves.
+        `copied` waits up to 4 s until the connected slaves know of a deletion; None if there can be no slaves.
         """
         self._copied = copied
         self._topics = topics

@@ -51,7 +51,7 @@ class UnreadQueues:
 def _unread(
     queues: Iterable[ConsumeQueue], places: Iterable[tuple[str, Mapping[int, int]]]
 ) -> Mapping[str, int]:
-    """Count the messages that the slowest group of each topic has not consumed (without a group, all messages)."""
+    """Count by topic the messages that the slowest group in each queue has not consumed (without a group, all of them)."""
     names = {queue.topic for queue in queues}
     offsets: dict[str, list[Mapping[int, int]]] = {}
     for key, by_queue in places:

@@ -37,11 +37,11 @@ class Counters:
         puts: Messages that this broker itself wrote (clients' and its own, no copies), by topic and queue.
         gets: Messages put into answers to pulls and pops, by group, topic and queue.
         from_disk: Messages that pulls and pops without SQL92 filters read from the disk.
-        acks: Popped messages that were acknowledged.
+        acks: Accepted acknowledgements of popped messages; repeated ones may count again.
         check_points: Check points (records of what a pop took from a queue), by group and topic.
         sent_back: Messages that a group sent back (CONSUMER_SEND_MSG_BACK).
         dead: Messages that became dead letters of a group.
-        put_failed: Number of sends that passed the checks but failed.
+        put_failed: Number of sends that passed the checks but failed, or pieces of large batches.
         found: Number of pulls and pops that got messages.
         missed: Number of pulls answered without messages by a read.
         get_max_us: Longest duration of a pull or pop with messages, microseconds.
@@ -155,7 +155,7 @@ class Counters:
             self._wake()
 
     def answered(self, code: int, flag: int, answer_code: int, time_ns: int) -> None:
-        """Count the answer to a request, and its duration, unless it was handled together with others."""
+        """Count the answer to a request of a single handler, and its duration; batch handlers count theirs themselves."""
         kind = (code, flag & ONEWAY, answer_code)
         for latencies in self._answered.get(kind) or self._places_of(*kind):
             latencies.add(time_ns // 1_000)

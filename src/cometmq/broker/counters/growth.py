@@ -39,7 +39,7 @@ class TallyGrowth:
     """The samples of tallies in the last day, stored in `Tally.kept`, from which growth is computed."""
 
     def __init__(self, now: float, *, kept_max: int = KEPT_MAX) -> None:
-        """`now` is in monotonic seconds, as in all methods."""
+        """Begin without samples; `now` is in monotonic seconds, as in the other methods."""
         self._began = now
         self._kept_max = kept_max
         self.kept = 0

@@ -25,7 +25,7 @@ class DeliveredOffsets:
         self._saved = DelayOffsets(DataVersion(clock.now_ms()))
 
     def load(self) -> None:
-        """Read delayOffset.json; raises CodecError, which names the file, if it cannot be decoded."""
+        """Read delayOffset.json or its .bak, if any; CodecError if neither can be decoded, OSError if the disk fails."""
         table = self._file.load(decode_delay_offsets)
         if table is not None:
             self._saved = table

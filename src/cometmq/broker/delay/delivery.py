@@ -1,8 +1,8 @@
 """Delivers the messages of delay levels when they are due.
 
-A level's queue is ordered by due time, so the delivery only waits for its first message. Due messages are read in a
-pool thread and stored in batches. Follows ScheduleMessageService of RocketMQ 5.3.3, but with one background job for all
-levels.
+A level's messages mostly become due in the order of its queue, so the delivery only waits for the first. Due messages
+are read in a pool thread and stored in batches. Follows ScheduleMessageService of RocketMQ 5.3.3, but with one
+background job for all levels.
 """
 
 import logging
@@ -74,7 +74,7 @@ class DueOfLevel:
 
 
 class DelayedDelivery:
-    """The delivery of all delay levels; `on_delivered` is called when there is an offset to save."""
+    """The delivery of all delay levels; `on_delivered` is called when there may be an offset to save."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class DelayedDelivery:
         ]
 
     def deliver(self) -> Steps[float]:
-        """Deliver the due messages of all levels; return the seconds until the next call."""
+        """Deliver the due messages of all levels not resting after an error; return the seconds to the next call."""
         for level in self._levels:
             yield from self._look(level)
         return max(min(map(self._pause_seconds, self._levels), default=NEVER), LOOK_SECONDS)

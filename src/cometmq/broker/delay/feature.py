@@ -46,7 +46,7 @@ class DelayLevels(Feature):
         )
 
     async def start(self) -> None:
-        """Load the delivered offsets and start the delivery; raises CodecError if delayOffset.json cannot be decoded."""
+        """Load the delivered offsets (may raise CodecError or OSError, see `DeliveredOffsets.load`), start the delivery."""
         self._delivered.load()
         self._delivery.correct_offsets()
         if self._parts.topics.is_promoted:
@@ -66,7 +66,7 @@ class DelayLevels(Feature):
         self._delivered.load()
 
     async def close(self) -> None:
-        """Stop the delivery and try to save the delivered offsets; a failure is logged."""
+        """Stop the delivery and try to save the delivered offsets; a failed write is logged."""
         await self._machines.close()
         try:
             await self._machines.run(self._delivered.save())
@@ -82,7 +82,7 @@ class DelayLevels(Feature):
         return self._parts.settings.flush_delay_offset_interval_ms / 1000
 
     def facts(self) -> dict[str, str]:
-        """Return "next offset to deliver,end of the queue" for each level with an offset, by runtime number."""
+        """Return "next offset to deliver,end of the queue" per level with one, by the key scheduleMessageOffset_LEVEL."""
         found = {}
         for number, offset in self._delivered.offsets.items():
             queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)
@@ -91,5 +91,5 @@ class DelayLevels(Feature):
         return found
 
     def offsets_text(self) -> str:
-        """Return the delivered offset of each delay level as text, in the format of delayOffset.json."""
+        """Return the next offset to deliver of each delay level as text, in the format of delayOffset.json."""
         return self._delivered.text()

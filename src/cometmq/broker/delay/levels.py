@@ -1,7 +1,8 @@
 """The delay levels: which sends are delayed, and where they wait.
 
-A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX. Its properties REAL_TOPIC and REAL_QID are the
-destination, and its queue entry has the time at which it is due. Follows HookUtils.handleScheduleMessage of RocketMQ 5.3.3.
+A message of level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX (beyond the last level, as one of the last). Its
+properties REAL_TOPIC and REAL_QID are the destination, its queue entry has the time at which it is due. Follows
+HookUtils.handleScheduleMessage of RocketMQ 5.3.3.
 """
 
 from collections.abc import Sequence
@@ -47,7 +48,7 @@ class DelayLevelTable:
     def place(
         self, level: int, topic: str, queue_id: int, properties: dict[str, str]
     ) -> tuple[TopicConfig, int, dict[str, str]]:
-        """Return the topic and queue where a message waits, and a copy of its properties with the destination.
+        """Return topic and queue where a message waits, and its properties with the destination, without timer ones.
 
         Levels count from 1; a level above the last one means the last. `topic` and `queue_id` are the destination.
         """

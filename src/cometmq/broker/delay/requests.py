@@ -16,5 +16,5 @@ class DelayHandler:
         self.answers: Answers = {RequestCode.GET_ALL_DELAY_OFFSET: self.offsets}
 
     def offsets(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the delivered offset of each delay level, as delayOffset.json (GET_ALL_DELAY_OFFSET 45)."""
+        """Answer with the next offset to deliver of each delay level, as in delayOffset.json (GET_ALL_DELAY_OFFSET 45)."""
         return Answer(body=self._levels.offsets_text().encode())

@@ -1,4 +1,4 @@
-"""Requests 50 to 53: read and change accounts of ACL 1.0; no answer has a secret.
+"""Requests 50 to 53: change accounts of ACL 1.0, and read the versions of their files; no answer has a secret.
 
 Code 54 returned the accounts with their secrets (CVE-2024-23321). RocketMQ 4.9.8 removed it, and it is not supported
 here.
@@ -36,7 +36,7 @@ _UPDATE_FAILED, _DELETE_FAILED, _WHITE_FAILED = 209, 210, 211
 
 
 class AccountHandler:
-    """Handles requests about accounts."""
+    """Handles requests to change accounts of ACL 1.0 and to read the versions of their files."""
 
     def __init__(self, parts: Parts, files: AccountFiles) -> None:
         self._parts = parts

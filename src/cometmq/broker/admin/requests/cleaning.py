@@ -25,7 +25,7 @@ class CleaningHandler:
         return Answer()
 
     def clean_topics(self, _command: Command, peer: Peer) -> Answer:
-        """Delete the queues of topics that do not exist (CLEAN_UNUSED_TOPIC 316)."""
+        """Delete the queues, except light ones, of users' topics that do not exist (CLEAN_UNUSED_TOPIC 316)."""
         self._cleaning.clean_topics(peer.address)
         return Answer()
 

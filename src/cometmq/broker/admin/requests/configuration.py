@@ -26,7 +26,7 @@ class ConfigurationHandler(Feature):
         }
 
     def read(self, _command: Command, _peer: Peer) -> Answer:
-        """Answer with all settings as text in the form of a properties file (GET_BROKER_CONFIG 26)."""
+        """Answer with the settings, secrets hidden, as text in the form of a properties file (GET_BROKER_CONFIG 26)."""
         version = orjson.dumps(self._configuration.version.to_json()).decode()
         body = encode_properties_text(self._configuration.table())
         changed = ",".join(self._configuration.changed())
@@ -36,7 +36,7 @@ class ConfigurationHandler(Feature):
         return Answer(fields=fields, body=body)
 
     def change(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Change all of the settings in the request or none, and save them (UPDATE_BROKER_CONFIG 25)."""
+        """Change all settings in the request or none; save them if there is a conf file (UPDATE_BROKER_CONFIG 25)."""
         try:
             values = decode_java_properties(command.body)
         except CodecError as error:

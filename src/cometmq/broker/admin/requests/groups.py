@@ -1,6 +1,6 @@
 """Requests for consumer groups (200, 201, 207, 225, 352), their read permissions (353) and their offsets (308, 314).
 
-A change of a group or permission is not answered before it is on disk; copied offsets are saved later.
+A change of a group or permission is not confirmed before it is on disk; copied offsets are saved later.
 """
 
 from cometmq.broker.admin.groups import GroupAdministration, GroupComparison
@@ -89,7 +89,7 @@ class GroupHandler:
         return Answer(remark="", body=fastjson.dumps(held))
 
     def compare(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with the smallest offset of the groups in each queue of a topic (QUERY_CORRECTION_OFFSET 308)."""
+        """Answer with the smallest committed offset of groups in queues of a topic (QUERY_CORRECTION_OFFSET 308)."""
         request = decode_fields(CorrectionOffsetRequest, command.fields)
         smallest = self._comparison.least_of_all(request)
         return Answer(body=fastjson.dumps({"correctionOffsets": smallest}))

@@ -51,7 +51,7 @@ class OffsetHandler:
         return _offset((yield from self._committed.find(request)))
 
     def update(self, command: Command, _peer: Peer) -> Answer:
-        """Commit a group's offset unless it was just reset (UPDATE_CONSUMER_OFFSET 15); usually sent oneway."""
+        """Commit a group's offset, unless consumers must still learn of a reset (UPDATE_CONSUMER_OFFSET 15)."""
         request = decode_fields(UpdateConsumerOffset, command.fields)
         is_kept = self._committed.commit(request)
         return Answer(remark=None if is_kept else "Offset has been previously reset")

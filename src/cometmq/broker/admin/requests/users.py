@@ -1,7 +1,7 @@
 """Requests 3001 to 3010: read and change users and policies of Auth 2.0; no answer has a password.
 
-The remarks of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, AuthenticationMetadataManagerImpl,
-AuthorizationMetadataManagerImpl) if it has any.
+Many remarks of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, AuthenticationMetadataManagerImpl,
+AuthorizationMetadataManagerImpl).
 """
 
 import logging
@@ -90,7 +90,7 @@ class UserHandler:
         return Answer(body=b"" if user is None else orjson.dumps(user.to_json()))
 
     def list_users(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with the users whose names contain a filter, as JSON; without any, with no body (AUTH_LIST_USER 3005)."""
+        """Answer with the users whose names contain a filter, as JSON sorted by name, or no body (AUTH_LIST_USER 3005)."""
         part, known = command.fields.get("filter") or "", self._users.current.users
         found = (user.to_json() for name, user in sorted(known.items()) if part in name)
         return (yield from elsewhere(lambda: listed(found, "filter")))
@@ -128,7 +128,7 @@ class UserHandler:
         return Answer(body=orjson.dumps(_acl(user)) if user.policies.entries else b"")
 
     def list_policies(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with the policies of users as JSON, filtered by user and resource; without any, with no body (AUTH_LIST_ACL 3010)."""
+        """Answer with policies of users as JSON, filtered by user and resource; no body if none (AUTH_LIST_ACL 3010)."""
         subject = command.fields.get("subjectFilter") or ""
         resource = command.fields.get("resourceFilter") or ""
         known = self._users.current.users
