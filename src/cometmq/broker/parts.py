@@ -55,7 +55,7 @@ class LastingParts:
         turns: Schedules work that may take long.
         lanes: Cache of queues that have passed the checks of sends.
         inner: Writes messages for the broker itself, such as retries.
-        cold: Limits pulls from the disk per group, if that is on.
+        cold: Limits what groups may pull from the disk, if that is on.
         config_file: Returns a file in the folder config by name.
         guard: The accounts of ACL 1.0 and users of Auth 2.0, if they are on.
     """
@@ -92,8 +92,8 @@ class Parts(LastingParts):
     Attributes:
         positions: The lag of groups.
         replication: Returns the state of replication.
-        registered: Returns whether a nameserver accepted the last registration.
-        table_copies: The tables that slaves have copied from this broker.
+        registered: Returns whether any nameserver accepted the last registration.
+        table_copies: Tracks which tables slaves have copied from this broker.
         reroutes: A feature that stores sends elsewhere, or refuses some, appends its function.
     """
 
@@ -147,7 +147,7 @@ class Feature:
 
 
 def follow_deletions(parts: Parts, features: Sequence[NamesKept]) -> None:
-    """Let a broker's features, offsets, locks and held pulls react to deletions of topics, and of groups with offsets.
+    """Let a broker's features, offsets, locks and held pulls react to deletions of topics, and of groups with their offsets.
 
     The table of groups forgets deleted topics, and remembered deletions are adapted to the log, now and when it is cut.
     """

@@ -1,1 +1,1 @@
-"""The broker's own messages: retries, due delays, transactions, and the reading of their queues."""
+"""Shared code for messages that the broker itself stores, such as retries and due delayed messages: writes and reads."""

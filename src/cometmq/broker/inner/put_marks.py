@@ -1,4 +1,4 @@
-"""Remembers the positions of a background job before its last writes, in case the log is truncated.
+"""Remembers the positions of a background job before its last 4,096 writes, in case the log is truncated.
 
 If the log loses a delivery in a truncation, the job must return to its position before that write and deliver again.
 """
@@ -22,7 +22,7 @@ class PutMarks(Generic[T]):
         self._marks: deque[tuple[int, T]] = deque(maxlen=WRITES_MAX)
 
     def note_put(self, results: Sequence[PutResult], before: T) -> None:
-        """Note that messages were written; `before` is the job's position before that."""
+        """Note that messages were written, if `results` has any; `before` is the job's position before that."""
         if results:
             _, physical_offset, size = results[-1]
             self.note(physical_offset + size, before)
@@ -33,7 +33,7 @@ class PutMarks(Generic[T]):
         self._marks.append((end, before))
 
     def go_back(self, end: int) -> T | None:
-        """Forget writes that ended after the log's new `end`; return the position before the first one, or None."""
+        """Forget writes that ended after the log's new `end`; return the job's position before the oldest of them, or None."""
         before = None
         while self._marks and self._marks[-1][0] > end:
             _, before = self._marks.pop()

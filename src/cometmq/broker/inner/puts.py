@@ -1,7 +1,7 @@
 """Writes the broker's own messages: retries, due delays, transaction marks, dead letters.
 
-The messages of one put are appended to the log with one write and dispatched, without waiting for the flush; `durable`
-waits until they are confirmed.
+The messages of one put are appended to the log together, without waiting for a flush; with SYNC_FLUSH, consumers see
+them only after it. `durable` waits until they are confirmed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,18 +31,18 @@ class InnerMessage:
 
     Attributes:
         topic: The destination; if the broker knows the topic, the put uses its current configuration.
-        queue_id: The wanted queue. If the topic has fewer queues at the put, another queue gets the message.
+        queue_id: The wanted queue; if it is not both read and written at the put, another gets it (not in the delay topic).
         body: The body as the record stores it (compressed if `sys_flag` says so).
-        properties: All properties; nothing is added.
+        properties: All properties, except for a CRC that the store may add.
         flag: The user's flag.
         sys_flag: System flag without the bits of hosts.
-        born_ms: When the client created the message, epoch ms.
-        born_host: The client's host, 8 or 20 bytes.
+        born_ms: When the client or this broker created the message, epoch ms.
+        born_host: The host that created it, 8 or 20 bytes.
         reconsume_times: How often consumption has failed so far.
-        prepared_offset: Physical offset of its half message.
+        prepared_offset: Physical offset of its half message; 0 if it has none.
         transaction: Transaction bits of `sys_flag`; with prepared or rollback it gets no queue entry.
-        is_due_coded: Whether its queue entry has the due time of its delay level (delay topic).
-        block: The encoded `properties`, if known.
+        is_due_coded: Whether its queue entry has the due time of its delay level, not the tag's hash (delay topic).
+        block: The encoded `properties`; None if the put must encode them.
         record: The stored message that this one was made from; None for a new message.
     """
 
@@ -82,7 +82,7 @@ class InnerPuts:
         self._on_written = on_written
 
     def put(self, *messages: InnerMessage) -> list[PutResult]:
-        """Store messages with one write and dispatch them; return the place of each: queue offset, physical offset, size.
+        """Append messages, all or none, and dispatch what consumers may see; return queue offset, physical offset, size of each.
 
         Raises:
             StoreError, CodecError: None of them was stored.
@@ -95,18 +95,17 @@ class InnerPuts:
         return results
 
     def written(self) -> None:
-        """Dispatch what is stored to consumers, and notify the flusher."""
+        """Dispatch those stored messages that consumers may see now, and notify the flusher."""
         self._store.dispatch_pending()
         self._on_written()
 
     def durable(self, results: Sequence[PutResult]) -> Steps[None]:
-        """Wait until messages are confirmed: with a synchronous flush, at least flushed.
+        """Wait until messages are confirmed, or until replicas that they need are late or missing, which is no error.
 
-        Late or missing replicas are no failure: the messages are stored, and writing them again would not help (as in
-        EndTransactionProcessor of RocketMQ 5.3.3).
+        The messages are stored, and writing them again would not help (as in EndTransactionProcessor of RocketMQ 5.3.3).
 
         Raises:
-            StoreError: The flush is late or failed.
+            StoreError: The flush failed, or it is late and replicas are not.
         """
         if not results:
             return
@@ -141,9 +140,9 @@ class InnerPuts:
 def in_parts(
     put: Callable[[Sequence[T]], list[PutResult]], items: Sequence[T]
 ) -> Iterator[tuple[Sequence[T], list[PutResult] | StoreError | CodecError]]:
-    """Store all items with one write; if an item is illegal, nothing is written, and each half is tried separately.
+    """Store all items together; if that fails because one is illegal, try each half separately.
 
-    Yields the parts in order, each with the places of its items, or with the error why none of them is stored.
+    Yields the parts in order, each with the places of its items, or with the error because of which none is stored.
     """
     outcome: list[PutResult] | StoreError | CodecError
     try:

@@ -19,15 +19,15 @@ class QueueCursor:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all messages were read that are visible to consumers; True if the queue does not exist."""
+        """Whether consumers can see no message at `offset` or later; True if the queue does not exist."""
         queue = self._store.queue(self._topic, self._queue_id)
         return queue is None or self.offset >= queue.max_offset
 
     def next_records(self) -> Steps[list[Record]]:
-        """Return up to 32 messages, and move after them; none at the end, or if no later message can be read.
+        """Return up to 32 messages, and move after them; none at the end, or if the read gets no further.
 
         Raises:
-            CodecError: A record cannot be decoded.
+            CodecError: A record cannot be decoded; the cursor has moved all the same.
             OSError: The disk failed.
         """
         while not self.is_at_end:

@@ -1,6 +1,6 @@
 """Stores a message again elsewhere, for retries, delay levels, timers and others.
 
-Body, flags, producer host and creation time are those of the stored record. The caller decides topic, queue and properties.
+Body, user flag, producer host and creation time are those of the stored record. The caller decides topic, queue and properties.
 """
 
 import logging
@@ -46,7 +46,7 @@ def once_more(
     """Return a message with the content of a stored record, for a topic and queue.
 
     Without `reconsume_times` those of the record are kept. `is_due_coded` means that the destination is the delay topic.
-    `block` is the encoded `properties`, or None if they have changed.
+    `block` is the encoded `properties`; None if the put must encode them.
     """
     return InnerMessage(
         topic=topic,
@@ -66,7 +66,7 @@ def once_more(
 
 
 def dispatched_record(store: MessageStore, physical_offset: int) -> Steps[bytes | None]:
-    """Return the bytes of the record at a physical offset; None if there is none.
+    """Return the bytes of the record that begins at a physical offset; None if none does.
 
     None also for one that is not dispatched yet: no consumer can have consumed it, and a power failure could remove it.
     """
@@ -80,7 +80,7 @@ def dispatched_record(store: MessageStore, physical_offset: int) -> Steps[bytes 
 
 
 def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: Topics) -> bool:
-    """Return whether a topic of a stored message was deleted later: its own, its destination, or that of a retry."""
+    """Return whether a later deletion is remembered of a message's own topic, its destination, or the topic it retries."""
     if not len(topics.deleted):
         return False
     names = (
@@ -95,8 +95,8 @@ def is_of_deleted_topic(record: Record, properties: Mapping[str, str], topics: T
 def not_delivered(store: MessageStore, records: Sequence[Record]) -> Steps[list[Record]]:
     """Return those of these waiting messages of which no later copy is found in their destination topic.
 
-    A promoted slave knows its master's progress with a delay of some seconds, so some were delivered. The index finds a
-    copy by its unique key; a message without unique key or destination is returned.
+    A promoted slave knows its master's progress with a delay of some seconds, so some may have been delivered. The index
+    finds a copy by its unique key, among the newest 32 with it; a message without unique key or destination is returned.
     """
     searches = [_search_of(store, record) for record in records]
     return (
@@ -134,7 +134,7 @@ def _is_delivered(record: Record, search: MessageSearch) -> bool:
 
 
 def topic_of(record: Record) -> str:
-    """Return the topic whose rights are needed for a record; if it waits in a system topic, its destination."""
+    """Return the topic whose rights are needed for a record: its own or, if it waits in a brokers' topic, its destination."""
     waits = is_written_by_brokers(record.topic)
     return (record.properties().get(keys_of.REAL_TOPIC) if waits else None) or record.topic
 
@@ -142,7 +142,7 @@ def topic_of(record: Record) -> str:
 def real_place(
     record: Record, properties: dict[str, str], topics: Topics
 ) -> tuple[TopicConfig, int] | None:
-    """Return the destination of a waiting message; None, with a log line, if it cannot be delivered.
+    """Return topic and queue id for which a message waits; None, with a log line, if it cannot be delivered.
 
     Follows RocketMQ: a topic that this broker does not know gets the message all the same, and has it once the topic is
     created. Whether the topic was deleted is not checked.
@@ -170,13 +170,13 @@ def real_place(
 def put_deliverable(
     inner: InnerPuts, topics: Topics, messages: Sequence[InnerMessage]
 ) -> list[PutResult]:
-    """Store waiting messages with one write; discard and log those of deleted topics and those that no log could hold.
+    """Store waiting messages; discard and log those of deleted topics and those that are illegal for the store.
 
     Returns the places of the stored messages.
 
     Raises:
-        StoreError: No message was stored or, if one was illegal and they were stored in parts, only the first ones; a
-            later attempt may succeed.
+        StoreError: No message was stored or, if one was illegal and they were stored in parts, only some parts; a later
+            attempt may succeed.
     """
     living = [
         message

@@ -17,12 +17,12 @@ class RoutedSend(NamedTuple):
         topic: The topic in which it is stored.
         queue_id: The queue of that topic.
         properties: The message's properties; a reroute must change a copy.
-        sys_flag: System flag of the record, without the bits of hosts.
-        transaction: Transaction bits of `sys_flag`. They keep half messages out of the queue, so a reroute to the half
-            topic clears them.
+        sys_flag: System flag without the bits of hosts.
+        transaction: Transaction bits that decide whether the record gets a queue entry: with prepared or rollback it
+            gets none; 0 for half messages, which need one in the half topic.
         is_due_coded: Whether the queue entry has the due time instead of the tag's hash.
         born_topic: The topic that the client named.
-        is_batch: Whether the body holds several messages.
+        is_batch: Whether the body is an encoded batch of messages.
     """
 
     topic: TopicConfig

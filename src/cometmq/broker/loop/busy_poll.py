@@ -28,7 +28,7 @@ class BusyPoll:
         self._after_vain = SLEEPS_AFTER_VAIN
 
     def begin(self) -> None:
-        """Start to poll, because a lone producer was answered; left out some times after polls in vain."""
+        """Start to poll, because a lone producer was answered; skip that 4 to 256 times after a poll in vain."""
         if self._sleeps_left:
             self._sleeps_left -= 1
         elif self._next_poll is None:

@@ -9,7 +9,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Owner(Protocol):
-    """A connection that requests are counted by."""
+    """A connection, as services see it: they limit the waiting requests of each."""
 
     @property
     def is_closed(self) -> bool:
@@ -20,7 +20,7 @@ class Owner(Protocol):
 
 
 class Caller(Protocol[T_contra]):
-    """The client of one request; request handlers create it from a connection, tests from a list."""
+    """The client of one request, as services see it: they can answer it later."""
 
     @property
     def owner(self) -> Owner:
@@ -29,11 +29,11 @@ class Caller(Protocol[T_contra]):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the client has disconnected, so that nobody waits for an answer."""
+        """Whether the client's connection is closed, so that nobody waits for an answer."""
         ...
 
     def hold(self) -> None:
-        """Keep only what an answer needs, because the request will wait."""
+        """Release the request's fields and body, because the request will wait and its answer does not need them."""
         ...
 
     def answer(self, work: Callable[[], T_contra | Steps[T_contra | None] | None]) -> None:

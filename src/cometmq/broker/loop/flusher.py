@@ -3,7 +3,7 @@
 The store decides what is due and when messages count as durable; this module provides two threads, for flushes and
 for files and checkpoints. With SYNC_FLUSH producers wait for the flush, and switching to a thread and back takes
 longer than a fast disk does. So the loop flushes itself, once for all reads of one iteration, as long as flushes are quick.
-After a slow one the thread does the next ones (docs/design/0004).
+After a slow one the thread does the next 2 to 64 (docs/design/0004).
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class Flusher:
         self._is_closed = False
 
     def start(self) -> None:
-        """Start the threads and the timer."""
+        """Start the threads and the timer, and do what is due."""
         self._loop = asyncio.get_running_loop()
         self._busy_poll = BusyPoll(self._loop, self._clock)
         self._flush_thread = start_worker("flusher")
@@ -57,7 +57,7 @@ class Flusher:
         self._tick()
 
     def written(self) -> None:
-        """Note that records were written, and with SYNC_FLUSH flush soon."""
+        """Note that records were written; with SYNC_FLUSH, schedule a flush if they need one and none is scheduled."""
         if self._is_at_rest:
             self._tick_in(TICK_SECONDS)
         positions = self._positions
@@ -70,7 +70,7 @@ class Flusher:
             self._loop.call_soon(self._flush_written)
 
     async def close(self) -> None:
-        """Stop the timer, wait for work in progress, and end the threads; the store must be closed after this."""
+        """Stop the timer, wait for work in progress, and end the threads; close the store only after this."""
         self._is_closed = True
         self._is_at_rest = False
         self._busy_poll.end()  # No producer is expected any more.
@@ -111,7 +111,7 @@ class Flusher:
         return REST_SECONDS if is_refusing or not self._clock.is_steady else NEVER
 
     def _flush_written(self) -> None:
-        """Flush on the loop, or in the thread if flushes are slow at present."""
+        """Flush if that is due: on the loop or, after a slow flush, in the thread."""
         self._is_flush_near = False
         if self._left_to_thread:
             self._left_to_thread -= 1

@@ -47,7 +47,7 @@ class Turns:
         )
 
     def run(self, peer: Owner, work: Callable[[], T | Steps[T]], text_size: int) -> Steps[T]:
-        """Return the result of `work`, done now or in a later loop iteration.
+        """Return the result of `work`, or raise its error; it is done now or in a later loop iteration.
 
         Args:
             peer: The connection that the work is for.
@@ -56,7 +56,7 @@ class Turns:
 
         Raises:
             RequestError: SYSTEM_BUSY, because too much work is waiting.
-            ConnectionLost: The connection was closed while the work waited for its turn.
+            ConnectionLost: The connection was closed before the turn of work that had to wait.
         """
         if self._waiting or self._spent >= TURN_SECONDS:
             size = _SIZE + text_size

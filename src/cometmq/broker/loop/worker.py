@@ -1,6 +1,6 @@
 """A thread that does one job at a time and passes the results to the event loop.
 
-For flushes (112 us this way, 140 us through an executor) and for creating files ahead, which must not share a thread.
+One for flushes (112 us this way, 140 us through an executor), another for files and checkpoints, which would delay them.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Worker(Protocol):
     """A worker that does jobs one at a time."""
 
     def do(self, job: Callable[[], Any], done: Done) -> None:
-        """Queue a job; after it, `done` is called on the loop with its result or exception."""
+        """Queue a job; after it, `done` is called on the loop with its result, or None and its exception."""
         ...
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class WorkerOnLoop:
         working.add_done_callback(lambda worked: done(*worked.result()))
 
     def close(self) -> None:
-        """Do nothing: the caller waits for the queued jobs."""
+        """Do nothing: there is no thread to end."""
 
 
 class WorkerThread:

@@ -1,1 +1,1 @@
-"""Clients of groups: heartbeats, queue locks, and conflicts between members."""
+"""Clients of groups: heartbeats, lists of connected clients, queue locks, and conflicts between members."""

@@ -54,7 +54,7 @@ class ClientConnections:
         return [_connection(client) for client in clients]
 
     def all_producers(self) -> dict[str, list[tuple[ClientConnection, int]]]:
-        """Return the producers of each group, with the time of each one's last heartbeat, epoch ms."""
+        """Return the producers of each group that has any, with the time of each one's last heartbeat, epoch ms."""
         members, clock = self._members, self._clock
         now, now_ms = clock.monotonic(), clock.now_ms()
         return {

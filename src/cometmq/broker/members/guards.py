@@ -1,6 +1,6 @@
 """Detects members of a group that contradict each other, which RocketMQ does not.
 
-The latest subscription counts for the whole group, so two members with different subscriptions silently lose messages;
+The latest subscription counts for the whole group, so members with different subscriptions may silently lose messages;
 two clients with the same id get the same queues. Both are usually logged once, and returned to administrators
 (GET_GROUP_CONFLICTS). No client is refused, because a rolling update to another subscription looks the same.
 """
@@ -40,11 +40,11 @@ _FEW = 64  # Groups up to this size are always compared.
 
 @dataclass(slots=True)
 class _Told:
-    """The last heartbeat of a member.
+    """The last heartbeat of a member with its subscriptions.
 
     Attributes:
         says: Its model and subscriptions as text, in a fixed order.
-        since: Time of its first heartbeat on this connection, monotonic seconds.
+        since: Time of its first heartbeat for the group on this connection, monotonic seconds.
     """
 
     client_id: str
@@ -54,14 +54,14 @@ class _Told:
 
 @dataclass(slots=True)
 class _Seen:
-    """The heartbeats of the members of a group, and the time of their comparison.
+    """The heartbeats of the members of a group, and when to compare them next.
 
     Attributes:
         told: Last heartbeats by connection.
-        says: Number of members per subscription text.
-        ids: Number of members per client id.
+        says: Number of connections per subscription text.
+        ids: Number of connections per client id.
         next_look: Monotonic seconds before which no comparison is made.
-        is_due: Whether members may contradict each other in a way that the last comparison did not see.
+        is_due: Whether a comparison is wanted, because members may contradict each other.
     """
 
     told: dict[ClientPeer, _Told] = field(default_factory=dict)
@@ -193,9 +193,9 @@ class Guards(Feature):
 
 
 def _are_several(clients: list[tuple[Client, _Told]]) -> bool:
-    """Return whether connections with the same client id belong to several clients.
+    """Return whether an older connection with the same client id sent a heartbeat after the newest had joined.
 
-    A client that reconnected may still have its old connection, but sends no heartbeats there.
+    Then several clients have the id: one that reconnected may still have its old connection, but is silent there.
     """
     newest = max(told.since for _, told in clients)
     return any(client.seen > newest for client, told in clients if told.since < newest)

@@ -33,7 +33,7 @@ class HeartbeatResult(NamedTuple):
 
     Attributes:
         is_changed: Whether the client should send its subscriptions again.
-        refusal: Why a consumer group (the first one) was refused, or None; other groups were registered all the same.
+        refusal: Why the first refused consumer group was refused, or None; it does not keep others from being registered.
     """
 
     is_changed: bool
@@ -60,7 +60,7 @@ class Heartbeats:
     def take(
         self, heartbeat: Heartbeat, client: Client
     ) -> HeartbeatResult | Steps[HeartbeatResult]:
-        """Register a client in its groups; if this creates a retry topic, wait up to 1 s until nameservers have it.
+        """Register a client in its groups; if this creates or changes a topic, wait up to 1 s until nameservers have it.
 
         Raises:
             RequestError: A name is too long, there are too many groups or producers, or another user has the client id.
@@ -94,7 +94,7 @@ class Heartbeats:
         return HeartbeatResult(is_changed or not heartbeat.fingerprint, refusal)
 
     def _register(self, part: ConsumerPart, client: Client, heartbeat: Heartbeat) -> bool:
-        """Register a consumer, unless its group is unknown and not created; return whether its group has changed."""
+        """Register a consumer, unless its group is unknown and not created; return whether members or topics have changed."""
         group = self._groups.get(part.group)
         if group is None:
             return False  # Follows RocketMQ 5.x: a group that must not be created is ignored.

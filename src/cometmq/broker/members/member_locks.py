@@ -1,4 +1,4 @@
-"""Queue locks for orderly consumers: a group member requests queues and has them to itself for a while.
+"""Queue locks for orderly consumers: a client of a group requests queues and has them to itself for a while.
 
 Follows AdminBrokerProcessor of RocketMQ 5.3.3.
 """
@@ -23,7 +23,7 @@ class LockResult(NamedTuple):
     """The result of a request for locks.
 
     Attributes:
-        obtained: Those of the requested queues that the member holds now.
+        obtained: Those of the requested queues that the client has locked or renewed with this request.
         missing_count: Number of requested queues that this broker does not have.
     """
 
@@ -43,10 +43,10 @@ class MemberLocks:
         self._broker_name = broker_name
 
     def lock(self, request: LockRequest) -> LockResult | Steps[LockResult]:
-        """Lock or renew requested queues that no other member holds; return steps if new locks must be saved first.
+        """Lock or renew requested queues, as `QueueLocks.lock` allows; return steps if new locks must be saved first.
 
         Raises:
-            RequestError: The client id is too long, or the group does not exist and cannot be created.
+            RequestError: The client id is too long, the group does not exist and is not created, or (steps) saving failed.
         """
         check_client_id(request.client_id)
         if self._groups.get(request.group) is None:
@@ -62,7 +62,7 @@ class MemberLocks:
         return result if saving is None else _when_saved(result, saving)
 
     def unlock(self, request: LockRequest) -> None:
-        """Release the member's locks on these queues."""
+        """Release those locks on these queues that the client holds for its group."""
         self._locks.unlock(request.queues, group=request.group, client_id=request.client_id)
 
     def _is_here(self, queue: MessageQueue) -> bool:

@@ -130,7 +130,7 @@ class BrokerSamples:
         return samples
 
     def _requests(self) -> Iterator[Sample | None]:
-        """Yield the latencies of requests; those of stored sends (`Counters.sends`) are labelled send_message_v2."""
+        """Yield the latencies of requests; all stored sends (`Counters.sends`) are one sample labelled send_message_v2."""
         name, sends = "rocketmq_rpc_latency_milliseconds", self._counters.sends
         if sends.count:
             yield _OF_SENDS, _buckets(sends, METRICS[name].bounds, 1_000)

@@ -31,7 +31,7 @@ _FLUSH_MS_MAX = 2_000
 
 
 class Collector:
-    """A connection to one collector; logs when it stops accepting metrics and when it accepts them again.
+    """A connection to one collector; logs when it does not accept metrics, and when it accepts them again.
 
     Attributes:
         target: The collector's address, a URL.
@@ -54,7 +54,7 @@ class Collector:
         )
 
     def tracer(self) -> Tracer:
-        """Create a tracer; its spans wait in a bounded queue, and are dropped if that is full."""
+        """Create a tracer; its spans wait in a queue of 2,048 to be sent, and some are dropped if that is full."""
         self._tracers = TracerProvider(resource=self._resource, shutdown_on_exit=False)
         exporter = OTLPSpanExporter(
             endpoint=self.target, headers=self._headers, timeout=self._seconds
@@ -95,7 +95,7 @@ class Collector:
         self._is_away = bool(problem)
 
     def close(self) -> None:
-        """Stop; waits for sends in progress, usually at most some seconds. Call this in a thread."""
+        """Stop and drop metrics not sent yet; wait for the send in progress, usually some seconds at most. Call in a thread."""
         self._metrics.shutdown(timeout_millis=_FLUSH_MS_MAX)
         if self._tracers is not None:
             self._tracers.shutdown()
@@ -114,7 +114,7 @@ def resource_of(settings: BrokerSettings) -> Resource:
 
 
 def target_of(text: str) -> str:
-    """Return a collector's URL, https:// if the text does not start with "http"; raise SettingsError if it is empty."""
+    """Return a collector's URL, with "https://" before a text that does not start with "http"; SettingsError if it is empty."""
     target = text.strip()
     if not target:
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""Exports metrics and spans to an OpenTelemetry collector; imports its packages if `metricsExporterType=OTLP_GRPC`."""
+"""Exports metrics and spans to an OpenTelemetry collector; imports its packages only for metricsExporterType=OTLP_GRPC."""
 
 import asyncio
 import logging
@@ -47,7 +47,7 @@ class Exporting:
         self._spans_from = 0
 
     def start(self) -> None:
-        """Start the export if a collector is configured.
+        """Start the export if metricsExporterType is OTLP_GRPC.
 
         Raises:
             SettingsError: OpenTelemetry is not installed, or a setting is invalid.

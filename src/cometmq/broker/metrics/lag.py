@@ -26,7 +26,7 @@ class Lag(NamedTuple):
 
     Attributes:
         labels: Group, topic, whether it is a retry topic, whether it is a system topic.
-        messages: Number of messages not consumed.
+        messages: Number of messages not consumed, including those in flight.
         in_flight: Number of messages popped, not in order, and neither acknowledged nor delivered again.
         oldest: Queues with unconsumed messages, each with the offset of about the first one: that of the next message
             less the number in flight, but at least the queue's first.
@@ -39,7 +39,7 @@ class Lag(NamedTuple):
 
 
 class Lags:
-    """The lag of all consumer groups when last computed, for at most ROWS_MAX pairs of group and topic.
+    """The lag of consumer groups when last computed, for at most 50,000 pairs of group and topic (ROWS_MAX).
 
     System groups have no lag here, nor have groups with members in broadcasting mode, which keep their own offsets. A
     slave has none while it replicates: its master reports the same, and a sum over both would count it twice.
@@ -51,7 +51,7 @@ class Lags:
         self._ages_ms: dict[tuple[str, str, str, str], int] = {}
 
     def look(self) -> Steps[None]:
-        """Compute the lag of the consumer groups, for the methods that yield it."""
+        """Compute the lag of the consumer groups, for the methods that yield samples; ages only for some 2,000 queues."""
         self._lags = yield from self._looked_up()
         wanted = [lag for lag in self._lags if lag.oldest]
         ages: dict[tuple[str, str, str, str], int] = {lag.labels: 0 for lag in self._lags}
@@ -126,11 +126,11 @@ class Lags:
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:
-        """Yield the age of about the oldest unconsumed message by group and topic, ms, if read; 0 without any."""
+        """Yield the age of about the oldest unconsumed message by group and topic, ms, if read; 0 without any or if unknown."""
         yield from self._ages_ms.items()
 
     def dead_letters(self) -> Iterator[Sample]:
-        """Yield the number of dead letters by group and topic; 0 for other known pairs except retry topics."""
+        """Yield the number of dead letters since the start, by group and topic; 0 for other known pairs except retry topics."""
         counted = set()
         for each in self._parts.counters.dead.wholes():
             counted.add((each.of.group, each.of.topic))

@@ -1,7 +1,7 @@
-"""The metrics of this broker: names, labels and buckets, as in a broker of RocketMQ 5.3.3.
+"""The metrics of this broker: names, labels and buckets, as in a broker of RocketMQ 5.3.3, which has some more (NOT_HERE).
 
 Recorded from such a broker: tests/golden/metrics/broker-5.3.3.txt. The page adds the labels that all of them have (cluster,
-node_id, node_type, otel_scope_name).
+node_id, node_type, otel_scope_name, and those of metricsLabel).
 """
 
 from typing import NamedTuple

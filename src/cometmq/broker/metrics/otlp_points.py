@@ -56,7 +56,7 @@ class MetricPoints:
         resource: Identifies the broker.
         common: Attributes of all points.
         sources: The source of each metric.
-        series_max: Largest number of points per metric; the rest is summed in one overflow point.
+        series_max: Largest number of points per metric; the rest is summed in one more, the overflow point.
         begun_ms: When counting began, epoch ms.
     """
 

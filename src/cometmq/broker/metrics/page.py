@@ -1,8 +1,8 @@
 """The text of /metrics, created piece by piece, because 10,000 topics give 32 MB; other work runs in between.
 
-Prometheus's text format 0.0.4. A metric has at most `metricsOtelCardinalityLimit` label sets; the rest is summed in one
-line, as in OpenTelemetry's SDK. For speed, the common start of all lines of a metric is one string, and the rest is a
-format string with a gap for each value.
+Prometheus's text format 0.0.4. A metric has a limited number of label sets (`metricsOtelCardinalityLimit`); the rest is
+summed in one more, as in OpenTelemetry's SDK. For speed, the common start of all lines of a metric is one string, and the
+rest is a format string with a gap for each value.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ class MetricsPage:
         self._common = _labels_text({"otel_scope_name": scope, **common})
 
     def text(self) -> Steps[list[bytes]]:
-        """Return the text of /metrics as a list of pieces, letting other work run meanwhile."""
+        """Return the text of /metrics as a list of encoded pieces, to be joined; other work can run between them."""
         pieces: list[bytes] = [
             f"# TYPE otel_scope_info gauge\notel_scope_info"
             f'{{otel_scope_name="{label_value(self._scope)}"}} 1\n# TYPE target_info gauge\ntarget_info 1\n'.encode()

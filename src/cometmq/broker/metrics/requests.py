@@ -32,7 +32,7 @@ _TAKEN = {"le", "otel_scope_name", "cluster", "node_id", "node_type"}.union(
 
 
 class MonitoringHandler(Feature):
-    """Serves `/metrics`, `/healthz` and `/readyz`; `health` has the texts of the last two."""
+    """Serves `/metrics`, `/healthz` and `/readyz` over HTTP, and starts the export; `health` has the broker's health."""
 
     def __init__(self, parts: Parts) -> None:
         settings = parts.settings
@@ -77,10 +77,10 @@ class MonitoringHandler(Feature):
         return self._http.port
 
     async def start(self) -> None:
-        """Start to listen and export unless metrics are disabled; if the port cannot be bound, log that only.
+        """Start to listen and, if that is set, to export, unless metrics are disabled; if listening fails, log that only.
 
         Raises:
-            SettingsError: Metrics are to be sent to a collector, and cannot be.
+            SettingsError: Metrics are to be exported, but OpenTelemetry is not installed or a setting is invalid.
         """
         settings = self._settings
         if settings.metrics_exporter is MetricsExporter.DISABLE:
@@ -114,7 +114,7 @@ class MonitoringHandler(Feature):
         return words(self.health.ready())
 
     async def _metrics(self) -> HttpAnswer:
-        """Return the metrics page; requests while it is created, or within a second of its start, get the same one."""
+        """Return the metrics page; requests while it is created, or within a second of that start, share the result."""
         now = self._clock.monotonic()
         if self._making is None or (self._making.done() and now - self._made_at >= AGE_SECONDS):
             self._made_at = now
@@ -158,7 +158,7 @@ class Health:
         self._started_ms = parts.clock.now_ms()
 
     def alive(self) -> str:
-        """Return the text for a broker that is alive, with its uptime."""
+        """Return the text for a broker that is alive, with the seconds since its start or last change of role."""
         seconds = (self._parts.clock.now_ms() - self._started_ms) // 1000
         return f"ok: broker {self._parts.settings.broker_name} has run for {seconds} s"
 
@@ -199,7 +199,7 @@ class Health:
         return faults
 
     def unregistered(self) -> list[str]:
-        """Return the addresses of all nameservers if none of them knows this broker, otherwise an empty list."""
+        """Return the addresses of all configured nameservers if none accepted the last registration, else an empty list."""
         addresses = self._parts.settings.nameserver_addresses
         known = self._parts.registered()
         return [] if not addresses or known else list(addresses)

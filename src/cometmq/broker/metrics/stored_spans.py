@@ -1,7 +1,7 @@
 """Creates spans for stored messages with an OpenTelemetry trace, as children of the spans that sent them.
 
 At most 1,000 are created per piece of the log, usually 1 MB or less. The log is read after dispatch, in a thread, so
-that sends hardly wait for it. Only records that contain the property name `traceparent` are decoded.
+that sends hardly wait for it. Only records that contain the text `traceparent` are decoded.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 An acknowledgement without an open check point usually succeeds, because its message may have been acknowledged before,
 or delivered again after its invisible time. Follows AckMessageProcessor and ChangeInvisibleTimeProcessor of RocketMQ
-5.3.3. Differs: a message that was put into the retry topic cannot be hidden again (Java would deliver it twice), and a
+5.3.3. Differs: the old handle of a message in the retry topic cannot hide it again (Java would deliver it twice), and a
 handle that was replaced by a change of the invisible time is refused while the new one is open (Java answers success
 and delivers the message again).
 """
@@ -31,7 +31,7 @@ class ChangedTime(NamedTuple):
 
     Attributes:
         pop_time_ms: Pop time of its new check point, or now without one, epoch ms; in order, that of its old handle.
-        invisible_ms: How long after `pop_time_ms` it is hidden.
+        invisible_ms: Milliseconds from `pop_time_ms` to the requested end of its invisible time.
         revive_queue: Number of the revive queue, as in its old handle.
     """
 
@@ -53,7 +53,7 @@ class Acks:
         self._waiting = waiting
 
     def ack(self, request: AckRequest) -> None:
-        """Acknowledge a popped message; ignored if that was done before or the message is delivered again.
+        """Acknowledge a popped message; usually ignored if it was acknowledged before or is delivered again.
 
         Raises:
             RequestError: Topic or queue does not exist, the offset is out of its range, the handle is malformed or was
@@ -114,7 +114,7 @@ class Acks:
             raise _replaced(topic, queue_id, replaced)
 
     def counted(self, topic: str, group: str, count: int) -> None:
-        """Count acknowledged messages of a group."""
+        """Add to the counter of a group's acknowledged messages, for statistics."""
         self._parts.counters.acks.of(topic, group).add(count, 0, 0)
 
     def _ack_in_order(self, place: Place, offset: int, pop_time_ms: int) -> None:
@@ -144,7 +144,7 @@ class Acks:
     def change_invisible_time(self, request: ChangeInvisibleTimeRequest) -> ChangedTime:
         """Change the time after which a popped message is delivered again; return the values of its new handle.
 
-        A message that is acknowledged or delivered again already is left as it is, without an error.
+        A message that is acknowledged already, or due and put into the retry topic, is left as it is, without an error.
 
         Raises:
             RequestError: Topic, queue or offset does not exist, the handle is malformed or was replaced, or the time is
@@ -199,7 +199,7 @@ class Acks:
         return now
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Return a queue's min and max offset (0 and 0 without messages); raise RequestError if it does not exist."""
+        """Return a queue's min and max offset, 0 and 0 if it never had a message; raise RequestError if it does not exist."""
         config = self._parts.topics.get(topic)
         if config is None:
             raise RequestError(

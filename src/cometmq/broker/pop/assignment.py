@@ -67,7 +67,7 @@ class Assignments:
     def assign(self, query: AssignmentQuery) -> Steps[list[Assignment] | None]:
         """Return the queues that a group's member shall consume, each with pull or pop; None: unknown, it keeps its queues.
 
-        In a broadcasting group, or if the settings leave the sharing to clients, these are all queues of the topic.
+        For a broadcasting group, or if the settings leave the sharing to clients, these are all queues of the topic.
         """
         mode = self._mode_of(query)
         queues = yield from self._queues_of(query.topic)

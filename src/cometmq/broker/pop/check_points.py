@@ -67,8 +67,8 @@ class CheckPoint:
         revive_queue: Number of the revive queue for its record.
         acknowledged: Bits of the messages that are acknowledged, retried or dropped; the lowest is the first message.
         handed_on: Bits of the messages that were retried or dropped when they were due.
-        recorded: Bits of the acknowledged messages whose acknowledgement is recorded.
-        place: Queue offset of its record; -1 if it has none yet.
+        recorded: Bits of the messages whose acknowledgement by the group is recorded.
+        place: Queue offset of its newest record; -1 if it has none yet.
         end: Physical offset after the last of its records that must be flushed.
         is_said: False while an offset of the group after it waits to be committed; until then a start needs its record.
         has_replaced: Whether one of its messages has a new handle, after a change of its invisible time.
@@ -142,7 +142,7 @@ class CheckPoint:
 
 
 class WrittenRecord(NamedTuple):
-    """The place and size of a written record."""
+    """The place of a written record, and its size in bytes."""
 
     queue_offset: int
     physical_offset: int
@@ -226,7 +226,7 @@ class CheckPointTable:
     def begin_again(self, point: CheckPoint, written: WrittenRecord, grace_ms: int) -> None:
         """Add a check point read from the revive topic, of an earlier process or another broker; due `grace_ms` later.
 
-        If the check point is open here already, only its record's place and its acknowledgements are updated.
+        If the check point is open here already, only its record's queue and place and its acknowledgements are updated.
         """
         known = self._by_key.get(point.key)
         if known is not None:  # Its record was rewritten.
@@ -272,7 +272,7 @@ class CheckPointTable:
                 self._close(point, PointEvent.ALL_ACKNOWLEDGED)
 
     def is_open(self, key: Key, offset: int) -> bool:
-        """Return whether a message of a check point is neither acknowledged nor retried."""
+        """Return whether an open check point has this key, and its message is neither acknowledged nor retried."""
         point = self._by_key.get(key)
         return point is not None and offset in point.left()
 
@@ -316,7 +316,7 @@ class CheckPointTable:
     # --- time
 
     def pop_due(self, now_ms: int) -> list[CheckPoint]:
-        """Unschedule and return the check points that are due, by due time; `again_at` schedules one again."""
+        """Unschedule and return the check points that are due, by due time; some may be done. `again_at` schedules one again."""
         last = now_ms // PERIOD_MS
         due: list[CheckPoint] = []
         while self._ends and self._ends[0] <= last:
@@ -471,7 +471,7 @@ class CheckPointTable:
     # --- output: offsets of groups
 
     def next_offset(self, place: Place) -> int | None:
-        """Return the offset after the messages of a queue that a group got or skipped without commit, or None."""
+        """Return the offset after what a group popped or skipped in a queue, if it is not committed yet, else None."""
         unsaid = self._unsaid.get(place)
         return unsaid[-1].behind if unsaid else None
 

@@ -144,10 +144,10 @@ class PopFeature(Feature):
         """Do nothing: a slave's log has the check points, and they are read when it becomes the master."""
 
     async def close(self) -> None:
-        """On a master, answer waiting pops, record acknowledgements, commit offsets, and save locks of pops in order.
+        """On a master, answer waiting pops, record acknowledgements, commit offsets, and save the state of pops in order.
 
-        If check points are open, this waits up to 5 s for a flush of the log, so that the offsets after them are
-        committed.
+        If check points are open, this waits up to 5 s for a flush of the log, because the offsets after them may only be
+        committed then.
         """
         await self._machines.close()
         if not self._is_running:

@@ -1,7 +1,7 @@
 """The offset at which each group continues in each queue that it pops.
 
-After a start, pops continue from the offset table. An offset after messages popped not in order is committed when their
-check point is flushed, or all of them are acknowledged; until then only `CheckPointTable` knows it.
+After a start, pops continue from the offset table. An offset after messages popped not in order is committed when all
+check points before it are flushed, or done; until then only `CheckPointTable` knows it.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ class GroupOffsets:
         self._check_points = check_points
 
     def next_offset(self, place: Place) -> int | None:
-        """Return the offset at which the next pop starts; None if the group has no offset there."""
+        """Return the offset that a group's pops have reached in a queue, committed or not; None if it has none."""
         group, topic, queue_id = place
         said = self._offsets.get(group, topic, queue_id)
         unsaid = self._check_points.next_offset(place)
@@ -65,13 +65,13 @@ class GroupOffsets:
         return offset
 
     def _is_young(self, queue: ConsumeQueue, topic: str, queue_id: int) -> bool:
-        """Return whether a queue starts at offset 0, not so far back in the log that a slave should serve it."""
+        """Return whether a queue starts at offset 0, and a read there does not suggest that a slave should serve it."""
         if queue.min_offset > 0:
             return False
         return not self._store.get(topic, queue_id, 0, max_count=1).suggest_slave
 
     def _is_younger_than_group(self, queue: ConsumeQueue, group: str, topic: str) -> bool:
-        """Return whether a queue from 0 on is younger than the group's first commit in the topic since this start."""
+        """Return whether a queue starts at 0 with a message newer than the group's first commit in the topic since this start."""
         began_ms = self._offsets.began_ms(group, topic)
         if began_ms is None or queue.min_offset > 0:
             return False

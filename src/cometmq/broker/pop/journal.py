@@ -2,7 +2,7 @@
 
 A check point is written before its messages are sent, acknowledgements a moment later and many at once;
 `CheckPointTable` decides what is written. A start reads after the committed offset of the group
-CID_RMQ_SYS_REVIVE_GROUP; as in Java that is the offset of the last record that is not needed.
+CID_RMQ_SYS_REVIVE_GROUP; as in Java that is the offset of the last record before the first needed one.
 
 Follows PopMessageProcessor.buildCkMsg and PopReviveService of RocketMQ 5.3.3. Differs: records do not pass through the
 timer, so that the broker knows at once what was popped (docs/design/0014).
@@ -92,7 +92,7 @@ class Journal:
     # --- reading
 
     def read_on(self) -> Steps[list[CheckPoint]]:
-        """Read records that other brokers wrote, or this one before its start; return the check points among them.
+        """Read on in the revive topic, mostly records of other brokers or an earlier process; return the check points found.
 
         Rewritten ones are returned again, also if their check point is known. Check points of deleted topics or groups
         are skipped, and with a log entry those whose content cannot be decoded.
@@ -134,7 +134,7 @@ class Journal:
             )  # fmt: skip
 
     def _is_of_deleted(self, body: CheckPointBody, physical_offset: int) -> bool:
-        """Return whether the topic or the group of a check point was deleted after its record had been stored."""
+        """Return whether a deletion of a check point's topic or group is remembered that came after its record."""
         covers = self._parts.topics.deleted.covers
         return any(
             covers(name, physical_offset)
@@ -216,7 +216,7 @@ class Journal:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all records that the log had lost are written again."""
+        """Whether no record that a truncation removed must be written again."""
         return not self._anew
 
     def _rewrite_truncated(self) -> None:

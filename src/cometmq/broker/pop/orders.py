@@ -1,4 +1,4 @@
-"""Pop in order: while messages of a queue are in flight, the queue is locked for its group.
+"""Pop in order: while a queue has hidden messages that are not acknowledged, it is locked for its group.
 
 There are no check points. The group's offset is that of the oldest message that is not acknowledged; when the invisible
 time is over, messages are delivered again from there. Follows ConsumerOrderInfoManager of RocketMQ 5.3.3, with its file
@@ -58,7 +58,7 @@ class Orders:
         invisible_ms: int,
         attempt_id: str | None,
     ) -> dict[int, int]:
-        """Note that a pop in order delivered messages; return how often before, by queue offset of those that were.
+        """Note that a pop in order delivered messages; return the known numbers of earlier deliveries, by queue offset.
 
         A repeated pop (same attempt id) gets the numbers of the first one.
         """
@@ -123,7 +123,7 @@ class Orders:
             self.forget(place)
 
     def save_if_dirty(self) -> None:
-        """Save consumerOrderInfo.json if something has changed since the last save."""
+        """Save consumerOrderInfo.json if something has changed since the last save, unless a save is in progress."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:

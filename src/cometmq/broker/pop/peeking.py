@@ -22,8 +22,8 @@ class PeekResult(NamedTuple):
     """The answer to a peek.
 
     Attributes:
-        code: SUCCESS if there are messages, else PULL_NOT_FOUND.
-        remark: The status of the read.
+        code: SUCCESS if messages are returned, else PULL_NOT_FOUND.
+        remark: FOUND or NO_MESSAGE_IN_QUEUE.
         left: Number of further messages, in the queues that were examined.
         records: The messages as they are encoded in the log.
     """

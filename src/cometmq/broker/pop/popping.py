@@ -1,7 +1,7 @@
 """Pops, notifications (is there anything to pop?), and the number of waiting pops.
 
 Checks and codes are in the order of PopMessageProcessor and NotificationProcessor of RocketMQ 5.3.3. A pop that finds
-nothing waits for messages as long as it asks for, but at most 120 s, unless too many wait.
+nothing waits for messages as long as it asks for, but at most 120 s, unless too many wait or the broker stops.
 """
 
 from functools import partial
@@ -40,16 +40,16 @@ class PopResult(NamedTuple):
 
     Attributes:
         code: Response code; SUCCESS if there are messages.
-        remark: The reason for the code.
+        remark: FOUND or NO_MESSAGE_IN_QUEUE.
         pop_time_ms: Pop time in the messages' handles, epoch ms.
         invisible_ms: How long the messages are hidden.
         revive_queue: Revive queue with their check points, or ORDER_QUEUE.
-        left: Number of further messages, as far as the pop knows.
+        left: Number of further messages, as far as the pop looked.
         starts: Topic kind, queue id and start offset of each queue with messages.
         offsets: Topic kind, queue id and the messages' queue offsets of each queue with messages.
         order_counts: For pops in order, (topic kind, place, number of earlier deliveries) of each message that was
             delivered before, with the place "qo<queue id>%<queue offset>", and of each queue, with the place
-            "<queue id>" and the lowest number of its messages (0 if one is new); None if not in order, or without messages.
+            "<queue id>" and the lowest number of its messages (0 if one is new); None if not in order or without messages.
         records: The messages as they are encoded in the log; retried ones usually with the requested topic.
     """
 
@@ -100,7 +100,7 @@ class Popping:
 
         Raises:
             RequestError: The pop is refused.
-            StoreError: No check point can be recorded, so no message is returned.
+            StoreError: The first check point cannot be recorded, so no message is returned.
         """
         self._check_time(request.born_time, request.poll_time)
         if not 0 < request.max_msg_nums <= COUNT_MAX:
@@ -146,7 +146,7 @@ class Popping:
     def notification(
         self, request: NotificationRequest, caller: Caller[NoticeResult]
     ) -> NoticeResult | None:
-        """Return whether messages can be popped; None if the request waits until they can or its time is over.
+        """Return whether there are messages to pop, ignoring filters; None if the request waits for some or the end of its time.
 
         Raises:
             RequestError: The topic or this queue of it cannot be popped, or not by this group.

@@ -1,8 +1,8 @@
-"""Reads messages for a pop from the queues of a topic and of its retry topics.
+"""Reads messages for a pop from the queues of a topic and, unless in order, of the group's retry topics.
 
-A pop visits the wanted queue, or all starting with a random one, until it has enough. The messages of each queue are
-recorded as one check point before they enter the answer, or lock the queue if the pop is in order. Only reads from the
-disk wait (docs/design/0040). Follows PopMessageProcessor of RocketMQ 5.3.3.
+A pop visits the wanted queue, or all starting with a random one, until it has enough or has filtered for some 5 ms. The
+messages of each queue are recorded as one check point before they enter the answer, or lock the queue if the pop is in
+order. Only reads from the disk wait (docs/design/0040). Follows PopMessageProcessor of RocketMQ 5.3.3.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ _PASSED_OVER = (GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING)
 
 
 class Pop(NamedTuple):
-    """A pop that has passed its checks; `wanted` is the filter of its messages."""
+    """A pop whose request was checked; `wanted` is the filter of its messages."""
 
     request: PopRequest
     wanted: MessageFilter
@@ -61,7 +61,7 @@ class PoppedMessages:
         order_counts: For pops in order, as in `PopResult`; otherwise empty.
         left: Number of further messages, as far as the pop knows.
         budget: The time that is left for examining messages.
-        is_unfinished: Whether to try again, because the time was over or a read ended before its queue.
+        is_unfinished: Whether to try again, because the time was over or a read ended before the end of its queue.
         is_cold: Whether the pop has read from the disk, so that messages may have arrived meanwhile.
         began: When this attempt of the pop began to read, monotonic seconds.
     """
@@ -106,7 +106,7 @@ class PopReader:
         """Read messages for a pop; record a check point for those of each queue or, in order, lock the queue.
 
         Raises:
-            StoreError: No check point can be recorded, so no message is returned.
+            StoreError: The first check point cannot be recorded, so no message is returned.
             ConnectionLost: The client disconnected during a read from the disk.
         """
         is_ordered = pop.request.order
@@ -141,7 +141,7 @@ class PopReader:
                 yield config
 
     def has_messages(self, topic: str, group: str, queue_id: int) -> bool:
-        """Return whether a queue has messages from the group's offset on; filters and locks are ignored."""
+        """Return whether a queue ends after the group's offset, or has messages if there is none; ignores filters and locks."""
         queue = self._store.queue(topic, queue_id)
         if queue is None:
             return False

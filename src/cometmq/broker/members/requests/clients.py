@@ -55,7 +55,7 @@ class ClientHandler:
         }
 
     def heartbeat(self, command: Command, peer: Peer, asker: Asker) -> Outcome:
-        """Register a client in its groups (HEART_BEAT 34)."""
+        """Register a client in its groups; answer with an error if one is refused (HEART_BEAT 34)."""
         heartbeat = decode_heartbeat(command.body)
         client = Client(
             heartbeat.client_id,
@@ -71,7 +71,7 @@ class ClientHandler:
         return _answer_heartbeat_later(result)
 
     def unregister(self, command: Command, peer: Peer) -> Answer:
-        """Remove a client from groups (UNREGISTER_CLIENT 35)."""
+        """Remove this connection's client from the named producer group, consumer group or both (UNREGISTER_CLIENT 35)."""
         request = decode_fields(UnregisterClient, command.fields)
         self._members.unregister(
             peer,
@@ -100,7 +100,7 @@ class ClientHandler:
         return Answer(body=encode_all_producers(self._connections.all_producers()))
 
     def lock(self, command: Command, _peer: Peer, asker: Asker) -> Outcome:
-        """Lock queues for a consumer, and return those of them that it holds now (LOCK_BATCH_MQ 41)."""
+        """Lock or renew queues for a consumer, and return those for which that succeeded (LOCK_BATCH_MQ 41)."""
         request = decode_lock_request(command.body)
         self._members.check_owner(request.client_id, asker)
         result = self._locks.lock(request)
@@ -109,7 +109,7 @@ class ClientHandler:
         return _answer_lock_later(result)
 
     def unlock(self, command: Command, _peer: Peer, asker: Asker) -> Answer:
-        """Release locks of a consumer (UNLOCK_BATCH_MQ 42)."""
+        """Release a consumer's locks on the named queues (UNLOCK_BATCH_MQ 42)."""
         request = decode_lock_request(command.body)
         self._members.check_owner(request.client_id, asker)
         self._locks.unlock(request)

@@ -32,7 +32,7 @@ class AckBatch:
         self._acks = acks
 
     def handle(self, reads: list[Read]) -> None:
-        """Handle ACK_MESSAGE requests, by connection, and answer them unless one-way, with an error if one fails."""
+        """Handle ACK_MESSAGE requests, by connection; answer each that is not one-way, with success or an error."""
         for peer, commands in reads:
             try:
                 self._acknowledge(commands, peer)
@@ -42,7 +42,7 @@ class AckBatch:
     def take_frames(
         self, data: bytes, position: int, peer: Peer, count_max: int
     ) -> tuple[int, int]:
-        """Handle the usual ACK_MESSAGE frames from `position` on; return the position after them and their count."""
+        """Handle ACK_MESSAGE frames from `position` to the first unusual one; return the position after them and their count."""
         if not data.startswith(_BEGIN, position + _PREFIX_SIZE):
             return position, 0
         named = _Named(self._check_points)
@@ -89,8 +89,8 @@ class _Named:
     def find(self, handle: str, topic: str, group: str, queue: str) -> tuple[int, ...] | None:
         """Append the open check point that a handle names to `points`, and return its messages' queue offsets.
 
-        Only the first two words of the handle are used. Returns None if there is no such check point, or one of its
-        messages has a new handle.
+        Only the first two words of the handle are used. Returns None if there is no such check point, one of its messages
+        has a new handle, or the handle is malformed.
         """
         try:
             start, pop_time, _ = handle.split(" ", 2)

@@ -27,12 +27,12 @@ class AssignmentHandler:
         }
 
     def query(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with the queues that a member shall consume, each with pull or pop (QUERY_ASSIGNMENT)."""
+        """Answer with the queues that a member shall consume, each with pull or pop; none if unknown (QUERY_ASSIGNMENT)."""
         query = decode_assignment_query(command.body)
         return Answer(body=encode_assignments((yield from self._service.assign(query))))
 
     def set_mode(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Set whether a group pulls or pops a topic; answered when it is on disk (SET_MESSAGE_REQUEST_MODE)."""
+        """Set whether a group pulls or pops a topic; answer when that is saved or saving has failed (SET_MESSAGE_REQUEST_MODE)."""
         yield from self._service.set_mode(decode_request_mode(command.body))
         return Answer()
 
