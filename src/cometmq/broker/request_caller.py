@@ -30,11 +30,11 @@ class RequestCaller(Generic[Result]):
         return self.owner.is_closed
 
     def hold(self) -> None:
-        """Keep only the request's code, flags and number, because the answer will take a while."""
+        """Drop all of the request except its code, flags and number, because the answer may take a while."""
         self._command = self._command.without_content()
 
     def answer(self, work: Callable[[], Result | Steps[Result | None] | None]) -> None:
-        """Run `work` and answer the client with its result or error; if the result is None, the request still waits."""
+        """Answer the client with the result of `work` or an error; if the result is None, the request still waits."""
         peer = self.owner
         peer.dispatcher.run(lambda *_: self.answer_of(work()), self._command, peer)
 

@@ -1,6 +1,6 @@
-"""Moves messages whose invisible time is over to their group's retry topic, from which they are popped again.
+"""Copies messages that were not acknowledged in time to a retry topic of their group, from which it can pop them again.
 
-The copy for the retry topic and the acknowledgement are one write, in this order: a crash in between can repeat a
+The copies for the retry topic and the acknowledgement are one write, in this order: a crash in between can repeat a
 message but not lose one. Follows PopReviveService.reviveRetry of RocketMQ 5.3.3.
 """
 
@@ -43,9 +43,9 @@ class Revive:
         self._waiting = waiting
 
     def hand_on(self, due: Iterable[CheckPoint]) -> Steps[None]:
-        """Redeliver the unacknowledged messages of due check points; those that fail are retried 10 s later.
+        """Copy the unacknowledged messages of due check points to retry topics; a check point that fails is due again in 10 s.
 
-        Messages that never can be redelivered, for example of a deleted topic, are dropped.
+        Messages that cannot be redelivered, for example those of a deleted topic, are dropped.
         """
         for point in due:
             if point.state is not PointState.OPEN:
@@ -89,7 +89,7 @@ class Revive:
             self._waiting.wake((origin, body.group))
 
     def _read(self, point: CheckPoint) -> Steps[list[Record]]:
-        """Read the remaining messages of a check point; deleted ones are left out."""
+        """Read the remaining messages of a check point; those that the store no longer has are left out."""
         body, parts = point.body, self._parts
         cursor = QueueCursor(parts.store, body.topic, body.queue_id, offset=0)
         records = []
@@ -104,7 +104,7 @@ class Revive:
     ) -> list[InnerMessage]:
         """Create the messages for the retry topic, and that topic if it is missing.
 
-        If its name is too long (pops of older versions), log that and return none.
+        If its name is too long, as can be after pops of older versions, log that and return none.
         """
         name = self._retry_name(point, origin)
         fault = length_fault(name)

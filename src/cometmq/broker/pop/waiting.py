@@ -1,11 +1,10 @@
 """Pops and notification requests that wait for messages; they are tried again roughly in order of arrival.
 
-Once one that may pop from any queue, but not in order, finds nothing, later ones of its topic and group are not tried.
-
-A pop waits for a topic and a group; meanwhile the queues of the topic and of its retry topics are watched. When a
-message arrives, pops are tried from the next iteration of the loop on: a pop writes a check point, which is not allowed
-during dispatch. A state machine (docs/design/0044) without I/O of its own. Follows PopLongPollingService of RocketMQ
-5.3.3.
+If one that may pop from any queue, but not in order, finds nothing, later ones of its topic and group are usually not
+tried until the next event. A pop waits for a topic and a group; meanwhile queues of the topic and of its retry topics are
+watched. When a message arrives, pops are tried from the next iteration of the loop on: a pop writes a check point, which
+is not allowed during dispatch. A state machine (docs/design/0044) without I/O of its own. Follows PopLongPollingService of
+RocketMQ 5.3.3.
 """
 
 import math
@@ -51,13 +50,13 @@ class HeldPop:
 
     Attributes:
         queue_id: The requested queue; -1 for any.
-        deadline: Monotonic seconds at which it is answered if it still waits.
+        deadline: Monotonic seconds from which on it is answered if it still waits.
         attempt: Tries again: returns the answer, None if there is still nothing, or steps that return either.
-        late: Returns the answer when the deadline has passed.
+        late: Returns the answer for when the deadline has passed, or the broker closes.
         is_ordered: Whether it pops in order, so that it may wait for a queue that time alone unlocks.
-        text_size: Bytes of its expression and of its tag hashes.
+        text_size: Estimated bytes of its expression and of its tag hashes.
         is_unfinished: Whether its last attempt found nothing but did not examine all messages.
-        is_woken: Whether messages arrived during its attempt, which may have missed them.
+        is_woken: Whether `wake` was called during its attempt, which may have missed new messages.
     """
 
     key: Key
@@ -77,7 +76,7 @@ class PopLongPolls:
     """All waiting pops and notification requests of a broker.
 
     Attributes:
-        on_hold: Called when a pop begins to wait, because its deadline needs a timer.
+        on_hold: Called when a pop begins to wait, also again, because its deadline needs a timer.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -112,13 +111,13 @@ class PopLongPolls:
         return sum(waiter.queue_id == queue_id for waiter in self._waiters.get(key, ()))
 
     def is_full(self, key: Key) -> bool:
-        """Return whether no more pops may wait for this topic and group."""
+        """Return whether a new pop may not wait for this topic and group, because too many wait already."""
         settings = self._settings
         here = len(self._waiters.get(key, ()))
         return self._count >= settings.polling_total_max or here > settings.polling_max
 
     def hold(self, waiter: HeldPop) -> bool:
-        """Let a pop wait; return False if pops of its connection are too many or too large, or all are too large."""
+        """Let a pop wait; return False if those of its connection would be too many or too large, or all together too large."""
         if not self._bounds.take(waiter.caller.owner, _SIZE + waiter.text_size):
             return False
         self._hold(waiter, is_first=False)
@@ -138,7 +137,7 @@ class PopLongPolls:
         self.on_hold()
 
     def wake(self, key: Key) -> None:
-        """Let the waiting pops of a topic and group be tried, from the next iteration of the loop on."""
+        """Schedule another attempt for waiting pops of a topic and group, from the next iteration of the loop on."""
         for waiter in self._tried.get(key, ()):
             waiter.is_woken = True
         self._run_soon(key)
@@ -149,7 +148,7 @@ class PopLongPolls:
             self.wake(key)
 
     def close(self) -> None:
-        """Answer every pop that waits as if its time had passed."""
+        """Answer the pops that wait as if their time had passed, maybe over several loop iterations."""
         self._is_closed = True
         self._due = -math.inf
         self.expire(math.inf)
@@ -161,12 +160,12 @@ class PopLongPolls:
             self._woken[key] = None
 
     def wake_ordered(self) -> None:
-        """Try the waiting pops in order again, because a queue that they wait for may be unlocked by now."""
+        """Schedule attempts where pops in order wait, because a queue that they wait for may be unlocked by now."""
         for key in self._ordered:
             self.wake(key)
 
     def pause_seconds(self, now: float) -> float:
-        """Return the seconds until `wake_ordered` or `expire` has work; infinite if no pop waits."""
+        """Return the seconds until `wake_ordered` or `expire` has work, 0 or less for now; infinite if no pop waits."""
         if self._ordered or not self._waiters:
             return 0.0 if self._ordered else math.inf
         return min(self._due, self._swept + _SWEEP_SECONDS) - now
@@ -174,7 +173,7 @@ class PopLongPolls:
     def expire(self, now: float) -> None:
         """Answer pops whose deadline has passed, forget those of closed connections, and wake those of deleted topics.
 
-        Does nothing if no deadline has passed and the last call that did something is less than 1 s ago.
+        Usually does nothing if no deadline has passed and the last call that did something is less than 1 s ago.
         """
         if now < self._due and now < self._swept + _SWEEP_SECONDS:
             return
@@ -267,7 +266,7 @@ class PopLongPolls:
         return found
 
     def _end_reading(self, waiter: HeldPop) -> None:
-        """Let a pop wait again, or forget it, after an attempt that waited; `_run` does that for all other attempts."""
+        """Let a pop wait again, or release its quota, after an attempt that waited for the disk or for its turn."""
         if waiter.state is HeldState.WAITING:
             self._hold(waiter, is_first=True)
             if waiter.is_unfinished or waiter.is_woken:
@@ -292,7 +291,7 @@ class PopLongPolls:
         self._unwatch(key)
 
     def _unwatch(self, key: Key) -> None:
-        """Stop watching a key's queues unless a pop waits for them or may do so again."""
+        """Stop watching queues for a key (topic and group), unless a pop of it waits or may do so again."""
         if key in self._waiters or key in self._tried:
             return
         for queue in self._queues.pop(key, ()):
@@ -303,7 +302,7 @@ class PopLongPolls:
                 self._polls.unwatch(queue, self._arrived)
 
     def _watch(self, key: Key) -> None:
-        """Watch the queues of a topic and of its retry topics, including new ones."""
+        """Watch the queues that a topic and its retry topics have now, for a key (topic and group)."""
         topic, group = key
         known = self._queues.setdefault(key, set())
         for name in (

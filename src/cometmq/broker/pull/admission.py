@@ -1,6 +1,6 @@
 """Checks pulls against the broker's permission, the group, the topic and the group's subscription.
 
-Codes and most remarks are those of PullMessageProcessor of RocketMQ 5.3.3; `pull.pulls` calls the checks in its order.
+Codes and most remarks are those of PullMessageProcessor of RocketMQ 5.3.3; `pull.pulls` calls the checks.
 """
 
 from cometmq.broker.settings.broker_settings import BrokerSettings
@@ -44,7 +44,7 @@ class PullAdmission:
         """Return the configuration of the group that pulls; a master creates a missing one if the settings allow it.
 
         Raises:
-            RequestError: The group does not exist, or may not consume.
+            RequestError: The group does not exist and is not created, or it may not consume.
         """
         name = request.consumer_group
         group = self._groups.get(name)

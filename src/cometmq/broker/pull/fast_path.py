@@ -1,9 +1,9 @@
 """The fast path of pulls: answers pulls with a known header directly from the bytes that were read.
 
-A consumer pulls again as soon as its last pull was answered. The bytes read from its connection are therefore
-usually one pull, or one per queue, whose header differs from the previous pull's in four numbers only
-(`kernel.split_pull`). The rest of the header is checked once and cached. A pull that does not find messages at once is
-decoded into a command (docs/design/0046-columns.md).
+A consumer usually pulls again as soon as its last pull was answered. The bytes read from its connection are then
+mostly one pull, or one per queue, whose header differs from the previous pull's in four numbers only
+(`kernel.split_pull`). The rest of the header is parsed once and cached. A pull that this path cannot answer, for example
+because it finds no messages at once, is decoded into a command (docs/design/0046-columns.md).
 """
 
 from cometmq.broker.parts import Parts
@@ -44,7 +44,7 @@ class PullIntake:
     """The fast path for pulls that find messages at once and need no special treatment.
 
     Attributes:
-        size: Bytes of messages answered since its owner set it to 0, which it does for each group of reads.
+        size: Bytes of messages answered since its owner last set it to 0, as it does for each batch of reads.
     """
 
     codes = frozenset({_PULL})
@@ -73,7 +73,7 @@ class PullIntake:
     def _take_some(
         self, data: bytes, peer: Peer, count_max: int, size_max: int
     ) -> tuple[int, int]:
-        """Answer several pulls with one write, until their messages reach `size_max` bytes."""
+        """Answer up to `count_max` pulls with one write, until their messages reach `size_max` bytes or one is not answered."""
         frames: list[bytes | memoryview] = []
         position = size = written = 0
         while position < len(data) and len(frames) < count_max and size < size_max:
@@ -88,7 +88,7 @@ class PullIntake:
         return position, len(frames)
 
     def answer(self, data: bytes, write: Write) -> int:
-        """Answer `data` if it is one pull that finds messages; return their size, or 0 to leave it to the slow path."""
+        """Answer `data` if it is one pull that this path can answer; return the size of the messages, 0 if it cannot."""
         split = split_pull(data)
         if split is None:
             return 0

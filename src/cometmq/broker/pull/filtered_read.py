@@ -1,8 +1,8 @@
-"""Reads records through a filter on their properties, in rounds until enough of them have passed.
+"""Reads records through a filter on their properties, in rounds until enough of them have passed or a limit is reached.
 
 The store knows queue entries but not the properties of records, so this is a layer above it. A read examines about as
-many entries as RocketMQ's (800) at most, and takes some milliseconds, so that a filter that matches nothing cannot
-block the event loop. The next pull continues after the examined entries.
+many entries as RocketMQ's (800) at most, and works for some milliseconds (plus waits for the disk), so that a filter that
+matches nothing cannot block the event loop for long. The result has the offset at which the next read continues.
 """
 
 from collections.abc import Callable
@@ -77,7 +77,7 @@ class FilteredRead:
     def steps(self) -> Steps[GetResult]:
         """Return the messages that pass, or the reason why there are none; only reads from the disk wait.
 
-        The read ends when enough are found, about 800 entries or the whole queue are examined, or the time is used up.
+        The read ends when enough are found, at the queue's end, after about 800 entries, or when the time is used up.
         """
         while True:
             result = self._timed(self._read)

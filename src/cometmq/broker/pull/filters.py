@@ -2,7 +2,7 @@
 
 A tag filter needs only the queue entry. SQL92 needs the record's properties, so records are read first and then filtered
 (broker.pull.filtered_read). Follows ExpressionMessageFilter, ExpressionForRetryMessageFilter and ConsumerFilterManager of
-RocketMQ 5.3.3, but without a table of compiled filters: they are cached by the text of the expression.
+RocketMQ 5.3.3, but without a table of compiled filters: parsed expressions are cached.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,8 @@ class MessageFilter(NamedTuple):
     """A filter of messages, by tag hash or by properties.
 
     Attributes:
-        codes: The tag hashes that pass; None if all do.
-        passes: Returns whether a message with this property block passes; None if all do.
+        codes: The tag hashes that pass; None if tags do not matter.
+        passes: Returns whether a message with this property block passes; None if properties do not matter.
     """
 
     codes: frozenset[int] | None = None
@@ -84,8 +84,8 @@ class Filters:
             is_asked: Whether the subscription came with the request, not with a heartbeat.
 
         Raises:
-            RequestError: The expression is invalid, and the remark names the column: SUBSCRIPTION_PARSE_FAILED if it came
-                with the request, else FILTER_DATA_NOT_EXIST. Or this kind of expression is not supported.
+            RequestError: The SQL92 expression is invalid: SUBSCRIPTION_PARSE_FAILED if it came with the request, else
+                FILTER_DATA_NOT_EXIST. Or this kind of expression is not supported.
         """
         if subscription.kind == TAG:
             return MessageFilter(subscription.codes if subscription.tags else None)
@@ -104,7 +104,7 @@ class Filters:
         return MessageFilter(passes=passes)
 
     def _passes_origin(self, known: dict[str, Passes], group: str, block: bytes) -> bool:
-        """Return whether a retried message passes the group's SQL92 subscription to its original topic, if any."""
+        """Return whether a retried message passes the group's SQL92 filter of its original topic; without one it does."""
         topic = find_property(block, _RETRY_TOPIC)
         if topic is None:
             return True
@@ -147,7 +147,7 @@ def _sql92(expression: str) -> Passes:
 
 
 class FilterCheck:
-    """The check of a consumer's expression before it starts to consume."""
+    """The check of an expression that a client asks for, usually before it starts to consume."""
 
     def __init__(self, filters: Filters, turns: Turns) -> None:
         self._filters = filters
@@ -157,8 +157,8 @@ class FilterCheck:
         """Check that a subscription can be used, maybe in a later loop iteration, for the connection `owner`.
 
         Raises:
-            RequestError: SUBSCRIPTION_PARSE_FAILED, this kind of expression is not supported, or too
-                much work waits for its turn.
+            RequestError: SUBSCRIPTION_PARSE_FAILED, this kind of expression is not supported, or too much work waits.
+            ConnectionLost: The connection was closed while the check waited.
         """
         return self._turns.run(owner, partial(self._check, asked), len(asked.expression))
 

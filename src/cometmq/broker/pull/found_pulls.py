@@ -1,7 +1,7 @@
 """Pulls that find messages at once, which is nearly all pulls of a busy consumer.
 
-Pulls that are refused, held, redirected or read from the disk are left to `pull.pulls`, which defines what a pull means:
-this module gives the same answer or none (docs/design/0046-columns.md).
+Pulls that are refused, held, moved by a reset, filtered by SQL92 or read from the disk are left to `pull.pulls`, which
+defines what a pull means: this module gives the same answer or none (docs/design/0046-columns.md).
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ TALLIES_MAX = 32
 
 
 class AdmittedPulls(NamedTuple):
-    """The result of checking pulls with one header; valid until one of the broker's tables changes.
+    """The result of checking pulls with one header; void after any change of topics or groups, or heartbeat of a consumer.
 
     Attributes:
-        topics: Version of the topic table at the check; None if not checked yet.
+        topics: Version of the topic table at the check; None without a valid check.
         groups: Version of the group table at the check.
-        members: Change count of the groups' subscriptions at the check.
+        members: Value of `Members.changes` at the check, which grows with each heartbeat or departure of a consumer.
         queues: Queues of the topic, by number.
         terms: The limits and answer header of these pulls.
         tallies: Counters of this group's reads, for some of the queues.
@@ -57,7 +57,7 @@ class KnownPull:
     Attributes:
         subscription: The subscription in the request; None if the group's own is used.
         admitted: The result of the last check against the tables.
-        is_committing: Whether the request carries an offset to commit.
+        is_committing: Whether these pulls carry an offset to commit.
     """
 
     __slots__ = ("admitted", "is_committing", "request", "subscription")
@@ -70,7 +70,7 @@ class KnownPull:
 
 
 class FoundPulls:
-    """The service for pulls that find messages at once; it leaves others undone."""
+    """The service for pulls that find messages at once; it leaves others to the slow path."""
 
     def __init__(self, pulls: Pulls, parts: Parts, pieces: tuple[bytes, ...]) -> None:
         self._pieces = pieces
@@ -87,7 +87,7 @@ class FoundPulls:
         self._filters = Filters(parts.settings, parts.members)
 
     def known(self, request: PullRequest) -> KnownPull | None:
-        """Return the parsed header for pulls of this form; None if they need the slow path."""
+        """Return the parsed header for pulls of this form; None if all of them need the slow path."""
         if not is_plain(request.subscription, request.expression_type):
             return None
         subscription = None
@@ -105,7 +105,7 @@ class FoundPulls:
     ) -> tuple[bytes, int] | None:
         """Return an answer frame with messages from an offset on, and their size; None to leave it to the slow path.
 
-        `commit_offset` is committed if the header says that the pull commits; `opaque` is the request's number.
+        `commit_offset` is for a header that says that the pull commits; `opaque` is the request's number.
         """
         topics, groups, members, group, queue_count, queues, terms, tallies = known.admitted
         if (
@@ -142,7 +142,7 @@ class FoundPulls:
         return frame, size
 
     def _tally(self, known: KnownPull, queue_id: int, offset: int) -> Tally:
-        """Return the counter of a group's reads of a queue; `offset` is where the pull starts."""
+        """Return the counter of a group's reads of a queue; note the pull's `offset` as its first one if it commits nothing."""
         admitted = known.admitted
         if not known.is_committing:
             self._pulls.note_first(known.request, queue_id, offset)

@@ -1,9 +1,9 @@
-"""The slow path of pulls: found messages are returned at once as views of the log; other pulls may be held.
+"""The slow path of pulls: it returns the messages that it finds, if possible at once; other pulls may be held.
 
-Checks and codes are in the order of PullMessageProcessor of RocketMQ 5.3.3. A pull that finds nothing new and may wait
-is held until a message arrives that passes its filter by tags, its time is over (long polling), or it is woken for a
-reset. Then it is run again; if it finds nothing again, that is its answer, unless an SQL92 filter let none of
-the new messages pass.
+Checks and codes follow PullMessageProcessor of RocketMQ 5.3.3. A pull that finds nothing new and may wait is held until
+a message arrives that may pass its filter by tags, its time is over (long polling), or a reset or deletion wakes it.
+Then it is run again; if it finds nothing again, that is its answer, unless an SQL92 filter let none of the new messages
+pass and time is left.
 """
 
 from collections.abc import Callable
@@ -95,7 +95,7 @@ class Pull(NamedTuple):
     """A pull that has passed its checks.
 
     Attributes:
-        may_hold: False once the pull was held: then it commits nothing, and only an SQL92 filter can hold it again.
+        may_hold: False once the pull was held: its offset is not committed again, and only an SQL92 filter can hold it again.
         deadline: For a pull that was held: until when it may wait on, monotonic seconds.
         began: When the pull arrived or was run again, monotonic seconds.
     """
@@ -151,7 +151,7 @@ class Pulls:
         self._again = self._run_again  # One bound method for all held pulls.
 
     def pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
-        """Return messages, the reason for none, or a generator that waits and returns either; None if the pull is held.
+        """Return messages, the reason for none, or None if the pull is held; or a generator that returns one of these later.
 
         Raises:
             RequestError: The pull is refused.
@@ -159,7 +159,7 @@ class Pulls:
         return self._admit(request, caller, may_hold=True)
 
     def lite_pull(self, request: PullRequest, caller: Caller[PullAnswer]) -> Outcome:
-        """Do a pull of a lite pull consumer of RocketMQ 5.x; raises RequestError as `pull`, or if it is switched off."""
+        """Do a pull of a lite pull consumer of RocketMQ 5.x; raise RequestError as `pull`, or if lite pull is switched off."""
         if not self._settings.is_lite_pull:
             raise RequestError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
@@ -168,7 +168,7 @@ class Pulls:
         return self._admit(request, caller, may_hold=True)
 
     def _run_again(self, held: HeldPull) -> None:
-        """Run a held pull again; it is held once more only if no message passes its SQL92 filter."""
+        """Run a held pull again; it is held once more only if it has an SQL92 filter that no new message passes."""
         held.caller.answer(
             partial(
                 self._admit, held.request, held.caller, may_hold=False, deadline=held.deadline
@@ -199,7 +199,7 @@ class Pulls:
         return self._turns.run(caller.owner, begin, len(expression or ""))
 
     def _begin(self, pull: Pull, told: Subscription | None) -> Outcome:
-        """Read messages; `told` is the subscription from the group's heartbeats, None if the pull carries its own."""
+        """Read messages, or move a reset consumer; `told` is the heartbeats' subscription, None if the pull carries its own."""
         request, offsets = pull.request, self._offsets
         group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
         subscription = told or self._filters.subscription(
@@ -244,7 +244,7 @@ class Pulls:
         )
 
     def _commit(self, pull: Pull, max_offset: int) -> None:
-        """Commit the offset that a pull carries, unless it was held; if it carries none, note where the group starts.
+        """Commit the offset that a pull carries, unless it was held before; if it carries none, note where the group starts.
 
         A pull beyond the queue's end commits nothing, because it may be at an offset of a deleted queue; but on a slave it
         commits, because a slave's queues end before its master's.
@@ -261,7 +261,7 @@ class Pulls:
             )  # fmt: skip
 
     def note_first(self, request: PullRequest, queue_id: int, offset: int) -> None:
-        """Remember where a group with members first pulls in a queue: its lag counts from there without a commit."""
+        """Remember, within limits, where a group with members first pulls in a queue; without a commit its lag starts there."""
         self._members.note_first_pull(request.consumer_group, request.topic, queue_id, offset)
 
     def _read_cold(
@@ -337,11 +337,11 @@ class Pulls:
         )  # fmt: skip
 
     def _is_lost(self, request: PullRequest) -> bool:
-        """Return whether an offset beyond a queue's end counts as that of a deleted queue: the group has none here.
+        """Return whether an offset beyond a queue's end counts as that of a deleted queue: none is committed here.
 
         Differs: RocketMQ moves every such group to the end, so it misses earlier messages of the new queue. A group with an
         offset here has seen more of this queue than a crash has left of it; it continues at the end. So does a program that
-        pulls without waiting for messages, if the topic was never deleted. A slave's queue may just be behind its master's.
+        pulls without waiting for messages, if no deletion of the topic is known. A slave may just be behind its master.
         """
         stored = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         follows = request.sys_flag & PULL_SUSPEND
@@ -353,7 +353,7 @@ class Pulls:
     ) -> PullAnswer | None:
         """Answer or hold a pull of messages that a slave lacks: keep the offset, and name the broker to pull from.
 
-        While the slave is not connected to its master, a pull that may wait is held for a second first.
+        While the slave is not connected to its master, a pull that may wait is first held for up to about a second.
         The slave's log may start later or end earlier than the master's. A group that was moved would skip messages or get
         them twice (as in PullMessageProcessor of RocketMQ 5.3.3).
         """
@@ -394,7 +394,7 @@ class Pulls:
         self._polls.hold(queue, HeldPull(request, caller, codes, deadline, self._again))
 
     def _is_held_again(self, pull: Pull, result: GetResult) -> bool:
-        """Hold a pull again if no message passed its filter and its time is not over; return whether it is held."""
+        """Hold a pull again if no message to the queue's end passed its filter and time is left; return whether it is held."""
         if (
             result.status is not GetStatus.NO_MATCHED_MESSAGE
             or result.next_offset < result.max_offset

@@ -1,10 +1,10 @@
 """Determines the address on which a broker listens, and the address that it registers.
 
 Behind NAT or in a container, no local interface has the address `brokerIP1`. Connections to it arrive at an unknown
-interface, so the broker then listens on all of them, as RocketMQ always does, and logs that; `bindAddress` selects one.
+interface, so the broker then listens on all of them, as RocketMQ does by default, and logs that; `bindAddress` selects one.
 
 A host name in `brokerIP1` or `bindAddress` is resolved once, at the start. Others get the IP, which is also stored in
-each record and message id. Slaves resolve a name in `brokerIP2`.
+records and message ids. Slaves resolve a name in `brokerIP2`.
 """
 
 import errno
@@ -41,7 +41,7 @@ class Addresses(NamedTuple):
 
 
 def addresses_of(settings: BrokerSettings) -> Addresses:
-    """Return the addresses for these settings, and log warnings; raise SettingsError for an invalid address."""
+    """Return the addresses for these settings, and log warnings; raise SettingsError for an address that cannot be used."""
     _check_told_to_slaves(settings.ha_ip)
     bound = settings.bind_address
     host = LOOPBACK if bound is None else _ip_of("bindAddress", bound)
@@ -64,7 +64,7 @@ def addresses_of(settings: BrokerSettings) -> Addresses:
 
 
 def _check_told_to_slaves(host: str | None) -> None:
-    """Raise SettingsError for a `brokerIP2` that is no IP or host name; slaves resolve a name, so it may be unknown."""
+    """Raise SettingsError for a `brokerIP2` that is no IP or host name; slaves resolve a name, so it may be unknown here."""
     if not host or _is_ip(host) or _HOST_NAME.fullmatch(host):
         return
     try:
@@ -101,7 +101,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _is_here(ip: str) -> bool:
-    """Return whether an interface of this machine has this address; True if that cannot be found out."""
+    """Return whether an interface of this machine has this address; True if binding to it fails for another reason."""
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         try:
@@ -112,7 +112,7 @@ def _is_here(ip: str) -> bool:
 
 
 def _own_ip(ip: str) -> str:
-    """Return `ip`, or if it means "every address", the one by which others reach this host (loopback if unknown)."""
+    """Return `ip`, or if it means "every address", the one from which this host sends to the Internet (or loopback)."""
     if not ip_address(ip).is_unspecified:
         return ip
     try:

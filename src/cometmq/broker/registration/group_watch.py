@@ -2,12 +2,12 @@
 
 A registration is by default sent only every 30 s, and a nameserver that prefers another master still answers it with
 success (RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the members (GET_BROKER_MEMBER_GROUP): by a
-master at the start and after each registration of all topics, by a slave each second while it has no master.
-A nameserver of CometMQ also closes the connection of a broker that has lost its place.
+master at the start and after each registration of all topics, by a slave about each second while it has no master.
+A nameserver of CometMQ usually also closes the connection of a broker that has lost its place.
 
-A master whose place another broker has, on every nameserver that knows either, accepts no messages, because consumers
-read from the other one. A slave without a master registers again soon after a nameserver lists one; the answer
-has its HA port.
+A master accepts no messages if a nameserver lists another broker in its place and no nameserver lists this one, by their
+last answers, because consumers read from the other one. A slave without a master registers again soon after a
+nameserver lists a new one; the answer has its HA port.
 """
 
 import logging
@@ -36,7 +36,7 @@ _TIMEOUT_MS = 3_000
 
 
 class Fence:
-    """A gate that stops a master from accepting messages while another broker has its place."""
+    """A gate that stops a master from accepting messages while nameservers have another broker in its place."""
 
     def __init__(self, store: MessageStore, identity: BrokerIdentity) -> None:
         self._store = store
@@ -46,7 +46,7 @@ class Fence:
         )  # Log end when a nameserver last listed this broker as the master.
 
     def confirm(self) -> None:
-        """Note that a nameserver lists this broker as the master, and accept messages again if they were refused."""
+        """Note that a nameserver lists this broker as the master, and end the refusal of messages by `close`, if any."""
         self._known_end = self._store.max_offset
         if self._store.flags.clear(RunningFlag.FENCED):
             _log.warning("this broker is the master again and accepts messages")
@@ -84,8 +84,8 @@ class GroupWatch:
     ) -> None:
         """Create the watch of a master (with `fence`, which stops it from accepting messages) or of a slave.
 
-        `nameservers` are "host:port" each; `has_master` returns whether a slave copies from a master, and then no
-        nameserver is asked; `register_at` schedules a slave's registration at a nameserver.
+        `nameservers` are "host:port" each; `has_master` returns whether a slave copies from a master, and then a slave asks
+        no nameserver; `register_at` schedules a slave's registration at a nameserver.
         """
         self._identity = identity
         self._ask = ask
@@ -103,7 +103,7 @@ class GroupWatch:
             self._machines[nameserver] = keep(f"group at {nameserver}", step)
 
     def look(self) -> None:
-        """Wake the jobs that ask the nameservers for the members of this broker's group."""
+        """Wake the jobs, so that they ask the nameservers for the members of this broker's group soon."""
         for machine in self._machines.values():
             machine.wake()
 

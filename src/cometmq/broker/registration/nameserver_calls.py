@@ -32,7 +32,7 @@ class AskNameservers(Protocol):
         timeout_ms: int,
         done: Callable[[PeerAnswer | None, BaseException | None], None],
     ) -> None:
-        """Send a request; `done` is called later with the answer, whatever its code, or with a CometError."""
+        """Send a request; `done` is called later with the answer, whatever its code, or with the error."""
         ...
 
     def is_connected(self, address: str) -> bool:

@@ -1,4 +1,4 @@
-"""Warns if a broker requires signatures but its nameserver does not, so that anybody can register a broker there."""
+"""Warns if a broker requires signatures but one of its nameservers does not, so that anybody can register a broker there."""
 
 import logging
 from collections.abc import Sequence

@@ -4,10 +4,10 @@ Each nameserver has its own background job, so one that is down delays no other.
 a registration are sent together in the next round. A lost nameserver is retried every few seconds: it has forgotten the
 broker, or soon will.
 
-While there are few topics, each registration has all of them. Of many, up to 200 changed ones are registered one
-by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All of them are sent once a
-period; their body is encoded in a thread. Follows BrokerController.registerBrokerAll and BrokerOuterAPI of RocketMQ
-5.3.3.
+While there are few topics, each registration has all of them. Of many, up to 200 changed ones are usually registered
+one by one (REGISTER_TOPIC_IN_NAMESRV 217, as Java does with enableSingleTopicRegister). All that fit into a frame are
+sent again within two periods; a large body is encoded in a thread. Follows BrokerController.registerBrokerAll and
+BrokerOuterAPI of RocketMQ 5.3.3.
 """
 
 import logging
@@ -67,7 +67,7 @@ class RegistrarSettings:
     """The settings of a broker's registration.
 
     Attributes:
-        period_ms: Pause between registrations (registerNameServerPeriod).
+        period_ms: Pause between registrations without changes (registerNameServerPeriod), before its bounds apply.
         timeout_ms: Timeout for a nameserver's answer (registerBrokerTimeoutMills).
         is_compressed: Whether to compress the topics (compressedRegister).
         is_forced: Whether to register even if nothing has changed (forceRegister).
@@ -80,7 +80,7 @@ class RegistrarSettings:
 
     @property
     def period_seconds(self) -> float:
-        """The pause in seconds, within RocketMQ's bounds."""
+        """The pause between registrations in seconds, within RocketMQ's bounds of 10 and 60 s."""
         return min(max(self.period_ms, PERIOD_MS_MIN), PERIOD_MS_MAX) / 1000
 
 
@@ -96,10 +96,10 @@ class Registrar:
     """The broker's side of registration.
 
     Attributes:
-        master: A slave's master as last named by a nameserver; empty for a master.
+        master: A slave's master as nameservers last named it; its addresses are empty if none did.
         order_topics: The order configuration by topic, as last received from a nameserver.
         on_master: Called with `master` when it has changed.
-        on_registered: Called with a nameserver when a registration of all topics there has succeeded or failed.
+        on_registered: Called with a nameserver when it has answered a registration of all topics, or that failed.
     """
 
     def __init__(
@@ -154,11 +154,11 @@ class Registrar:
                 link.wake()
 
     def is_known(self) -> bool:
-        """Return whether any nameserver accepted the last registration."""
+        """Return whether any nameserver accepted this broker's last registration there."""
         return any(link.is_up for link in self._links)
 
     def register(self, seconds_max: float = CHANGE_SECONDS_MAX) -> Steps[None]:
-        """Register a change now; done when the reachable nameservers answered or failed, or after `seconds_max`."""
+        """Register now; done when the nameservers that accepted the last registration answered or failed, or at the timeout."""
         rounds = [(link.is_up, link.ask_round()) for link in self._links]
         for link in self._links:
             link.wake()
@@ -166,7 +166,7 @@ class Registrar:
         yield from _all_of(up, seconds=seconds_max)
 
     def leave(self) -> Steps[None]:
-        """Unregister from nameservers that accepted the last registration; log failures. The jobs must be stopped."""
+        """Unregister from nameservers that accepted the last registration, and wait up to 3 s; the jobs must be stopped."""
         rounds = []
         for link in self._links:
             if link.is_up:
@@ -180,7 +180,7 @@ class Registrar:
     def tell(self, address: str) -> Steps[None]:
         """Register all topics at one nameserver; raise CometError if it cannot be reached, does not answer or refuses.
 
-        Without `is_forced`, nothing is sent if the nameserver already has this version of the topics.
+        Without `is_forced`, the nameserver is asked first, and gets no topics if it has this version of them already.
         """
         table = self._topics()
         if not self.settings.is_forced and not (
@@ -233,7 +233,7 @@ class Registrar:
         return is_changed or not answer.body or decode_data_version(answer.body) != version
 
     def _encoded(self, table: TopicTable) -> Steps[RegistrationBody]:
-        """Return the body; it is encoded once for all nameservers, and in a thread if it is large."""
+        """Return the body, encoded in a thread if it is large; the last one is kept for the other nameservers."""
         version = table.version
         if version in self._making:
             yield from called_back(self._making[version].append)
@@ -373,7 +373,7 @@ class _Link:
             self._machine.wake()
 
     def _step(self) -> Steps[float]:
-        """Register when requested, when the period is over, or after the nameserver was lost."""
+        """Register once; return the seconds until the next registration, unless the job is woken earlier."""
         current, self._next_round = self._next_round, None
         try:
             yield from self._register()
@@ -411,7 +411,7 @@ class _Link:
             self.is_up = True
 
     def _tell_singly(self, names: set[str]) -> Steps[bool]:
-        """Register these topics one by one; return False if all must be sent."""
+        """Register these topics one by one; return False if all topics must be sent, for example as one was refused."""
         registrar = self._registrar
         due = self._whole_at + registrar.settings.period_seconds
         if not self.is_up or not names or registrar.timers.monotonic() >= due:

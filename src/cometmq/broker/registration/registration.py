@@ -1,4 +1,4 @@
-"""Runs the registrar on the broker's loop: starts it, and unregisters at the end."""
+"""Runs the registrar on the broker's loop: starts and stops its jobs, and unregisters a broker that leaves."""
 
 from collections.abc import Callable
 

@@ -1,9 +1,8 @@
 """Encodes the body of a registration so that it fits a frame, however many topics a broker has.
 
 A small table is sent as JSON unless `compressedRegister` is true. A large one is compressed whatever
-`compressedRegister` says. If it is still too large, which is only possible
-with files from before there were limits, only a part of the topics is sent: users' topics before retry and dead-letter
-topics.
+`compressedRegister` says. If it is still too large, only a part of the topics is sent: users' topics before retry and
+dead-letter topics.
 """
 
 from typing import NamedTuple

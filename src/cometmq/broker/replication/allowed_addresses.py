@@ -1,4 +1,4 @@
-"""The addresses that may copy the log: members known to a nameserver, and those in the settings.
+"""The addresses that may copy the log: those of slaves that nameservers list (if asked), and those in the settings.
 
 Brokers of this project register an IP; Java's register brokerIP1 as configured, which may be a host name.
 """
@@ -53,7 +53,7 @@ class AllowedAddresses:
         return ip in self._members or any(ip_address(ip) in each for each in self._networks)
 
     def knows(self, ip: str) -> bool:
-        """Return whether an address is known to be allowed; if not, ask nameservers, if any, in the background."""
+        """Return whether an address is known to be allowed; if not, let nameservers be asked in the background (if any)."""
         if self.has(ip):
             return True
         self._begin_look()
@@ -102,9 +102,9 @@ class AllowedAddresses:
 def members_by_nameservers(
     nameservers: Sequence[str], broker_name: str, calls: NameserverCalls, ips_of: IpsOf
 ) -> FindMembers:
-    """Return a function that asks all nameservers for the IPs of a group's slaves (by GET_BROKER_CLUSTER_INFO).
+    """Return a function that asks all nameservers for the IPs of a group's slaves, and uses the last answer of a silent one.
 
-    `calls` sends the requests, and `ips_of` resolves a host name.
+    `calls` sends the requests (GET_BROKER_CLUSTER_INFO), and `ips_of` resolves a host name.
     """
     # The last answer of each nameserver; used while it does not answer.
     said: dict[str, frozenset[str]] = {}

@@ -81,7 +81,7 @@ class LogCopier:
             await asyncio.wait([self._last.gone], timeout=1)
 
     def master_told(self, address: str) -> None:
-        """Let the copier connect to the master's HA port at this "host:port"; ignored if empty or unchanged."""
+        """Let the copier connect, maybe again, to the master's HA port at "host:port"; ignored if empty or unchanged."""
         if not address or address == self._address:
             return
         _log.info("the log is copied from the master's HA port, %s", address)
@@ -139,7 +139,7 @@ class LogCopier:
                     self._is_told.set()
 
     async def _copy(self, address: str) -> float:
-        """Connect and copy until the connection ends; return the pause before the next one, in seconds."""
+        """Connect and copy until the connection ends, or fail; return the pause before the next attempt, in seconds."""
         link = await self._connect(address)
         if link is None:
             return _RETRY_SECONDS
@@ -215,7 +215,7 @@ class LogCopier:
         return link
 
     def _context(self) -> ssl.SSLContext | None:
-        """Create the TLS context from the current files; runs in a thread."""
+        """Create the TLS context from the current files, or return None without TLS; runs in a thread."""
         return None if self._tls is None else client_context(self._tls)
 
     def _read(self, start: int, end: int) -> bytes:

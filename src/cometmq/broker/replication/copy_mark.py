@@ -75,7 +75,7 @@ class CopyMark:
             self.known = known
 
     def remove(self) -> None:
-        """Remove slaveMark.json after a promotion, once the broker's tables are on disk; raise OSError on failure."""
+        """Remove slaveMark.json and its .bak after a promotion, once the tables are on disk; raise OSError on failure."""
         for path in (f"{self._file.path}.bak", self._file.path):
             with suppress(FileNotFoundError):
                 self._disk.unlink(path)

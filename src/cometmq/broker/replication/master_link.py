@@ -30,7 +30,7 @@ class MasterLink(asyncio.BufferedProtocol):
         end: The state machine of the protocol.
         gone: Done when the connection is closed.
         why: The first error for which this side closed the connection; None if there was none.
-        trouble: Why the last try to store received bytes failed for the time being; None if it did not.
+        trouble: Why the last append of received bytes failed, if it will be tried again; otherwise None.
         read_ms: When bytes were last received, epoch ms; 0 if never.
         written_ms: When a report was last sent, epoch ms; 0 if never.
     """

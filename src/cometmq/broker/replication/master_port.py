@@ -1,8 +1,8 @@
 """The HA port of a master: its slaves, what they are sent, and how their acknowledgements confirm sends.
 
 Each connection is a state machine (`replication.master_end`) with a transport. When the log has grown, each slave is
-sent the new part, frame by frame as its connection accepts them; bytes that are not in the page cache are read in a
-thread. If sends wait for replicas, acknowledgements of slaves confirm them in the store.
+sent the new part, frame by frame as its connection and its rate limit allow; bytes that are not in the page cache are
+read in a thread. If sends wait for replicas, acknowledgements of slaves confirm them in the store.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _TOO_FEW = "in-sync replicas not enough"  # Text of CommitLog of RocketMQ 5.3.3.
 
 
 class _LinkFailure(NamedTuple):
-    """The reason why a slave's connection ended or could not copy more, and the offset that it had acknowledged."""
+    """The reason why a slave's connection failed or cannot copy more, and the offset that it had acknowledged."""
 
     why: str | None
     acked: int
@@ -190,7 +190,7 @@ class MasterPort:
     def joined(self, link: SlaveLink) -> None:
         """Note that a slave starts to get frames.
 
-        Other connections with its broker id are closed, and the offset of that member is forgotten. A Java slave sends
+        Other connections with its broker id, if any, are closed, and what they acknowledged is forgotten. A Java slave sends
         no id, so its other connections stay.
         """
         _log.info(
@@ -211,7 +211,7 @@ class MasterPort:
                 self._copies.gone(link.member)
 
     def acked(self, link: SlaveLink) -> None:
-        """Note that a slave has acknowledged more of the log, and confirm the sends that now have enough replicas."""
+        """Note that a slave has acknowledged more of the log, and confirm the waiting sends that now have enough replicas."""
         if link.end.acked > self._errors.get(link.member, _NO_ERROR).acked:
             self._errors.pop(link.member, None)
         self._count_in(link)
@@ -284,7 +284,7 @@ class MasterPort:
         self._side.on_moved(self.moved if is_followed else None)
 
     def moved(self) -> None:
-        """Send the new part of the log to the slaves; collect it up to 5 ms or 1 MiB unless sends wait for replicas."""
+        """Send the new part of the log to the slaves; collect it for up to 5 ms or 1 MiB unless sends wait for replicas."""
         if self._copies.rule.needed > 1:
             self._pump()
             self._count()

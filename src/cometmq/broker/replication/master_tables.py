@@ -135,7 +135,7 @@ class OwnTables:
         yield from self._saved(self._groups.saver)
 
     def _saved(self, saver: Saver) -> Steps[None]:
-        """Save a table if it has unsaved changes, and wait until it is on disk; do nothing without a mark."""
+        """Save a table if it has unsaved changes, and wait until they are on disk; do nothing without a mark."""
         if self._mark is not None:
             yield from saved(saver.saving())
 
@@ -174,7 +174,7 @@ class OwnTables:
 
 
 def delete_before(store: MessageStore, topic: str, end: int) -> bool:
-    """Delete the queues of a topic whose messages are all before a physical offset; return whether none is left.
+    """Delete those queues of a topic that have no message from a physical offset on; return whether no queue is left.
 
     Raises:
         StoreBusy: The log is being truncated.

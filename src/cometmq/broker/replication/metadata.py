@@ -1,6 +1,6 @@
-"""Keeps a slave's tables equal to its master's: topics, groups, offsets, modes, progress of delays and timer.
+"""Copies a master's tables to its slave: topics, groups, offsets, modes, progress of delays and timer.
 
-The slave requests the tables every 3 s (Java: 10 s in 4.9, 60 s in 5.x) and when its master notifies it. The progress
+The slave requests the tables about every 3 s (Java: 10 s in 4.9, 60 s in 5.x) and when its master notifies it. The progress
 of deliveries, and offsets of the broker's own groups, are applied only when the log here has reached the end that the
 master's log had then; without this wait a promoted slave would skip deliveries that it does not have. Larger
 offsets that groups committed here are sent to the master, one UPDATE_CONSUMER_OFFSET each and at most 1,000 per round,
@@ -67,7 +67,7 @@ class MasterMetadata:
 
     Attributes:
         copied_ms: When a round last succeeded, epoch ms; 0 if never.
-        error: Why the last round failed; None if it succeeded.
+        error: Why the last round failed; None if it succeeded, or before the first failure.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class MasterMetadata:
         is_joined: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """Copy `tables`, in this order, from `master()` (None: not known yet); consumer `offsets` are also sent to it.
+        """Copy `tables` (those that need the log last) from `master()` (None: not known yet); also send it consumer `offsets`.
 
         `log_end` returns the physical offset of the log's end here, and `is_joined` whether this log is known to be the
-        master's; while it is not, no topics, groups or offsets are deleted.
+        master's; while it is not, no topics, groups or offsets are deleted here.
         """
         self.copied_ms = 0
         self.error: str | None = None
@@ -103,7 +103,7 @@ class MasterMetadata:
     def step(self) -> Steps[float]:
         """Copy the tables from the master once; return the seconds until the next round.
 
-        A failure, also that no master is known, is noted in `error`; the first one in a row is logged.
+        A failure, also that no master is known for 3 s, is noted in `error`; the first one in a row is logged.
         """
         master = self._master()
         if master is None:
@@ -266,7 +266,7 @@ def metadata_of(
 ) -> MasterMetadata:
     """Create the job that copies the master's tables, including those of features (`more`); see `MasterMetadata`.
 
-    From now on no group is created here, and offsets that are committed here are remembered for the master.
+    From now on groups are only copied, not created here, and offsets committed here are remembered for the master.
     """
     parts.offsets.follow()
     parts.groups.is_copy = True

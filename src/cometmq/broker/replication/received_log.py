@@ -1,7 +1,7 @@
 """Appends received bytes of a master's log to a slave's store: whole records at once, a partial one when complete.
 
-Bytes are received in the buffer from which the store reads them. They are appended in pieces, so as not to block the
-loop for long.
+Most bytes are received in the buffer from which the store reads them. They are appended in pieces, so as not to block
+the loop for long.
 """
 
 from cometmq.codec.record import BLANK_TAIL_SIZE
@@ -85,7 +85,7 @@ class LogIntake:
         return memoryview(self._room)[self._to : self._to + size]
 
     def _move(self) -> None:
-        """Move the held bytes to the start of a buffer with room for a whole record."""
+        """Move the held bytes to the start of a buffer, the same or a new one, with room for a whole record."""
         size = max(ROOM_SIZE, self._wanted)
         if self.size >= size:  # Received although reading was stopped.
             size = self.size + _LITTLE

@@ -66,13 +66,13 @@ class SlaveLink(ServedProtocol):
 
     @property
     def member(self) -> str:
-        """The identity of the slave across connections: "id N" with its broker id, or its IP while that is unknown."""
+        """The identity of the slave across connections: "id N" with its broker id, or its IP if the id is unknown."""
         number = self.end.broker_id
         return self.ip if number is None else f"id {number}"
 
     @property
     def is_busy(self) -> bool:
-        """Whether the connection is in use, because the slave gets the log."""
+        """Whether the connection is in use: its handshake has ended, so that the slave gets the log or heartbeats."""
         return self.end.is_copying
 
     @property
@@ -130,7 +130,7 @@ class SlaveLink(ServedProtocol):
     # --- called by the port
 
     def tick(self) -> None:
-        """Check the timeouts of a slave's connection, and send a heartbeat if one is due."""
+        """Check the timeouts of a slave's connection, and send a heartbeat if one is due and nothing is being sent."""
         if self._transport is None or self._transport.is_closing():
             return
         was_copying, acked = self.end.is_copying, self.end.acked
@@ -236,7 +236,7 @@ class SlaveLink(ServedProtocol):
             self._again = None
 
     def _read_nowait(self, span: Span) -> Buffer | None:
-        """Return log from the page cache; if None, a thread reads and sends it, or a read error closed the link."""
+        """Return log from the page cache; if None, a thread reads it and it is sent then, or a read error closed the link."""
         try:
             content = self._store.replica_side.read_nowait(*span)
         except OSError as error:

@@ -30,9 +30,9 @@ def take_over(
 ) -> Steps[None]:
     """Adapt the topics and groups of a promoted slave to the messages of its log.
 
-    Topics younger than the copied table are recreated, with as many queues as their messages need, and groups with such
-    retry or dead-letter topics. The remains of deleted topics are deleted, unless the table is incomplete or older
-    than the mark `known`. Raises OSError if a queue file could not be read.
+    Unknown topics with messages from after the table was copied are recreated, with as many queues as those need, and
+    groups with such retry or dead-letter topics; other unknown topics are deleted. If the table is incomplete or older
+    than the mark `known`, all unknown topics count as later ones. Raises OSError if a queue file could not be read.
     """
     # topics.json may have been replaced by an older one than the mark's.
     is_current = topics.is_whole and topics.whole_version.counter >= known.version.counter

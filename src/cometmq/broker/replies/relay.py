@@ -115,7 +115,7 @@ class ClientRelay:
     def statuses(
         self, request: ClientStatusRequest
     ) -> Steps[dict[str, dict[MessageQueue, int]]]:
-        """Return a topic's offsets in the memory of a group's members, or the requested one, by client id and queue.
+        """Return a topic's offsets in the memory of a group's members (or only the requested one), by client id and queue.
 
         Members that do not return them or lack the rights are left out.
 
@@ -146,7 +146,7 @@ class ClientRelay:
     def _status_of(
         self, client: Client, fields: dict[str, str]
     ) -> Steps[dict[MessageQueue, int] | None]:
-        """Return a client's offsets; None if it does not return any, so that those of others are still returned."""
+        """Return a client's offsets; None if it fails or answers with an error, so that those of others are still returned."""
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         try:
             answer = yield from _pass_on(client, code, dict(fields))

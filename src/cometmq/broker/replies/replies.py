@@ -3,9 +3,9 @@
  requester --(10/310: a message with CORRELATION_ID, REPLY_TO_CLIENT, TTL)--> broker --> responder
  requester <--(326)-- broker <--(324/325: the reply)-- responder
 
-The reply's REPLY_TO_CLIENT has the requester's client id. The requester is connected here as a producer, because it sends
-heartbeats to all brokers before its request. Unless storeReplyMessageEnable=false a delivered reply is also stored in
-its topic, normally `<cluster>_REPLY_TOPIC`, for later inspection. Follows ReplyMessageProcessor of RocketMQ 5.3.3.
+The reply's REPLY_TO_CLIENT has the requester's client id. The requester is normally connected here as a producer,
+because it sends heartbeats to all brokers before. Unless storeReplyMessageEnable=false a delivered reply is also stored
+in its topic, normally `<cluster>_REPLY_TOPIC`, for inspection. Follows ReplyMessageProcessor of RocketMQ 5.3.3.
 """
 
 import logging
@@ -39,9 +39,9 @@ class ReplyResult(NamedTuple):
 
     Attributes:
         fault: Why the delivery failed; None if the requester has accepted the reply.
-        queue_id: The queue of the reply.
+        queue_id: The queue for which the reply was sent; 0 if the delivery failed.
         message_id: Offset message id of the stored reply; "0" if it was not stored.
-        queue_offset: Queue offset of the stored reply.
+        queue_offset: Queue offset of the stored reply; 0 if it was not stored.
     """
 
     fault: str | None

@@ -1,4 +1,4 @@
-"""The requests of pop except for single acknowledgements (pop.requests.ack_batches): decodes headers, encodes answers."""
+"""Requests of pop: pops, notifications, peeks and more, but no single acknowledgements (pop.requests.ack_batches)."""
 
 from cometmq.broker.pop.acks import Acks
 from cometmq.broker.pop.peeking import Peeking
@@ -46,18 +46,18 @@ class PopHandler:
         return caller.answer_of(self._popping.pop(request, caller))
 
     def notification(self, command: Command, peer: Peer) -> Outcome:
-        """Answer when there is a message to pop or the time is over, or now if too many wait (NOTIFICATION 200054)."""
+        """Answer whether there may be a message to pop, at once or after waiting for one (NOTIFICATION 200054)."""
         request = decode_fields(NotificationRequest, command.fields)
         caller = RequestCaller(command, peer, _encode_notice)
         return caller.answer_of(self._popping.notification(request, caller))
 
     def polling(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with the number of pops and notifications that wait for a queue, or for any (POLLING_INFO 200055)."""
+        """Answer how many pops and notifications of a group wait for this queue, or (-1) for any (POLLING_INFO 200055)."""
         request = decode_fields(PollingInfoRequest, command.fields)
         return Answer(fields={"pollingNum": str(self._popping.polling(request))})
 
     def peek(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer a peek with messages, or with PULL_NOT_FOUND (PEEK_MESSAGE 200052)."""
+        """Answer a peek with messages, or with PULL_NOT_FOUND if it finds none (PEEK_MESSAGE 200052)."""
         request = decode_fields(PeekRequest, command.fields)
         result = yield from self._peeking.peek(request)
         fields = {
@@ -69,7 +69,7 @@ class PopHandler:
         return Answer(result.code, result.remark, fields, result.records)
 
     def batch_ack(self, command: Command, _peer: Peer) -> Answer:
-        """Acknowledge messages of several check points (BATCH_ACK_MESSAGE 200151)."""
+        """Acknowledge the popped messages in the body (BATCH_ACK_MESSAGE 200151); an empty body is refused."""
         self._acks.batch_ack(decode_batch_ack(command.body) if command.body else [])
         return Answer()
 
@@ -86,7 +86,7 @@ class PopHandler:
         )
 
     def keep_files(self, _command: Command, _peer: Peer) -> Answer:
-        """Only answer POP_ROLLBACK 200056, which asks to store check points in files, where they are in any case."""
+        """Do nothing (POP_ROLLBACK 200056): it asks to move pop records out of RocksDB, which this broker does not use."""
         return Answer()
 
 

@@ -31,7 +31,7 @@ class ColdReaderHandler(Feature):
         }
 
     def change(self, command: Command, peer: Peer) -> Answer:
-        """Set all cold read thresholds of the request, or none (UPDATE_COLD_DATA_FLOW_CTR_CONFIG 2001)."""
+        """Set all cold read thresholds in the body, or refuse them all (UPDATE_COLD_DATA_FLOW_CTR_CONFIG 2001)."""
         if len(command.body) > _BODY_MAX:
             raise _invalid(
                 f"the body has {len(command.body)} bytes; at most {_BODY_MAX} are allowed"
@@ -59,7 +59,7 @@ class ColdReaderHandler(Feature):
         return Answer()
 
     def tell(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the cold read thresholds and current reads of groups as JSON (GET_COLD_DATA_FLOW_CTR_INFO 2003)."""
+        """Answer with the cold read thresholds and the counted cold reads as JSON (GET_COLD_DATA_FLOW_CTR_INFO 2003)."""
         return Answer(body=orjson.dumps(self._cold.to_json()))
 
 

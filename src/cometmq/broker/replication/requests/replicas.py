@@ -57,7 +57,7 @@ class ReplicaHandler:
         return Answer(body=encode_ha_status(told))
 
     def exchange(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with this master's HA address and flushed offset; a slave has neither (EXCHANGE_BROKER_HA_INFO 906).
+        """Answer with a master's addresses and flushed offset, or as a slave without them (EXCHANGE_BROKER_HA_INFO 906).
 
         Differs: a request that sets this broker's master is refused.
         """
@@ -79,7 +79,7 @@ class ReplicaHandler:
         return Answer()
 
     def reset_master_flushed(self, command: Command, _peer: Peer) -> Answer:
-        """Store the offset in a slave's checkpoint (RESET_MASTER_FLUSH_OFFSET 908); a master ignores it.
+        """Note the master's flushed offset for a slave's next checkpoint (RESET_MASTER_FLUSH_OFFSET 908); a master ignores it.
 
         Refuses a negative offset.
         """

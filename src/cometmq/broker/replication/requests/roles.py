@@ -23,7 +23,7 @@ class RoleHandler:
         self.answers: Answers = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self.change}
 
     def change(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Make this broker a master or a slave (NOTIFY_BROKER_ROLE_CHANGED 1008); answer when it has the new role."""
+        """Make this broker a master or a slave (NOTIFY_BROKER_ROLE_CHANGED 1008); answer when that is done or has failed."""
         wish = decode_fields(RoleChange, command.fields)
         changed = yield from self._change(wish, peer.address)
         return Answer(fields=encode_fields(changed))

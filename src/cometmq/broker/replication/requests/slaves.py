@@ -1,7 +1,7 @@
-"""The requests that a slave refuses, and the codes and remarks of the refusals.
+"""The requests that a slave refuses because of its role, and the codes and remarks of the refusals.
 
-Sends get SERVICE_NOT_AVAILABLE, which clients retry at another broker; a Java slave answers SYSTEM_BUSY, which clients
-of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
+Sends get SERVICE_NOT_AVAILABLE, which clients retry at another broker; a Java slave of 5.x answers SYSTEM_BUSY, which
+clients of 4.9 do not retry. Changes of topics or groups are refused with Java's text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -109,7 +109,7 @@ class _RefusedBatch(BatchHandler):
 
 
 def noting_slaves(answers: Answers, copies: TableCopies) -> Answers:
-    """Return a master's handlers, which also note the slaves that request its tables, if they send their id."""
+    """Return a master's handlers, which also tell `copies` which slaves request tables, if they send their id."""
     noting: dict[int, AnyHandler] = dict(answers)
     for code in TABLES:
         handler = answers.get(code)

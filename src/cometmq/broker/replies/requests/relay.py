@@ -32,7 +32,7 @@ class RelayHandler(Feature):
         }
 
     def running(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return a consumer's running info (GET_CONSUMER_RUNNING_INFO 307)."""
+        """Ask a consumer for its running info, and return its answer (GET_CONSUMER_RUNNING_INFO 307)."""
         request = decode_fields(RunningRequest, command.fields)
         return _passed_back((yield from self._relay.running(request, command.fields)))
 
@@ -42,7 +42,7 @@ class RelayHandler(Feature):
         return _passed_back((yield from self._relay.consume(request, command.fields)))
 
     def statuses(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the offsets in memory of a group's members (INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223)."""
+        """Return the offsets in the memory of the members that return them (INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223)."""
         request = decode_fields(ClientStatusRequest, command.fields)
         tables = yield from self._relay.statuses(request)
         return Answer(body=encode_all_client_offsets(tables))

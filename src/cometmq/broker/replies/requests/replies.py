@@ -32,7 +32,7 @@ class ReplyHandler(Feature):
         }
 
     def reply(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Deliver a reply to its requester (324, 325); answer SYSTEM_ERROR if the delivery fails."""
+        """Deliver a reply to its requester and usually store it (324, 325); answer SYSTEM_ERROR if the delivery fails."""
         is_long_form = command.code == RequestCode.SEND_REPLY_MESSAGE
         header: type[AnySend] = SendRequest if is_long_form else SendRequestV2
         request: AnySend = decode_fields(header, command.fields)
