@@ -1,6 +1,6 @@
 """The table of the broker's requests: for each code, who may send it, and which resources it accesses.
 
-Without access control there is only one rule: administrative requests are accepted from this machine only, because
+Without access control there is only one rule: administrative requests from other machines are refused, because
 RocketMQ's worst vulnerabilities were of this kind (docs/compatibility.md); but slaves of the group may copy tables and
 ask for its state. Resources and actions mostly follow RocketMQ's DefaultAuthorizationContextBuilder and
 @RocketMQAction, with a rule for each code that has none there.
@@ -227,7 +227,7 @@ RULES = (
 )  # fmt: skip
 
 
-# Requests by which a slave copies tables and the state of its master; slaves of the group may send them from anywhere.
+# Requests by which a slave copies tables and the state of its master; slaves of the group may send them from other machines.
 OF_SLAVES = frozenset(
     {
         Code.GET_ALL_TOPIC_CONFIG,
@@ -244,9 +244,9 @@ OF_SLAVES = frozenset(
 
 
 def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
-    """Return the gate without access control: administration from this machine only, but `OF_SLAVES` also from slaves.
+    """Return the gate without access control: it refuses administration from other machines, but not `OF_SLAVES` from slaves.
 
-    `is_slave` returns whether an IP is that of a slave of the group.
+    `is_slave` returns whether an IP counts as that of a slave of the group.
     """
 
     def may(rule: RequestRule, peer: Peer) -> bool:
@@ -256,7 +256,7 @@ def own_machine_gate(is_slave: Callable[[str], bool]) -> Gate:
 
 
 def request_table(answers: Iterable[Answers], gate: Gate | None = None) -> RequestTable:
-    """Return the table of a broker's requests; without a gate, only this machine may send administrative ones."""
+    """Return the table of a broker's requests; without a gate, other machines may not send administrative ones."""
     return RequestTable(RULES, answers, gate or OwnMachineGate(_refusal))
 
 

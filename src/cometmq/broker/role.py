@@ -86,7 +86,7 @@ class Ground:
 
 
 class _Hooks:
-    """The lists of callbacks of parts that stay; what a role adds to them is removed when it ends."""
+    """Lists of callbacks of parts that stay; what a role appends to them is removed when it ends."""
 
     def __init__(self, parts: LastingParts) -> None:
         store, topics, counters = parts.store, parts.topics, parts.counters
@@ -119,7 +119,7 @@ class RunningRole:
     Attributes:
         replicas: The port for slaves, or the copier of a master's log.
         features: The features, in the order in which they start.
-        sends: Stores the sends of clients, and messages of code in this process.
+        sends: Stores the sends of clients, and of code in this process (embedded).
         ha_port: The port from which slaves copy the log; 0 if none.
     """
 
@@ -147,7 +147,7 @@ class RunningRole:
     # --- begin and end
 
     async def begin(self) -> None:
-        """Create the parts of this role, start them, and answer requests; after an error call `leave` and `end`.
+        """Create features and replication, start them, and give the server their requests; after an error call `leave` and `end`.
 
         Raises:
             CometError, OSError: A part cannot start; the message says why.
@@ -174,14 +174,14 @@ class RunningRole:
         ground.server.dispatcher.serve(table)
 
     async def announce(self) -> None:
-        """Register at the nameservers, and start the background jobs of a broker that serves."""
+        """Try to register at the nameservers, if any, and start housekeeping and other jobs of a broker that serves."""
         await self._settle()
         self._keep_house()
         await self.registration.start()
         self._watch.begin(self._house.keep)
 
     async def leave(self, *, is_final: bool) -> None:
-        """Stop the background jobs and the registration; unregister at the nameservers only if `is_final`.
+        """Stop registration, housekeeping and other jobs, not those of features; unregister only if `is_final`.
 
         Before a change of the role `is_final` is False: the next role registers in this one's place, so that routes
         keep this broker.
@@ -391,14 +391,14 @@ class MasterRole(RunningRole):
         self.ha_port = opening.bind(master, ground.listen_host, beside=ground.port)
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
-        """Return the handlers, wrapped so that `Parts.table_copies` notes the slaves that request tables."""
+        """Return the handlers, wrapped so that `Parts.table_copies` notes slaves that send their id when they request tables."""
         return [noting_slaves(part, self._parts.table_copies) for part in answers]
 
     async def _start(self, feature: Feature) -> None:
         await feature.start()
 
     async def _settle(self) -> None:
-        """Save the tables and remove the mark of a slave, if any, unless the store needs a restart; log errors."""
+        """If this was a slave, save the tables and remove its mark, unless the store needs a restart; log errors."""
         base, mark = self.ground.parts, self.ground.mark
         if mark.known is None or self._store.needs_restart:
             return
@@ -425,7 +425,7 @@ class MasterRole(RunningRole):
         """Check that the slave with this broker id could become the master; None means that no slave shall.
 
         Raises:
-            RequestError: The slave is not connected, not in sync, or has not copied the tables.
+            RequestError: The slave is not connected, not in sync, or has not requested tables with its id.
         """
         if successor is None:
             return
@@ -443,8 +443,8 @@ class MasterRole(RunningRole):
     async def hand_over(self, successor: int | None) -> int:
         """Stop accepting messages, wait until the successor, if any, has log and tables, and return the log's end.
 
-        Requests are answered as by a slave from now on. Stored messages are confirmed before this returns. After
-        an error the role can only be ended.
+        Requests are answered as by a slave from now on. Stored messages get the usual time to be confirmed before this
+        returns. After an error the role can only be ended.
 
         Raises:
             RequestError: The successor does not get everything in time.
@@ -486,13 +486,13 @@ class MasterRole(RunningRole):
 
 
 class SlaveRole(RunningRole):
-    """The role of a slave: its log and its tables are copies of a master's, and it accepts no messages."""
+    """The role of a slave: it copies log and tables from a master, and accepts no messages."""
 
     replicas: LogCopier  # type: ignore[mutable-override]  # Set once, by `begin`.
     _copying: KeptMachine | None = None  # Copies the master's tables.
 
     async def _adapt_tables(self) -> None:
-        """Write the file that marks a slave, unless it exists already."""
+        """Write the file that marks a slave, unless a mark was read or written before."""
         base, mark = self.ground.parts, self.ground.mark
         known = begin_to_follow(mark, base.topics, base.store)
         await asyncio.get_running_loop().run_in_executor(base.pool, mark.save, known)
@@ -524,7 +524,7 @@ class SlaveRole(RunningRole):
         )
 
     def _role_answers(self, answers: Iterable[Answers]) -> list[Answers]:
-        """Return the handlers, with those of requests that only a master may answer replaced by refusals."""
+        """Return the handlers, with refusals in place of those for requests that a slave does not accept."""
         return slave_answers(answers, is_read=self._settings.is_slave_read)
 
     async def _start(self, feature: Feature) -> None:
@@ -543,7 +543,7 @@ class SlaveRole(RunningRole):
 
         Args:
             log_end: Physical offset up to which this broker must have the log, if known.
-            is_forced: Whether to promote it even if messages may be lost.
+            is_forced: Whether to ignore most obstacles, so that messages may be lost; not a missing part before `log_end`.
 
         Raises:
             RequestError: It cannot.
@@ -558,7 +558,7 @@ class SlaveRole(RunningRole):
             )
 
     def _obstacle(self, log_end: int | None, *, is_forced: bool) -> str | None:
-        """Return why this broker cannot be the master; None if it can."""
+        """Return a known reason why this broker must not become the master, or None."""
         master, end = self.replicas.state().master, self._store.max_offset
         assert master is not None
         if master.is_active and not (is_forced and self._is_silent(master)):
@@ -591,7 +591,7 @@ class SlaveRole(RunningRole):
         After an error the role can only be ended.
 
         Raises:
-            RequestError: The log could not be flushed.
+            RequestError: The end of the log was not flushed in time.
         """
         await self.leave(is_final=False)
         await self._serving.aclose()

@@ -1,15 +1,15 @@
 """Changes the role of a running broker: promotes a slave to master, or demotes a master to slave.
 
-The order of the steps is chosen so that a change that is not forced, with a successor, loses no acknowledged message,
+The order of the steps is chosen so that a handover to a named successor, without force, loses no acknowledged message,
 and that a broker that is killed at any moment restarts in one definite role: the one in its conf file (`brokerRole`
 and `brokerId` in FILE.overlay, which is replaced atomically). If a step fails, the broker returns to its old role, if
 it can.
 
 | a master becomes a slave | a slave becomes the master |
 | --- | --- |
-| check that the successor is in sync | check that no living master is connected and, unless forced, none is registered and log and tables are complete |
+| check that the successor, if any, is in sync | check that its master is not connected or, if forced, silent; look for other obstacles, for fewer if forced |
 | answer requests as a slave does, end the features, append no more records | stop copying |
-| confirm stored messages; wait until the successor has the whole log and the tables | dispatch all of the log |
+| wait for confirmations, and until the successor, if any, has the whole log and the tables | dispatch all of the log |
 | **write the role slave into the file** | **write the role master into the file** |
 | begin as a slave | begin as a master, as at a start after the role was changed in the file |
 """
@@ -54,7 +54,7 @@ class RoleChanges:
         await self.role.leave(is_final=True)
 
     def change(self, wish: RoleChange, asker: str) -> Steps[RoleChanged]:
-        """Change the role as requested; `asker` is for the log. The change completes even if its caller disconnects.
+        """Change the role as requested; `asker` is for the log. The change goes on if its caller disconnects.
 
         Raises:
             RequestError: Another change is in progress, or this one is not possible or has failed. After a failure the
@@ -114,7 +114,7 @@ class RoleChanges:
         return values
 
     def _check_file(self) -> None:
-        """Check that the conf file alone decides the role at a start; raise RequestError if not. Runs in a thread."""
+        """Check that there is a conf file, and that it has the current role; raise RequestError if not. Runs in a thread."""
         if self._conf is None or not self._conf.is_there:
             raise _refused(
                 "it was started without a conf file, so the next start would forget the new role; "

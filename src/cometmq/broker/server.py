@@ -1,7 +1,7 @@
 """The whole broker: creates and connects store, tables, ports, threads and timers, and gives it its role.
 
-Besides the event loop, it has threads: the flusher, the file maker (broker.loop.flusher), and a pool for work that
-waits for the disk, such as reads and saving config files. What depends on the role is in `broker.role`.
+Besides the event loop, it has threads, such as the flusher, the file maker (broker.loop.flusher), and a pool for work
+that waits for the disk, such as reads and saving config files. What depends on the role is in `broker.role`.
 """
 
 import logging
@@ -77,7 +77,7 @@ class Broker:
         disk: Disk | None = None,
         conf: ConfFile | None = None,
     ) -> None:
-        """`conf` is where changed settings are saved."""
+        """`conf` is the conf file next to which changed settings are saved; None: they last until the next start."""
         self._in_force = changeable(settings, conf)
         self.settings = self._in_force.current
         self.port = 0
@@ -108,7 +108,7 @@ class Broker:
     # --- start and close
 
     async def start(self) -> None:
-        """Open the store, listen, and register at the nameservers; if that fails, close everything again.
+        """Open the store, listen, and try to register at the nameservers; if another step fails, close everything again.
 
         Raises:
             SettingsError: A setting is invalid.
@@ -183,7 +183,7 @@ class Broker:
         closing.callback(self._pool.shutdown)
 
     def _make_guard(self) -> AccessGuard:
-        """Create access control; if it has account files, they are watched from now on."""
+        """Create access control, if the settings want it; files of accounts (ACL 1.0) are watched from now on."""
         settings = self.settings
         folder = f"{settings.store_directory}/config"
         guard = access_guard(

@@ -1,1 +1,1 @@
-"""Messages that a consumer sends back: when and where they are delivered again."""
+"""Messages that a consumer sends back: they are stored again, for a retry or as dead letters, or refused or dropped."""

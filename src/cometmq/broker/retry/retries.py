@@ -1,8 +1,8 @@
 """Retries of messages that a consumer sends back; after the last one the message becomes a dead letter.
 
 The consumer names a record; the broker reads it and stores it for the group's retry topic, at the delay level that the
-consumer chooses (0: 3 + number of tries), or in its dead-letter topic, after the last try or if the level is negative.
-Follows AbstractSendMessageProcessor.consumerSendMsgBack of RocketMQ 5.3.3.
+consumer chooses (0: 3 + number of retries so far). After the last retry, at a negative level, or if the group has no
+retry queues, it goes to the dead-letter topic. Follows AbstractSendMessageProcessor.consumerSendMsgBack of 5.3.3.
 """
 
 import random
@@ -73,11 +73,11 @@ class Retries:
 
         Args:
             request: The record (by its offset in the log), the group and the wanted retry.
-            version: The client's version, as in `Client.version`; only newer clients choose the number of tries.
-            may: Returns whether the client may consume a topic; applied to the topic of the record.
+            version: The client's version, as in `Client.version`; only newer clients may choose the number of retries.
+            may: Returns whether the client may consume a topic; applied to the record's topic, or its destination if it waits.
 
         Raises:
-            RequestError: The message is refused; the code says why.
+            RequestError: The message is refused, or its new topic could not be saved; the code says why.
             StoreError, CodecError, OSError: It could not be read or stored, or its flush is late or failed.
         """
         settings = self._settings
@@ -174,7 +174,7 @@ def _no_record(physical_offset: int) -> RequestError:
 
 
 def _marked(record: Record) -> dict[str, str]:
-    """Return the properties of a record, with the message's original topic and id, and WAIT=false."""
+    """Return the properties of a record with WAIT=false, and the original topic and message id unless it has them."""
     properties = record.properties()
     properties.setdefault(keys_of.RETRY_TOPIC, record.topic)
     properties[keys_of.WAIT] = "false"

@@ -1,1 +1,1 @@
-"""The handling of sends, from the checks of a request to the answer that its message is stored."""
+"""The handling of sends, from the checks of a request to its answer."""

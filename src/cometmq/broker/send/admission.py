@@ -1,4 +1,4 @@
-"""Checks sends in RocketMQ's order; the result is either the records to store or a refusal.
+"""Checks sends, mostly in RocketMQ's order; the result is either the records to store or a refusal.
 
 Order, codes and most remarks follow AbstractSendMessageProcessor.msgCheck and SendMessageProcessor of RocketMQ 5.3.3.
 The fast path skips this for simple sends (broker.send.fast_path).
@@ -68,8 +68,8 @@ class AdmittedSend(NamedTuple):
         transaction_id: The message's unique key (UNIQ_KEY); may be empty for a batch.
         is_batch: Whether the records must be contiguous in the log.
         is_flush_awaited: Whether the answer waits for confirmation: a synchronous flush, replicas (property WAIT).
-        saving: Done when the topic, which was just created, is on disk; None if it is on disk already.
-        queue_id: The queue that the producer chose, or that was chosen for it.
+        saving: Done when the topic, which was just created or changed, is on disk; None if it is already.
+        queue_id: The queue that the producer chose, or that was chosen for it; 0 for a dead letter.
         recall_handle: The handle by which a timed message can be recalled, or None.
     """
 
@@ -89,7 +89,7 @@ class Admission:
     Attributes:
         property_suffix: The properties that the broker adds to each message, encoded.
         body_size_max: Largest allowed body in bytes (maxMessageSize).
-        reroutes: Called in this order for each send; each may change its destination (delayed ...) or refuse it.
+        reroutes: Called in this order for each send checked here; each may change its destination (delayed ...) or refuse it.
     """
 
     def __init__(self, parts: Parts, unique_ids: UniqueIds) -> None:
@@ -121,7 +121,7 @@ class Admission:
 
         Raises:
             RequestError: The send is refused; the code says why.
-            CodecError: The batch or the properties cannot be decoded.
+            CodecError, RecordIllegal: Properties cannot be decoded, or the queue is one that this broker only reads.
         """
         _check_ranges(request)
         self._check_open()
@@ -246,9 +246,9 @@ class Admission:
         return queue_id
 
     def _is_dead(self, request: AnySend, topic: str) -> bool:
-        """Return whether a message that a consumer sends to a retry topic becomes a dead letter.
+        """Return whether a message that a consumer sends to a retry topic becomes a dead letter; raise RequestError if there is no group.
 
-        A message does if its retries are used up, or its group consumes in order or has no retry queues.
+        A message does if its retries are used up, or its group has no retry queues or holds a queue lock (consumes in order).
         """
         name = topic.removeprefix(RETRY_PREFIX)
         group = self._groups.get(name)

@@ -1,4 +1,4 @@
-"""Refuses sends and reads from the disk that have waited too long, so that clients use another broker.
+"""Refuses sends and pulls from the disk that have waited too long (brokerFastFailureEnable), so that clients can go elsewhere.
 
 RocketMQ checks its request queues every 10 ms (BrokerFastFailure of 5.3.3). This broker has no such queues. A request
 waits mainly in two places: in its socket while the event loop is blocked (a busy page cache makes a write slow), and
@@ -35,7 +35,7 @@ class ColdReads:
         self._wait_ms_max = settings.pull_wait_ms_max
 
     def read(self, cold: Callable[[], GetResult], caller: Caller[Any]) -> Steps[GetResult]:
-        """Read old messages for a caller, in a pool thread.
+        """Read old messages for a caller, in a pool thread; errors of the read itself are passed on.
 
         Raises:
             ConnectionLost: The client disconnected before the read began.
@@ -58,7 +58,7 @@ class ColdReads:
 
 
 class StallWatch(Feature):
-    """A watch that notices when the event loop was blocked, and then refuses sends for some milliseconds.
+    """A watch that notices when the event loop was blocked for too long, and then refuses messages for some milliseconds.
 
     The clients of sends that arrived meanwhile may have given up, so storing these would create duplicates. A
     timer that fires late shows the stall: after a slow write, uvloop runs timers before it reads sockets again.

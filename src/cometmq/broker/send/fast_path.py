@@ -93,7 +93,7 @@ class SendIntake:
     ) -> int:
         """Accept a connection's sends; return the position after what was accepted (`net.requests.Intake`).
 
-        Other requests are offered to other fast paths, unless the connection needs signatures.
+        If the first request is not accepted, other fast paths are asked, unless the sends must be signed by `signer`.
         """
         batch = self._batch
         before = batch.request_count
@@ -161,7 +161,7 @@ class SendIntake:
     def _answer_confirmed(
         self, batch: Columns, first: int, last: int, answers: bytes, peer: Peer, began: float
     ) -> None:
-        """Answer when all sends of a connection are confirmed, with one waiter; the last connection's also counts the batch.
+        """Answer once it is known whether all sends of a connection are confirmed, with one waiter; the last also counts the batch.
 
         With a separate waiter for counting, a lone producer would look like two waiters, and its next send would not be
         started before the flush (`store.flushing.Flushing.done`).

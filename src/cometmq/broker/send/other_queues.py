@@ -1,4 +1,4 @@
-"""Refuses sends to queues that this broker only reads: batch topics and, with enableMultiDispatch, light queues.
+"""Refuses sends that are checked in full to queues that this broker only reads: batch topics and, with enableMultiDispatch, light queues.
 
 Both occur in stores that a Java broker wrote (docs/format/other-queues.md). If such a send were stored, its message would
 be missing in them.
@@ -14,7 +14,7 @@ MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 
 
 class OtherQueues(Feature):
-    """A feature that refuses sends to batch topics and, with enableMultiDispatch, to light queues."""
+    """A feature that refuses sends to batch topics and, with enableMultiDispatch, to light queues, if they pass through `Admission`."""
 
     def __init__(self, parts: Parts) -> None:
         self._is_multi_dispatch = parts.settings.is_multi_dispatch

@@ -84,8 +84,8 @@ class Packing:
         """Return the records of a batch of messages.
 
         Raises:
-            RequestError: As for `single`, or the batch cannot be decoded, its topic allows no batches, or one of its
-                messages has a delay.
+            RequestError, CodecError: As for `single`, or the batch or properties of its messages cannot be decoded, its
+                topic allows no batches, or a message has a delay.
         """
         topic, properties = origin.sent.born_topic, origin.sent.properties
         if len(topic) > TOPIC_LENGTH_MAX or topic.startswith(RETRY_PREFIX):

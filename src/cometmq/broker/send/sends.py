@@ -1,7 +1,7 @@
-"""Stores the sends of clients, most of those put together with one write, and answers each when it is confirmed.
+"""Stores the sends of clients, most of those put together with one write, and notifies their callers of the results.
 
 A send has passed `admission`. Its caller gets the places of its records: a connection that encodes answers (send.requests),
-or code in this process (embedded). With SYNC_FLUSH or replicas the sends of one caller wait together, with one waiter.
+or code in this process (embedded). With SYNC_FLUSH or replicas, most sends of one caller wait together, with one waiter.
 Sends of the fast path (send.fast_path) come here only after they could not be stored.
 """
 
@@ -35,8 +35,8 @@ class SendCaller(Protocol):
         Args:
             sends: The sends, in the order in which they were put.
             results: The place of each send's record, or the places of all records of a single send that is a batch.
-            durability: OK if they are confirmed, else why they are not.
-            has_waited: Whether the sends have waited for confirmation, so that this is called later than `Sends.store`.
+            durability: OK if they are confirmed, or need not be (WAIT=false), else why they are not.
+            has_waited: Whether the sends have waited for confirmation.
         """
         ...
 
@@ -51,7 +51,7 @@ class Sends:
     Attributes:
         admission: Checks sends before they are put.
         host: The broker's host in the format of message ids.
-        written: Dispatches what is stored to consumers, and has it flushed; to be called when the callers have answered.
+        written: Dispatches what is stored to consumers, and notifies the flusher; to be called after the answers.
     """
 
     def __init__(self, parts: Parts, unique_ids: UniqueIds) -> None:
@@ -83,7 +83,7 @@ class Sends:
         self._sends.append(send)
 
     def store(self) -> None:
-        """Store all queued sends, and notify their callers; the caller must then call `written`."""
+        """Store all queued sends, and notify their callers, now or once it is known whether they are confirmed; call `written` afterwards."""
         if self._puts:
             self._end_caller()
             puts, sends, ends = self._puts, self._sends, self._ends
@@ -124,7 +124,7 @@ class Sends:
         start: int,
         began: float,
     ) -> None:
-        """Notify each caller now, or when all of its messages are confirmed; `start` is the index of the first result."""
+        """Notify each caller, now or once it is known whether its messages are confirmed; `start` is the index of the first result."""
         end, is_confirmed = start + len(puts), _end_of(results) <= self._positions.confirmed
         for caller, first, last in callers:
             some, places = sends, results
@@ -147,7 +147,7 @@ class Sends:
         results: list[PutResult],
         counted: tuple[Sequence[Put], list[PutResult], float] | None = None,
     ) -> None:
-        """Notify the caller when all of these messages are confirmed, with one waiter for all."""
+        """Notify the caller once it is known whether all of these messages are confirmed, with one waiter for all."""
 
         def confirmed(durability: Durability) -> None:
             caller.stored(sends, results, durability, has_waited=True)
@@ -196,7 +196,7 @@ class Sends:
     def finish(
         self, admitted: AdmittedSend, send: Any, results: list[PutResult], caller: SendCaller
     ) -> None:
-        """Notify the caller of a send stored apart: after its topic is on disk and, if wanted, its messages are confirmed."""
+        """Notify the caller of a send stored apart, after the save of its topic and, if wanted, confirmation, or their failure."""
 
         def saved(saving: "asyncio.Future[None] | None") -> None:
             error = saving.exception() if saving is not None else None

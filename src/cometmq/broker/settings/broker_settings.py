@@ -44,7 +44,7 @@ _HOST_NAME = platform.node() or "broker-a"
 
 
 class BrokerRole(Enum):
-    """The role of a broker in its group: ASYNC_MASTER, SYNC_MASTER (sends wait for slaves) or SLAVE."""
+    """The role of a broker in its group: ASYNC_MASTER, SYNC_MASTER (sends may wait for slaves) or SLAVE."""
 
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
@@ -67,9 +67,9 @@ class BrokerSettings(MetricsKeys):
         bind_address: the address to listen on; differs: the default is `brokerIP1`, or all interfaces if none has that
             address, otherwise loopback; Java listens on all interfaces.
         listen_port: the port; 0 for any free one; old clients' second port is 2 below.
-        connections_max: most connections; beyond it the one that was idle longest is closed, or the new one if none is
-            idle; not a key of RocketMQ.
-        idle_seconds_max: idle connections are closed after this time, s.
+        connections_max: most connections; beyond it a silent one, of the address with the most, is closed for a new one,
+            or the new one is refused; not a key of RocketMQ.
+        idle_seconds_max: silent connections are closed after this time, s; after 15 s if they never sent anything.
         perm: 6 read and write, 4 read only, 2 write only.
         is_topic_auto_created: the first send to an unknown topic creates it.
         is_group_auto_created: the first use of an unknown consumer group creates it.
@@ -93,7 +93,7 @@ class BrokerSettings(MetricsKeys):
         notify_changes: group members are notified when members join or leave.
         is_reset_by_broker: the broker resets offsets itself; otherwise it asks the clients to do so.
         is_reply_stored: replies of request-reply are also stored.
-        is_fast_failure: requests that have waited too long are refused with SYSTEM_BUSY.
+        is_fast_failure: sends, and pulls of old messages, that have waited too long are refused with SYSTEM_BUSY.
         pull_wait_ms_max: longest wait of a pull of old messages for a thread, ms.
         busy_timeout_ms: sends that arrive while the broker is blocked for longer than this are refused, ms.
         is_slave_read: on a master: consumers that are far behind are sent to a slave; on a slave: consumers may read.

@@ -22,10 +22,10 @@ class ConsumeKeys(ReplicaKeys):
         is_sql92: consumers may filter by SQL92; differs: off in RocketMQ.
         is_retry_filtered: retried messages are filtered by the group's SQL92 subscription to their original topic.
         revive_queues: number of queues of the topic in which pop stores its check points.
-        retry_share: per cent of pops that read the retry topic first; the others read it last.
+        retry_share: per cent of pops, not in order, that read the retry topic first; others read it last, if they find too few.
         is_retry_topic_v2: retry topics of pop are `%RETRY%group+topic`, which is never ambiguous.
         is_retry_topic_v1_read: with `enableRetryTopicV2`, retry topics of the old form are read, too.
-        polling_max: most pops that wait for one group, topic and queue.
+        polling_max: about the most pops that wait for one group and topic.
         polling_total_max: most pops that wait in total.
         request_mode: whether a group pulls or pops if nothing else was set.
         share_queues: of how many other members a member also pops the queues; -1: of all.

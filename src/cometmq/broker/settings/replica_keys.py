@@ -33,7 +33,7 @@ class ReplicaKeys(StoreKeys):
             second; if that is more, the log's mean growth in the last minute plus a quarter of this value; 0: no limit; not a
             key of RocketMQ.
         ha_gap_max: a slave that lacks this many bytes is not in sync.
-        slave_timeout_ms: a send that waits longer for slaves is answered FLUSH_SLAVE_TIMEOUT, ms.
+        slave_timeout_ms: a send that waits longer for slaves is answered FLUSH_SLAVE_TIMEOUT, ms; if too few are in sync, SLAVE_NOT_AVAILABLE at once.
         replicas: number of members of the group, including the master; only compared with `inSyncReplicas`.
         replicas_needed: with SYNC_MASTER, number of members, including the master, that must have a send before it is
             answered; differs: the default is 2 (promised by 4.9; 5.3.3 has 1), and a member is counted once.

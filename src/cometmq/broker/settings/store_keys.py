@@ -19,7 +19,7 @@ _HOURS = 24
 
 
 class FlushDiskType(Enum):
-    """The moment to answer a send: when it is in memory or written (ASYNC_FLUSH), or flushed (SYNC_FLUSH)."""
+    """The state of a message when its send is confirmed (unless WAIT=false): in memory or written (ASYNC_FLUSH), or flushed."""
 
     ASYNC_FLUSH = "ASYNC_FLUSH"
     SYNC_FLUSH = "SYNC_FLUSH"
@@ -71,9 +71,9 @@ class StoreKeys(DelayKeys):
         is_archive_guarded: only delete log files that an archive of `cometmq store archive` or `pipeline archive` has,
             even when the disk is full; differs: RocketMQ has nothing like it.
         access_in_memory_ratio: per cent of the memory that recent messages are assumed to fill.
-        transfer_bytes_in_memory: most bytes of a pull of recent messages.
+        transfer_bytes_in_memory: most bytes of a pull of recent messages, if it gets several.
         transfer_count_in_memory: most messages of a pull of recent messages.
-        transfer_bytes_on_disk: most bytes of a pull of older messages.
+        transfer_bytes_on_disk: most bytes of a pull of older messages, if it gets several.
         transfer_count_on_disk: most messages of a pull of older messages.
         is_index_built: the keys of new messages are indexed.
         is_index_safe: after an unclean stop of a Java broker, recovery begins as early as the index needs; after one of

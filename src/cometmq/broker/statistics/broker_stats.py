@@ -118,7 +118,7 @@ class BrokerStats:
     def windows(
         self, request: BrokerStatsRequest
     ) -> tuple[StatsWindow, StatsWindow, StatsWindow]:
-        """Return the growth of a number in the last minute, hour and day; raise RequestError if it does not exist."""
+        """Return about the growth of a number in the last minute, hour and day; raise RequestError if it is not known."""
         name, key = request.stats_name, request.stats_key
         known = NAMES.get(name)
         found = None if known is None else self._find(known, key)

@@ -29,7 +29,7 @@ class QueueEntries:
         """Return a queue's bounds, requested entries (10,000 at most), and a group's subscription to the topic, if any.
 
         Raises:
-            RequestError: SYSTEM_ERROR: There is no such queue.
+            RequestError, FileNotFoundError: There is no such queue (SYSTEM_ERROR), or it lacks the file of an entry.
         """
         entries: list[QueueEntry] = []
         while True:

@@ -1,1 +1,1 @@
-"""Tables of the broker, in memory and in its files: topics, groups, offsets, members, held pulls."""
+"""Tables of the broker, in memory and some also in files, such as topics, groups, offsets, members and held pulls."""

@@ -38,7 +38,7 @@ class ClientPeer(Protocol):
     Attributes:
         address: The client's address, "ip:port".
         is_closed: Whether the connection is closed.
-        is_paused: Whether the client reads more slowly than the broker writes.
+        is_paused: Whether the broker does not read from the client, because it has too many unread answers.
         on_close: Callbacks that run when the connection is closed.
     """
 
@@ -52,7 +52,7 @@ class ClientPeer(Protocol):
     def on_close(self) -> CloseListeners: ...  # noqa: D102
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
-        """Send the client a oneway request, which it does not answer."""
+        """Send the client a oneway request, which it does not answer; do nothing if the connection is closed."""
         ...
 
     def call(

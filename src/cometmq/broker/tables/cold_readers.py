@@ -1,10 +1,10 @@
 """Cold data control: refuses pulls of consumer groups that read too many old messages from the disk.
 
 As ColdDataCgCtrService of RocketMQ 5.3.3, it counts per 5 s how much each group, and all together, read from the disk.
-It refuses a group that has reached its own threshold (without one, cgColdReadThreshold), or every group that has read
-from the disk in about the last minute if all together have reached globalColdReadThreshold. Only pulls count. Off by
-default (coldDataFlowControlEnable). Groups' own thresholds are not saved. Not implemented: adaptive thresholds, and
-single messages for pull consumers.
+It refuses reads from the disk by a group that has reached its own threshold (without one, cgColdReadThreshold), or by
+every group that has read from the disk in about the last minute if all together have reached globalColdReadThreshold.
+Only pulls count. Off by default (coldDataFlowControlEnable). Groups' own thresholds are not saved. Not implemented:
+adaptive thresholds, and single messages for pull consumers.
 """
 
 from collections.abc import Mapping

@@ -151,12 +151,12 @@ class Groups:
         return GroupTable(self.version, dict(self._groups), dict(self._forbidden))
 
     def put(self, config: GroupConfig) -> asyncio.Future[None]:
-        """Create or change a group; the future is done when that is on disk."""
+        """Create or change a group; the future is done when that is on disk, or fails."""
         self._groups[config.name] = config
         return self._changed()
 
     def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
-        """Delete a group, and with its offsets all that is stored about it; the future is done when groups are saved.
+        """Delete a group, and with its offsets what tables and features store about it; the future is that of saving groups.
 
         With `is_place_kept`, only its settings and read permissions are deleted: its offsets and what else is stored
         about it are kept, so that the group continues there if it is created again.
@@ -218,7 +218,7 @@ class Groups:
         return topics is None or not topics.get(topic, 0) & PERM_READ
 
     def permit(self, name: str, topic: str, *, is_readable: bool) -> asyncio.Future[None]:
-        """Permit or forbid a group to read a topic; the future is done when that is on disk."""
+        """Permit or forbid a group to read a topic; the future is done when that is on disk, or fails."""
         topics = dict(self._forbidden.get(name, {}))
         bits = topics.pop(topic, 0) & ~PERM_READ
         if not is_readable:

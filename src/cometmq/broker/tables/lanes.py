@@ -37,7 +37,7 @@ Lane = rows.Lane[ConsumeQueue]
 
 
 class Lanes:
-    """Cache of what the broker needs to store messages in its queues: one lane per queue.
+    """Cache of what the broker needs to store messages in its queues: a lane per queue, and per delay level used there.
 
     Attributes:
         straight: The lanes that the fast path may use.

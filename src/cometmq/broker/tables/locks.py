@@ -1,8 +1,8 @@
 """Locks of queues for orderly consumption: each is held by one client of a group.
 
-A lock lasts 60 s and clients renew it every 20 s (RebalanceLockManager of RocketMQ 5.3.3), so a dead client's locks
-expire. Differs: locks are saved in queueLocks.json, because their owners go on consuming while the broker restarts
-(docs/design/0012).
+A lock lasts 60 s (30 s if a start loaded it) and clients renew it every 20 s (RebalanceLockManager of RocketMQ 5.3.3),
+so a dead client's locks expire. Differs: locks are saved in queueLocks.json, because their owners go on consuming while
+the broker restarts (docs/design/0012).
 """
 
 import asyncio

@@ -33,8 +33,8 @@ class HeldPull:
 
     Attributes:
         caller: The client that is to be answered.
-        codes: The tag hashes that wake it; None: all.
-        deadline: Monotonic seconds at which it is run again in any case.
+        codes: The hashes of tags whose messages wake it; None: any message does.
+        deadline: Monotonic seconds after which it is run again in any case, unless its client has disconnected.
         run_again: Runs the pull again.
     """
 
@@ -57,7 +57,7 @@ class LongPolls:
     """The held pulls, by queue.
 
     Attributes:
-        on_due: Called with a deadline (monotonic seconds) before those noted since `expire` began; call `expire` then.
+        on_due: Called with a deadline (monotonic seconds) before those noted since `expire` began; `expire` is due then.
     """
 
     def __init__(self, clock: Clock, call_soon: CallSoon | None = None) -> None:
@@ -80,7 +80,7 @@ class LongPolls:
         return self._count
 
     def hold(self, queue: ConsumeQueue, pull: HeldPull) -> None:
-        """Hold a pull until messages arrive or its deadline passes.
+        """Hold a pull until a message that it may want arrives, its deadline passes, or it is woken for another reason.
 
         Raises:
             RequestError: SYSTEM_BUSY: too many pulls wait, or they take too much memory.

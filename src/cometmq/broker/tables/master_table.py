@@ -20,8 +20,8 @@ class MasterTable(NamedTuple):
     Attributes:
         code: Code of the request that returns the table.
         decode: Decodes the body, in any thread. Raises CodecError.
-        take: Applies the decoded table. The second argument is the log's end if the two logs match: then
-            entries that the master lacks are deleted. If it is None, some tables keep them.
+        take: Applies the decoded table. The second argument is the physical offset up to which it covers the log, if the
+            two logs match; otherwise it is None, and some tables keep entries that the master lacks.
         state: Its result changes when the table has changed here, so that an unchanged body must be applied again.
         known: Called after each copy, even if nothing changed, with the second argument that `take` gets.
         needs_log: Whether the table is only valid once the log here contains what the master's contained. Then `state`

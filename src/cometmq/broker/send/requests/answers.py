@@ -24,7 +24,7 @@ DURABILITY_CODES = {
 
 
 class PeerAnswers:
-    """Answers the sends of a connection (`send.sends.SendCaller`); each send is the data for its answer."""
+    """Answers the sends of a connection (`send.sends.SendCaller`); each send is represented by the data for its answer."""
 
     __slots__ = ("_host", "_peer")
 
@@ -41,7 +41,7 @@ class PeerAnswers:
         *,
         has_waited: bool,
     ) -> None:
-        """Answer stored sends with one write, together with other answers to the client unless they have waited."""
+        """Answer stored sends: at once if they have waited, otherwise together with other answers to the client."""
         if len(results) > len(sends):
             sends, results = as_one(sends[0], results, self._host)
         if durability is not Durability.OK:

@@ -65,7 +65,7 @@ class BigBatches:
         )
 
     def begin(self, command: RawCommand, peer: Peer) -> None:
-        """Start to store a batch in pieces; it is answered at the end."""
+        """Start to store a batch in pieces; unless it is oneway, it is answered after the last piece or a failure."""
         peer.dispatcher.run(lambda *_: self._store(command, peer), Command(*command), peer)
 
     def _store(self, command: RawCommand, peer: Peer) -> Steps[None]:

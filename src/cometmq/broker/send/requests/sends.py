@@ -1,6 +1,6 @@
 """The requests that send messages: decodes those that were read together, and lets `send.sends` store them.
 
-With the compiled kernel, simple sends seldom get here: the fast path (send.fast_path) handles them equally.
+With the compiled kernel, simple sends usually do not get here: the fast path (send.fast_path) handles them.
 """
 
 from cometmq.broker.parts import Parts
@@ -81,8 +81,8 @@ def admit(admission: Admission, command: RawCommand, sender: Sender) -> Admitted
     """Decode a send's header and check the send.
 
     Raises:
-        RequestError: The send is refused; the code says why.
-        CodecError: The header, batch or properties cannot be decoded.
+        RequestError: The header cannot be decoded, or the send is refused; the code says why.
+        CodecError, RecordIllegal: As `Admission.admit`.
     """
     code, fields, body = command[0], command[6], command[7]
     header: type[AnySend] = SendRequest if code == RequestCode.SEND_MESSAGE else SendRequestV2
