@@ -187,7 +187,7 @@ def test_a_text_of_other_bytes_than_utf8_is_refused(column):
     batch = pa.record_batch({"body": [b"x"], column: texts})
     columns = columns_of(schema(body=BinaryType(), **{column: TEXT}))
     with pytest.raises(
-        MessageError, match=f"the {column} of a row have bytes that are not UTF-8"
+        MessageError, match=f"column '{column}' of a row has bytes that are not UTF-8"
     ):
         encode_rows(batch, columns, Numbered())
 
@@ -357,6 +357,15 @@ def test_a_row_without_a_topic_is_refused():
     batch = pa.record_batch({"body": ["a", "b"], "topic": pa.array(["t", None])})
     with pytest.raises(MessageError, match="column 'topic' is null"):
         columns.targets(batch)
+
+
+@pytest.mark.parametrize("column", ["topic", "brokerName"])
+def test_a_target_of_other_bytes_than_utf8_is_refused(column):
+    texts = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    rows = {"body": [b"x"], "topic": ["t"], "queueId": [0], "brokerName": ["b"], column: texts}
+    kinds = schema(body=BinaryType(), topic=TEXT, queueId=IntegerType(), brokerName=TEXT)
+    with pytest.raises(MessageError, match=f"column '{column}' of a row has bytes that are"):
+        columns_of(kinds, topic=None).targets(pa.record_batch(rows))
 
 
 @pytest.mark.parametrize(

@@ -119,24 +119,28 @@ class SinkColumns:
         return None if name is None else batch.column(batch.schema.get_field_index(name))
 
     def targets(self, batch: pa.RecordBatch) -> RowTargets | None:
-        """Return the targets of rows; None if only the option `topic` names one; raise MessageError for a null topic."""
+        """Return the targets of rows, or None if only the option `topic` names one.
+
+        Raises MessageError if a topic is null, or a topic or broker name is not UTF-8.
+        """
         places = self.is_by_keys or self.has("brokerName", "queueId", "shardingKey")
         if self.topic is not None and not places:
             return None
         topics = None if self.topic else self.column(batch, "topic")
         if topics is not None and topics.null_count:
             raise MessageError("a row has no topic: its column 'topic' is null")
-        columns = [
-            topics,
-            self.column(batch, "brokerName"),
-            self.column(batch, "queueId"),
-            self._hashed(batch),
-        ]
-        firsts, of_rows = _distinct(columns, batch.num_rows)
-        values = [
-            [None] * len(firsts) if column is None else column.take(firsts).to_pylist()
-            for column in columns
-        ]
+        columns = {
+            "topic": topics,
+            "brokerName": self.column(batch, "brokerName"),
+            "queueId": self.column(batch, "queueId"),
+            "shardingKey": self._hashed(batch),
+        }
+        firsts, of_rows = _distinct(columns.values(), batch.num_rows)
+        values = []
+        for meaning, column in columns.items():
+            chosen = pa.nulls(len(firsts)) if column is None else column.take(firsts)
+            check_utf8(chosen, self.names.get(meaning, meaning))
+            values.append(chosen.to_pylist())
         if self.topic is not None:
             values[0] = [self.topic] * len(firsts)
         return RowTargets([RowTarget(*each) for each in zip(*values, strict=True)], of_rows)
@@ -154,6 +158,17 @@ class SinkColumns:
             return keys if sharding is None else sharding
         has_own = pc.fill_null(pc.greater(pc.binary_length(sharding), 0), fill_value=False)
         return pc.if_else(has_own, sharding, keys)
+
+
+def check_utf8(values: pa.Array, column: str) -> None:
+    """Raise MessageError if a text is not UTF-8: Spark's texts may be any bytes."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        raise MessageError(
+            f"column {in_quotes(column)} of a row has bytes that are not UTF-8; encode them, for example with "
+            "base64()"
+        ) from None
 
 
 def _distinct(

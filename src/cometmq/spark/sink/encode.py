@@ -21,7 +21,7 @@ from cometmq.offline.columns.batch_items import (
     compressed_bodies,
 )
 from cometmq.offline.columns.pieces import BINARY, STRING, same
-from cometmq.spark.sink.columns import SinkColumns
+from cometmq.spark.sink.columns import SinkColumns, check_utf8
 from cometmq.spark.sink.identity import Ids
 
 SPARK_SEQ = "SPARK_SEQ"
@@ -198,13 +198,8 @@ def _is_text(values: pa.Array) -> pa.Array:
 
 
 def _check_text(values: pa.Array, column: str) -> None:
-    """Raise MessageError if a text is not UTF-8 (Spark's may be any bytes) or has a separator of properties."""
-    try:
-        values.validate(full=True)
-    except pa.ArrowInvalid:
-        raise MessageError(
-            f"the {column} of a row have bytes that are not UTF-8; encode them, for example with base64()"
-        ) from None
+    """Raise MessageError if a text is not UTF-8 or has a separator of properties."""
+    check_utf8(values, column)
     for mark in (_NAME_END, _ENTRY_END):
         if pc.any(pc.match_substring(values, mark)).as_py():
             raise MessageError(
