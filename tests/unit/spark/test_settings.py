@@ -150,6 +150,7 @@ def test_an_end_means_nothing_for_a_stream():
         ({"nameserver": "a:99999", "subscribe": "t"}, "with a port from 1 to 65535"),
         ({"nameserver": ";", "subscribe": "t"}, "no address"),
         ({"nameserver": "x:1", "subscribePattern": "("}, "subscribePattern"),
+        ({"nameserver": "x:1", "subscribePattern": ""}, "subscribePattern is empty"),
         ({"nameserver": "x:1", "assign": "[]"}, "assign"),
         ({"nameserver": "x:1", "assign": '{"t": 5}'}, "assign"),
         ({"nameserver": "x:1", "assign": "{}"}, "assign.* it names no topic"),

@@ -41,7 +41,9 @@ class TopicChoice:
 
     @classmethod
     def by_pattern(cls, text: str) -> "TopicChoice":
-        """Choose topics by a regular expression; raise SettingsError if it is invalid."""
+        """Choose topics by a regular expression; raise SettingsError if it is empty or invalid."""
+        if not text:
+            raise SettingsError("subscribePattern is empty; .* chooses all topics")
         try:
             re.compile(text)
         except re.error as error:
