@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from cometmq.codec.bodies.missing_brokers import MissingBroker
-from cometmq.model.errors import NetError, TopicNotFound
+from cometmq.model.errors import BrokerNotFound, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.schema import message_schema
 from cometmq.spark.source import stream
@@ -135,8 +135,15 @@ BEGUN_MS = 1_700_000_000_000
         ({"startingOffsetsByTimestamp": f'{{"t": {BEGUN_MS + 500}}}'}, 1),
         ({"startingOffsets": '{"t": -1}'}, 4),
         ({"startingOffsets": '{"t": -2}'}, 0),
-        ({"startingOffsets": '{"t": 3}'}, 0),
+        ({"startingOffsets": '{"t": 3}'}, 3),
         ({"startingOffsets": "committed"}, 3),
+        (
+            {
+                "startingOffsets": "committed",
+                "startingOffsetsByTimestamp": f'{{"t": {BEGUN_MS + 500}}}',
+            },
+            1,
+        ),
         ({"startingOffsets": "earliest"}, 0),
     ],
 )
@@ -195,6 +202,21 @@ def test_a_stream_waits_when_who_answered_a_moment_ago_is_gone(cluster, caplog, 
     cluster.vanishing.clear()
     second = reader.latestOffset(first, ReadAllAvailable())
     assert rows(reader, first, second) == [("t@a:0", 10, 12), ("t@a:1", 0, 5)]
+
+
+@pytest.mark.parametrize("question", ["min_offsets", "mean_sizes", "offsets_by_time"])
+def test_a_stream_waits_for_a_broker_that_has_left_the_route_a_moment_ago(
+    cluster, monkeypatch, question
+):
+    cluster.add("t", next=10)
+    reader = reader_of(startingOffsets="earliest", maxBytesPerTrigger="300")
+    first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.add("t", queue=1, next=50)
+    with monkeypatch.context() as patch:
+        gone = BrokerNotFound("no broker 'b'")
+        patch.setattr(cluster, question, lambda queues: dict.fromkeys(queues, gone))
+        assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert reader.latestOffset(first, ReadAllAvailable()) != first
 
 
 def test_a_broker_that_comes_back_between_two_questions_has_lost_nothing(cluster):

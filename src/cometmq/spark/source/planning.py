@@ -225,7 +225,7 @@ def begin_late(
         queues: New queues.
         late: Start noted by the first batch for queues of brokers offline then; None for their oldest message. A queue
             of another broker is new, and begins at its oldest message.
-        bound: Start that the user chose; its times for single queues are used.
+        bound: Start that the user chose; its times and offsets for single queues or whole topics are used.
         cluster: Cluster to query.
 
     Raises:
@@ -234,15 +234,19 @@ def begin_late(
     """
     begins: dict[MessageQueue, int | None] = dict.fromkeys(queues)  # None: from the start.
     away = [queue for queue in queues if late and queue.broker_name not in late.brokers]
-    if late is not None and late.at == COMMITTED:
-        begins.update(all_known(cluster.committed_offsets(away)))
-    elif late is not None:
-        times = {}
+    if late is not None:
+        times, by_group = {}, []
         for queue in away:
             timestamp, offset = bound.named(queue)
-            if offset in (None, LATEST):
-                is_own = timestamp is not None and bound.timestamp_ms is None
-                times[queue] = timestamp if is_own and timestamp is not None else late.at
+            if timestamp is not None and bound.timestamp_ms is None:
+                times[queue] = timestamp
+            elif offset not in (None, LATEST):
+                begins[queue] = None if offset == EARLIEST else offset
+            elif late.at == COMMITTED:
+                by_group.append(queue)
+            else:
+                times[queue] = late.at
+        begins.update(all_known(cluster.committed_offsets(by_group)))
         begins.update(all_known(cluster.offsets_by_time(times)))
     first = [queue for queue, offset in begins.items() if offset is None]
     return {

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from cometmq.client import SystemClock
-from cometmq.model.errors import CometError, NetError, TopicNotFound
+from cometmq.model.errors import BrokerNotFound, CometError, NetError, TopicNotFound
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.source import planning
@@ -101,13 +101,13 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next micro-batch, or `start` if none begins now; with `commitOffsets`, commit `start`.
 
         Usually none begins without new messages or with too few (`minOffsetsPerTrigger`). Raises CometError, but NetError
-        only in the first batch and in an AvailableNow query; otherwise a stream waits for the server.
+        and BrokerNotFound only in the first batch and in an AvailableNow query; otherwise a stream waits for the server.
         """
         known = StreamOffset.from_json(start)
         self._tell_group(known)
         try:
             return self._next_end(start, known, limit)
-        except NetError as error:
+        except (NetError, BrokerNotFound) as error:
             # A first batch or a bounded run must not end early, because it is not planned again.
             if known.is_initial or self._is_bounded:
                 raise
@@ -240,10 +240,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if known.is_initial:
             planning.check_places(self._settings.starting, new)
             begins = planning.resolve(self._settings.starting, new, cluster)
-            # A queue may have grown since its end was fetched; its start must not exceed that end.
-            return {queue: min(begin, self._latest[queue]) for queue, begin in begins.items()}
-        starting = self._settings.starting
-        return planning.begin_late(new, known.late, starting, cluster)
+        else:
+            begins = planning.begin_late(new, known.late, self._settings.starting, cluster)
+        # A queue may have grown since its end was fetched; its start must not exceed that end.
+        return {queue: min(begin, self._latest[queue]) for queue, begin in begins.items()}
 
     def _settled(self, known: Offsets) -> Offsets:
         """Return the latest offsets, also of queues that are missing or whose end went back, and report losses."""
