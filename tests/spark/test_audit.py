@@ -9,9 +9,12 @@ import pytest
 from cometmq.model.queue import MessageQueue
 from cometmq.spark.jobs import replay
 from cometmq.spark.sink.audit import ABORTED, STORED, audit_of, write_audit
+from cometmq.spark.sink.columns import SinkColumns
 from cometmq.spark.sink.identity import TaskRun
 from cometmq.spark.sink.sender import StoredRows
+from cometmq.spark.sink.settings import SinkSettings
 from cometmq.spark.sink.task import TaskStored
+from cometmq.spark.sink.writer import RocketMQStreamWriter
 from tests.spark.conftest import load, save
 from tests.spark.test_jobs import place
 
@@ -46,6 +49,22 @@ def test_an_audit_is_there_whole_under_the_name_of_its_write(tmp_path):
     audit = json.loads(path.read_text())
     assert (audit["state"], audit["rows"]) == ("aborted", 7)
     assert [task["partition"] for task in audit["tasks"]] == [0, 1]
+
+
+def test_an_abort_rolls_back_even_if_its_audit_cannot_be_written(cluster, tmp_path):
+    (tmp_path / "file").touch()
+    given = {
+        "nameServer": cluster.nameserver,
+        "topic": "orders",
+        "delivery": "transactional",
+        "ledgerDir": str(tmp_path / "ledgers"),
+        "auditDir": str(tmp_path / "file" / "audits"),
+    }
+    settings = SinkSettings.parse(given, is_stream=True)
+    writer = RocketMQStreamWriter(settings, SinkColumns({}, "orders"))
+    with pytest.raises(OSError, match="audits"):
+        writer.abort([stored(0, 40, 100)], 7)
+    assert (tmp_path / "ledgers" / "8f0c").is_dir(), "so that brokers' checks roll back"
 
 
 @pytest.mark.slow

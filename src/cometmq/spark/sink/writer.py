@@ -61,17 +61,17 @@ def _note(done: Sequence[TaskStored], state: str, settings: SinkSettings) -> Non
 
 def _abort(messages: Messages, what: str, settings: SinkSettings) -> None:
     done = _stored(messages)
-    _note(done, ABORTED, settings)
     if settings.is_transactional:
         driver(settings).abort(done)
-        return
-    rows = sum(each.rows for each in done)
-    log.warning(
-        "%s failed; %d %s that its tasks have stored remain in the topics",
-        what,
-        rows,
-        plural(rows, "message"),
-    )
+    else:
+        rows = sum(each.rows for each in done)
+        log.warning(
+            "%s failed; %d %s that its tasks have stored remain in the topics",
+            what,
+            rows,
+            plural(rows, "message"),
+        )
+    _note(done, ABORTED, settings)
 
 
 class RocketMQWriter(DataSourceArrowWriter):
