@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from cometmq.cli.pipeline import application
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
-from cometmq.spark.jobs import archive, rebuild, replay, stats
+from cometmq.spark.jobs import archive, rebuild, replay, sql, stats
 from cometmq.spark.jobs.catalogue import all_jobs
 from cometmq.spark.jobs.cdc import CdcOptions
 from cometmq.spark.jobs.checkpoint import query_id
@@ -270,6 +270,19 @@ def test_a_replay_that_follows_itself_is_refused_however_its_topics_are_written(
     # Of another cluster it is no circle; what is wrong here is said next.
     with pytest.raises(SettingsError, match="--map-speed"):
         replay.run(bare, replay.ReplayOptions(**given, to_nameserver="i:1", map_speed=2))
+
+
+@pytest.mark.parametrize(
+    ("topics", "names"),
+    [
+        ("a-b, c, a_b", "'a-b' and 'a_b' would both be the view a_b"),
+        ("Paid,paid", "'Paid' and 'paid' would both be the view paid"),
+        ("paid,messages", "'paid,messages' and 'messages' would both be the view messages"),
+    ],
+)
+def test_topics_that_sql_could_not_tell_apart_are_refused(bare, topics, names):
+    with pytest.raises(SettingsError, match=f"--topic: {names}"):
+        sql.run(bare, sql.SqlOptions(query="SELECT 1", topic=topics))
 
 
 def test_less_than_no_groups_are_refused(bare):

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
+from cometmq.model.errors import SettingsError
+from cometmq.model.text import in_quotes
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.options import JobOptions
@@ -31,13 +33,13 @@ def run(spark: SparkSession, options: SqlOptions) -> Report:
     `top` rows.
 
     Raises:
-        SettingsError: No origin of messages or two were given, or the result has a time outside the years 1 to 9999.
+        SettingsError: No origin of messages or two were given, two views would have one name, or the result has a time
+            outside the years 1 to 9999.
     """
+    views = _views(options.topic)
     if options.dry_run:
         return plan(options)
-    read_batch(spark, options).createOrReplaceTempView("messages")
-    for topic in words(options.topic):
-        view = _NO_NAME.sub("_", topic)
+    for view, topic in views.items():
         read_batch(spark, replace(options, topic=topic)).createOrReplaceTempView(view)
     progress = RunProgress(options.progress, "sql")
     planned = plan(options).counts
@@ -49,6 +51,22 @@ def run(spark: SparkSession, options: SqlOptions) -> Report:
         report = Report.of_table(answer.limit(options.top))
     progress.show(is_last=True)
     return report
+
+
+def _views(topics: str) -> dict[str, str]:
+    """Return by name of a view the topics that it has, separated by commas; raise SettingsError if two have one name."""
+    views = {"messages": ",".join(dict.fromkeys(words(topics)))}
+    for topic in words(topics):
+        view = _NO_NAME.sub("_", topic)
+        for name, other in views.items():
+            # Spark's names have no case.
+            if name.lower() == view.lower() and other != topic:
+                raise SettingsError(
+                    f"--topic: {in_quotes(other)} and {in_quotes(topic)} would both be the view {view}; query them "
+                    "in two runs"
+                )
+        views[view] = topic
+    return views
 
 
 JOB = Job("sql", SqlOptions, run)
