@@ -8,7 +8,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ import pytest
 import typer
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import QueryProgressEvent, SourceProgress
 
 from cometmq.cli.pipeline import application
 from cometmq.model.errors import SettingsError
@@ -34,6 +36,7 @@ from cometmq.spark.jobs.origin import FromOptions, plan, read_batch
 from cometmq.spark.jobs.progress import RunProgress
 from cometmq.spark.jobs.run import running
 from cometmq.spark.jobs.streaming import FlowOptions, RateLimit
+from cometmq.spark.jobs.watching import StreamWatch
 from cometmq.spark.options import time_ms
 
 
@@ -189,6 +192,24 @@ def test_progress_says_rows_rate_and_the_time_left():
     assert len(out.getvalue().splitlines()) == 1, "not more than a line a second"
     progress.show(is_last=True)
     assert json.loads(out.getvalue().splitlines()[1])["secondsLeft"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("end", "latest", "behind"),
+    [
+        ({"q": {"t": {"b": {"0": 7}}}}, {"q": {"t": {"b": {"0": 9, "1": 4}}}}, 2),
+        ({"at": 9}, {"at": 99}, None),  # Of a store.
+        ({"logOffset": 3}, None, None),  # Of an archive.
+    ],
+)
+def test_only_a_stream_of_topics_knows_how_far_it_is_behind(end, latest, behind):
+    source = SourceProgress("x", "null", json.dumps(end), json.dumps(latest), 1, 1, 1, {})
+    progress = RunProgress("none", "copy")
+    progress.at(5)
+    step = SimpleNamespace(name="copy", sources=[source])
+    StreamWatch("copy", progress).onQueryProgress(QueryProgressEvent(cast("Any", step)))
+    state = progress.state()
+    assert (state["behind"], state["secondsLeft"] is None) == (behind, behind is None)
 
 
 def test_nothing_is_told_into_a_pipe():

@@ -25,7 +25,7 @@ class ProgressCounts:
         rows_total: Total rows; None if unknown or without end.
         tasks: Finished tasks of the watched Spark jobs.
         tasks_total: Tasks of these jobs that are known so far.
-        behind: Unread messages of a stream of topics; 0 for another stream; None if unknown, and for a batch.
+        behind: Unread messages of a stream of topics; None if unknown, and for a batch or another stream.
     """
 
     rows: int = 0

@@ -99,16 +99,19 @@ class StreamWatch(StreamingQueryListener):
         """Do nothing: the job itself notices the end."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Show the number of unread messages after a micro-batch of the query `name`; 0 if it does not read topics."""
+        """Show the number of unread messages after a micro-batch of the query `name`, if it reads topics."""
         if event.progress.name == self._name:
-            behind = sum(behind_of(each) for each in event.progress.sources)
-            self._progress.counts.behind = behind
+            found = [behind_of(each) for each in event.progress.sources]
+            known = [behind for behind in found if behind is not None]
+            self._progress.counts.behind = sum(known) if known else None
             self._progress.show()
 
 
-def behind_of(source: SourceProgress) -> int:
-    """Return the number of unread messages of a source: latest offsets minus ends of the batch; 0 if not "rocketmq"."""
+def behind_of(source: SourceProgress) -> int | None:
+    """Return the number of unread messages of a source: latest offsets minus ends of the batch; None if not "rocketmq"."""
     latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
+    if not latest:
+        return None
     return sum(max(0, offset - end.get(queue, offset)) for queue, offset in latest.items())
 
 
