@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -150,6 +151,7 @@ def test_a_batch_that_runs_twice_is_counted_once():
 
 def test_a_failed_run_says_why_in_its_manifest_and_a_finished_one_is_left_alone(tmp_path):
     options = Options(topic="a", progress="none")
+    rows = [(1, datetime.fromisoformat("2026-05-01T12:00:00.000005"))]
     with (
         pytest.raises(ValueError, match="no more"),
         running("copy", options, place=str(tmp_path)),
@@ -160,12 +162,12 @@ def test_a_failed_run_says_why_in_its_manifest_and_a_finished_one_is_left_alone(
     assert (failed["status"], failed["error"]) == ("failed", "no more")
     with running("copy", options, place=str(tmp_path)) as run:
         assert not run.is_finished
-        run.finish(Report({"rows": 3}, ("n",), [(1,)]))
+        run.finish(Report({"rows": 3}, ("n", "first"), rows))
     written = path.read_bytes()
     with running("copy", options, place=str(tmp_path)) as run:
         assert run.is_finished
         again = run.earlier()
-        assert (again.counts, again.rows) == ({"rows": 3}, [(1,)])
+        assert (again.counts, again.rows) == ({"rows": 3}, rows)
     assert path.read_bytes() == written
 
 

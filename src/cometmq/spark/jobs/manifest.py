@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from cometmq.offline.place import hadoop_place, open_place
 
 FOLDER = "_jobs"
 _ID_DIGITS = 12
+_TIME = "$time"
 _NOT_WRITABLE = (FileExistsError, FileNotFoundError, NotADirectoryError, PermissionError)
 
 
@@ -87,6 +89,15 @@ def manifest_id(job: str, what: dict[str, Any]) -> str:
     return f"{job.replace(' ', '-')}-{digest}"
 
 
+def _to_json(value: Any) -> Any:
+    """Return a time in a job's result as a JSON object, and any other value without a JSON form as text."""
+    return {_TIME: value.isoformat()} if isinstance(value, datetime) else str(value)
+
+
+def _from_json(value: dict[str, Any]) -> Any:
+    return datetime.fromisoformat(value[_TIME]) if _TIME in value else value
+
+
 class JobFolder:
     """Folder `_jobs` in the place of jobs' output, with their manifests, checkpoints, audit files and locks.
 
@@ -118,7 +129,7 @@ class JobFolder:
         with self._files.open_input_stream(path) as stream:
             text = stream.read()
         try:
-            return Manifest(**json.loads(text))
+            return Manifest(**json.loads(text, object_hook=_from_json))
         except (ValueError, TypeError) as error:
             raise SettingsError(
                 f"{self.place}/{FOLDER}/{run_id}.json is not a manifest of this version of CometMQ ({error}); finish "
@@ -138,7 +149,7 @@ class JobFolder:
     def save(self, manifest: Manifest) -> None:
         """Write a manifest under another name and rename it; raise SettingsError without permission, or else OSError."""
         path = self._path(manifest.id)
-        text = json.dumps(asdict(manifest), indent=1, default=str)
+        text = json.dumps(asdict(manifest), indent=1, default=_to_json)
         try:
             self._files.create_dir(self._folder, recursive=True)
             with self._files.open_output_stream(f"{path}.new") as stream:

@@ -106,7 +106,7 @@ class Run:
         return report
 
     def earlier(self) -> Report:
-        """Return a report with counts and table (times as text) of the run that completed the job, without its findings."""
+        """Return a report with counts and table of the run that completed the job, without its findings."""
         manifest = self.manifest
         return Report(
             counts=manifest.counts,
