@@ -367,6 +367,22 @@ def test_a_store_is_restored_and_rebuilt_on_this_machine_only(bare, tmp_path, mo
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_dry_run_of_a_finished_restore_says_that_it_is_finished(bare, tmp_path):
+    given = archive.RestoreOptions(
+        archive=str(tmp_path / "a"), to=str(tmp_path / "store"), dry_run=True, progress="none"
+    )
+    (tmp_path / "store").mkdir()
+    done = Manifest(
+        manifest_id("restore", given.what()), "restore", {}, "done", counts={"rows": 3}
+    )
+    JobFolder(str(tmp_path)).save(done)
+    report = archive.restore(bare, given)
+    assert (report.counts, report.notes) == (
+        {"rows": 3},
+        [f"run {done.id} is already complete; nothing was changed"],
+    )
+
+
 def test_times_are_iso_or_milliseconds():
     with pytest.raises(SettingsError, match=r"--since: .* not a time; times are ms since 1970"):
         time_ms("1960-01-01T00:00+00:00", "--since")

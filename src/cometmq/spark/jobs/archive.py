@@ -23,7 +23,7 @@ from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.options import JobOptions
 from cometmq.spark.jobs.origin import ClusterOptions
-from cometmq.spark.jobs.run import Run, running
+from cometmq.spark.jobs.run import Run, is_done, running
 from cometmq.spark.jobs.tasks import (
     Row,
     count_round,
@@ -207,9 +207,9 @@ def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     """
     place = same_place(options.archive)
     to = local_place(options.to)
-    with running(
-        "restore", options, place="" if options.dry_run else str(Path(to).parent)
-    ) as this:
+    folder = str(Path(to).parent)
+    is_plan = options.dry_run and not is_done("restore", options, folder)
+    with running("restore", options, place="" if is_plan else folder) as this:
         if this.is_finished and Path(to).is_dir():
             return this.earlier()
         settings = chosen_sizes(kept_sizes(StoreFolder(place)), **_chosen(options))

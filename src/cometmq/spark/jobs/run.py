@@ -181,6 +181,12 @@ def _new(run_id: str, job: str, options: JobOptions, now_ms: int) -> Manifest:
     )
 
 
+def is_done(job: str, options: JobOptions, place: str) -> bool:
+    """Return whether a run with the same options has completed the job."""
+    found = JobFolder(place).load(manifest_id(job, options.what()))
+    return found is not None and found.status == "done"
+
+
 def read_before(job: str, options: JobOptions, place: str) -> dict[str, Any]:
     """Return the offsets up to which a run with the same options has read topics: `{topic: {broker: {queue: offset}}}`.
 
