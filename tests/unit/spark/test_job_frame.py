@@ -26,7 +26,7 @@ from cometmq.model.exit_status import ExitStatus
 from cometmq.spark.jobs import archive, rebuild, replay, sql, stats
 from cometmq.spark.jobs.catalogue import all_jobs
 from cometmq.spark.jobs.cdc import CdcOptions
-from cometmq.spark.jobs.checkpoint import query_id
+from cometmq.spark.jobs.checkpoint import checkpointed, query_id
 from cometmq.spark.jobs.decoding import schema_of
 from cometmq.spark.jobs.error_text import is_usage, message_of
 from cometmq.spark.jobs.field import option
@@ -329,6 +329,24 @@ def test_a_place_without_a_query_is_no_checkpoint(tmp_path):
         SettingsError, match="is not the checkpoint of a query that has started; name"
     ):
         query_id(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"", b'{"id": "8f', b"{}", b"[]", b"\xff"])
+def test_a_damaged_checkpoint_is_one_line(tmp_path, content):
+    (tmp_path / "metadata").write_bytes(content)
+    with pytest.raises(SettingsError, match=r"/metadata is damaged: it has no id of a query"):
+        query_id(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [None, b"", b'v1\n{}\n{"q": {', b"v1\n{}"])
+def test_damaged_offsets_of_a_checkpoint_are_one_line(tmp_path, content):
+    for folder in ("commits", "offsets"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "commits" / "3").write_bytes(b"v1\n{}")
+    if content is not None:
+        (tmp_path / "offsets" / "3").write_bytes(content)
+    with pytest.raises(SettingsError, match=r"/offsets/3 is missing or damaged"):
+        checkpointed(str(tmp_path))
 
 
 @pytest.mark.parametrize(
