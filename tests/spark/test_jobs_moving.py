@@ -153,6 +153,27 @@ def test_dead_letters_are_replayed_once(spark, cluster, topic, tmp_path):
     assert sorted(row["keys"] for row in again) == [f"k{n}" for n in range(6)]
 
 
+def test_dead_letters_without_an_origin_are_left_out_and_counted(
+    spark, cluster, topic, tmp_path
+):
+    group = f"group-of-{topic}"
+    for _ in dead_letters(cluster, topic, group, 2):
+        wait_until(
+            lambda: dead_count(cluster, group) == 2, seconds=SECONDS_MAX, what="two of them"
+        )
+    with Producer(cluster.nameserver, group="dead") as producer:
+        producer.send(Message(f"%DLQ%{group}", b"x"))
+    given = dlq.ReplayDeadOptions(
+        group=group, state=str(tmp_path), nameserver=cluster.nameserver, progress="none"
+    )
+    report = dlq.replay_dead(spark, given)
+    assert (report.counts["rows"], report.counts["homeless"]) == (2, 1)
+    assert "1 dead letter has no property with the original topic" in report.findings[0]
+    rest = dlq.replay_dead(spark, replace(given, to_topic=topic))
+    assert (rest.counts["rows"], rest.findings) == (1, [])
+    assert load(spark, cluster, topic).count() == 5
+
+
 def test_compact_keeps_the_last_message_of_each_key(spark, cluster, topic, tmp_path):
     given = compact.CompactOptions(to=str(tmp_path), **place(cluster, topic))
     rows = spark.sql(

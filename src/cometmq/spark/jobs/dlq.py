@@ -12,7 +12,7 @@ from cometmq.client import Admin, LetterId, ReplayCandidate, ReplayClaims
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import GroupNotFound
 from cometmq.model.names import DLQ_PREFIX, RETRY_PREFIX, dead_letter_topic, is_system_topic
-from cometmq.model.text import in_quotes
+from cometmq.model.text import in_quotes, plural
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
@@ -50,7 +50,8 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
     """Send dead letters of a group back to the topics where they came from, or all to one topic.
 
     Those that any run, or `cometmq dlq replay`, has sent are left out: a ledger in the cluster lists them. After a
-    failed send one may be sent twice. Raises GroupNotFound if the group has no dead-letter topic.
+    failed send one may be sent twice. Those without a recorded original topic are left out, too, unless `to_topic` is
+    set; their number is a finding. Raises GroupNotFound if the group has no dead-letter topic.
     """
     check_has_driver(spark, options, "dlq replay")
     messages = _messages(options)
@@ -70,19 +71,27 @@ def replay_dead(spark: SparkSession, options: ReplayDeadOptions) -> Report:
         def write(batch: DataFrame, number: int) -> dict[str, int]:
             # The same if the batch is repeated, and different for every state folder.
             run = f"{this.short_id}-{this.manifest.started_ms}-{number}"
-            claimed = _claimed(batch, to, claims, run)
+            claimed, homeless = _claimed(batch, to, claims, run)
             counts = target.send(resent(claimed, to), number)
             claims.end()
-            return counts
+            return {**counts, "homeless": homeless}
 
         drain(dead, this, options, write)
-    return this.report()
+    homeless = this.manifest.counts.get("homeless", 0)
+    lacking = (
+        f"{homeless} dead {plural(homeless, 'letter has', 'letters have')} no property with the original topic: name "
+        "a topic with --to-topic"
+    )
+    return this.report(findings=[lacking] if homeless else [])
 
 
-def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> DataFrame:
+def _claimed(
+    batch: DataFrame, to: Column, claims: ReplayClaims, run: str
+) -> tuple[DataFrame, int]:
     """Reserve the dead letters of a micro-batch, waiting for other runs, and return those that none of them sent.
 
-    If the micro-batch is repeated, with the same `run`, it gets those again that it may have sent already.
+    If the micro-batch is repeated, with the same `run`, it gets those again that it may have sent already. The second
+    result is the number of dead letters that are left out because they have no target topic.
     """
     table = batch.select(
         *_PLACE, f.unix_millis("storeTimestamp").alias("ms"), "msgId", to.alias("to")
@@ -90,21 +99,23 @@ def _claimed(batch: DataFrame, to: Column, claims: ReplayClaims, run: str) -> Da
     letters = [
         ReplayCandidate(
             LetterId(broker, queue, offset, stored_ms),
-            goal or "",
+            goal,
             message_id,
             f"{topic}:{broker}:{queue}:{offset}",
         )
         for topic, broker, queue, offset, stored_ms, message_id, goal in zip(
             *(column.to_pylist() for column in table.columns), strict=True
         )
+        if goal is not None
     ]
+    homeless = table.num_rows - len(letters)
     claimed = claims.take(run, letters)
-    if len(claimed) == len(letters):
-        return batch
+    if len(claimed) == table.num_rows:
+        return batch, homeless
     places = batch.sparkSession.createDataFrame(
         [each[:3] for each in claimed], "brokerName string, queueId int, queueOffset long"
     )
-    return batch.join(f.broadcast(places), list(_PLACE[1:]), "left_semi")
+    return batch.join(f.broadcast(places), list(_PLACE[1:]), "left_semi"), homeless
 
 
 def origin() -> Column:
