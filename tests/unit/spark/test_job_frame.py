@@ -67,7 +67,7 @@ def test_a_run_beside_itself_is_refused_until_the_first_has_ended(tmp_path):
     place, given = str(tmp_path / "ä [1]"), Options(topic="a", progress="none")
     with (
         running("copy", given, place=place),
-        # Another run may write there, and none that must be alone is held by a run's own lock.
+        # Another run may write there, unless one of both must be alone.
         running("copy", Options(topic="b", progress="none"), place=place),
     ):
         with (
@@ -80,6 +80,19 @@ def test_a_run_beside_itself_is_refused_until_the_first_has_ended(tmp_path):
         assert (manifest.status, manifest.error) == ("running", "")
     with running("copy", given, place=place):
         pass
+
+
+@pytest.mark.parametrize("is_first_alone", [True, False])
+def test_a_run_that_must_be_alone_and_any_other_are_refused_beside_each_other(
+    tmp_path, is_first_alone
+):
+    one, two = (Options(topic=topic, progress="none") for topic in ("a", "b"))
+    with (
+        running("cdc", one, place=str(tmp_path), is_alone=is_first_alone),
+        pytest.raises(RunGoesOn, match=r"\(place\.lock is locked\)"),
+        running("table", two, place=str(tmp_path), is_alone=not is_first_alone),
+    ):
+        pytest.fail("two runs at one place")
 
 
 HOLDS = """

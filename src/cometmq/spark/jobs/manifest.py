@@ -159,13 +159,14 @@ class JobFolder:
             raise self._not_writable(error) from error
 
     @contextmanager
-    def held(self, name: str) -> Iterator[None]:
+    def held(self, name: str, *, is_shared: bool = False) -> Iterator[None]:
         """Hold the lock `name` (a run's id, or one for the whole place) while the block runs; never wait for it.
 
-        The lock ends when the process dies. Only local folders have such locks: elsewhere other runs are not excluded.
+        Runs that set `is_shared` can hold it at the same time. The lock ends when the process dies. Only local folders have
+        such locks: elsewhere other runs are not excluded.
 
         Raises:
-            RunGoesOn: Another run holds the lock.
+            RunGoesOn: Another run holds the lock, and it is not shared.
             SettingsError: The folder cannot be written to.
         """
         if not isinstance(self._files, fs.LocalFileSystem):
@@ -179,7 +180,8 @@ class JobFolder:
             raise self._not_writable(error) from error
         with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise RunGoesOn(
                     f"another run writes to {self.place} ({path.name} is locked): wait until it has finished, or "

@@ -133,7 +133,8 @@ def running(
         job: Name of the job.
         options: Options of the job.
         place: Folder or URI that contains `_jobs`; empty to keep no manifest.
-        is_alone: Whether other runs at the place that set it are excluded; if not, only runs with the same options.
+        is_alone: Whether all other runs at the place are excluded; if not, only those that set it and those with the
+            same options.
         clock: Source of the time.
 
     Raises:
@@ -144,7 +145,10 @@ def running(
     clock = clock or SystemClock()
     folder = JobFolder(place) if place else None
     run_id = manifest_id(job, options.what())
-    with folder.held("place" if is_alone else run_id) if folder else nullcontext():
+    with (
+        folder.held("place", is_shared=not is_alone) if folder else nullcontext(),
+        folder.held(run_id) if folder else nullcontext(),
+    ):
         yield from _running(run_id, job, options, folder, clock)
 
 
