@@ -135,6 +135,19 @@ def test_a_poison_message_is_a_dead_letter_after_one_call(names, request, is_asy
         assert len(calls.times(b"1")) == 1, kind
 
 
+def test_the_dead_letter_may_be_named_as_one_message_and_the_next_ones_come(case):
+    calls = Calls()
+
+    def handle(message: StoredMessage) -> None:
+        calls.note(message)
+        if message.body == b"1":
+            raise DeadLetter("no such customer", message)
+
+    with case.consumer(handle):
+        calls.wait(b"0", b"1", b"2", b"3")
+        assert case.dead_letters(1) == [b"1"]
+
+
 def test_a_body_that_cannot_be_decoded_is_a_dead_letter_after_one_call(case):
     calls = Calls()
     topic: Topic[Any] = Topic(case.topic, JsonCodec())

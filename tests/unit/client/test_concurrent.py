@@ -27,6 +27,7 @@ from cometmq.client.consumer.push.concurrent import (
     ThreadWorkers,
     make_workers,
 )
+from cometmq.model.errors import SettingsError
 from cometmq.net.clock import SystemClock
 
 pytestmark = pytest.mark.threads
@@ -143,6 +144,17 @@ def test_a_delay_of_the_listener_is_rounded_up_to_a_delay_level(seconds, level):
 def test_a_verdict_that_is_raised_travels_between_processes(error):
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize("messages", ["0A1B", ["0A1B"], [None], 7])
+def test_a_dead_letter_that_is_no_message_is_a_failed_call_and_no_dead_worker(messages):
+    def reject(_message: object) -> None:
+        raise DeadLetter("poison", messages)
+
+    verdict = called(reject).run([Named("x")])  # type: ignore[list-item]
+    assert isinstance(verdict.error, SettingsError)
+    assert "must be messages of the listener's call" in str(verdict.error)
+    assert not verdict.dead(Named("x"))  # type: ignore[arg-type]
 
 
 async def test_functions_run_in_threads_and_coroutines_on_the_loop():

@@ -54,15 +54,26 @@ class DeadLetter(Exception):
 
     Args:
         reason: Why a retry would not help; written to the log.
-        messages: Messages of a batch that become dead letters; the others count as refused. None or empty: all.
+        messages: The message, or those of a batch, that become dead letters; the others count as refused. None or
+            empty: all. Anything else raises SettingsError, which counts as a failed call like any other exception.
     """
 
     def __init__(
-        self, reason: str = "", messages: Collection[StoredMessage] | None = None
+        self,
+        reason: str = "",
+        messages: StoredMessage | Collection[StoredMessage] | None = None,
     ) -> None:
+        given: object = [messages] if isinstance(messages, StoredMessage) else messages or ()
+        if not isinstance(given, Collection) or not all(
+            isinstance(each, StoredMessage) for each in given
+        ):
+            raise SettingsError(
+                f"DeadLetter(messages={as_given(messages, 80)}): they must be messages of the listener's call; leave "
+                "them out to reject all"
+            )
         super().__init__(reason, messages)
         self.reason = reason
-        self.messages = messages
+        self.messages: Collection[StoredMessage] = given
 
     def __str__(self) -> str:
         return self.reason
@@ -207,7 +218,7 @@ def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> Li
     if isinstance(error, RetryLater):
         return ListenerVerdict(is_consumed=False, delay_ms=error.delay_ms, error=error)
     if isinstance(error, DeadLetter | BodyError):
-        dead = getattr(error, "messages", None) or messages
+        dead: Collection[StoredMessage] = getattr(error, "messages", ()) or messages
         offsets = {(each.queue, each.queue_offset) for each in dead}
         _log.warning(
             "The listener rejected %d %s, which become dead letters; the first is %s: %s",
