@@ -8,6 +8,7 @@ import pytest
 
 from cometmq.client import (
     ALL,
+    AsyncAdmin,
     AsyncProducer,
     AsyncSimpleConsumer,
     ConsumeFrom,
@@ -22,6 +23,7 @@ from cometmq.client import (
 )
 from cometmq.embedded import AsyncEmbedded, Embedded
 from cometmq.model.errors import BrokerRefused, ClientClosed, ClientError, SubscriptionError
+from cometmq.model.flags import PERM_WRITE
 
 TOPIC = "orders"
 
@@ -108,6 +110,16 @@ async def test_a_waiting_consumer_of_two_topics_has_a_message_at_once(names):
         await send(names, b"this", topic="parcels", properties={"n": "6"})
         (message,) = await waiting
         assert (message.body, message.topic) == (b"this", "parcels")
+
+
+async def test_a_consumer_of_a_topic_that_must_not_be_read_waits_and_lets_others_run(names):
+    async with AsyncAdmin(names) as admin:
+        await admin.create_topic(TOPIC, queues=1, perm=PERM_WRITE)
+    async with AsyncSimpleConsumer(names, group="g", subscriptions=[TOPIC]) as consumer:
+        receiving = asyncio.ensure_future(consumer.receive(wait_ms=500))
+        await asyncio.sleep(0.2)
+        assert not receiving.done()
+        assert await receiving == []
 
 
 async def test_a_message_that_came_too_often_goes_to_the_dead_letters(names):

@@ -35,7 +35,8 @@ _log = logging.getLogger(__name__)
 
 CONSUME_POP = "CONSUME_POP"
 COUNT_MAX = 32  # Messages per pop; a broker refuses more.
-_PAUSE_SECONDS = 1.0  # Before a broker that failed is queried again.
+# Pause before a broker that failed, or a topic without readable queues, is tried again.
+_PAUSE_SECONDS = 1.0
 
 _Place = tuple[str, str]  # Topic, broker.
 
@@ -151,7 +152,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
             messages = await self._pop_round(places, max_count, invisible_ms, deadline)
             if messages or asyncio.get_running_loop().time() >= deadline:
                 return messages
-            if len(places) > 1:
+            if len(places) != 1:
                 await self._wait_for_any(places, deadline)
 
     async def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
@@ -234,9 +235,15 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return True
 
     async def _wait_for_any(self, places: list[_Place], deadline: float) -> None:
-        """Ask brokers for new messages; wait for the first answer or the deadline. Open queries serve the next call."""
+        """Ask brokers for new messages; wait for the first answer or the deadline. Open queries serve the next call.
+
+        Without any broker, wait at most 1 s, because the route may change.
+        """
         left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
         if left_ms <= 0:
+            return
+        if not places:  # No subscribed topic has a readable queue.
+            await asyncio.sleep(min(left_ms / 1000, _PAUSE_SECONDS))
             return
         for place in places:
             notice = self._notices.get(place)
