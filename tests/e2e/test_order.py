@@ -272,6 +272,29 @@ def test_a_plain_function_is_called_in_order_in_threads_and_lists_are_whole(name
     assert max(map(len, seen)) <= 8
 
 
+async def test_a_queue_whose_call_outlasts_the_end_of_its_subscription_is_given_up_after_it(
+    names,
+):
+    seen: list[bytes] = []
+    gate = asyncio.Event()
+
+    async def slow(message: StoredMessage) -> None:
+        seen.append(message.body)
+        await gate.wait()
+
+    async with AsyncProducer(names) as producer:
+        await producer.send(Message("Outlasted", b"1"))
+    async with AsyncPushConsumer(
+        names, group="outlasted", listener=slow, subscriptions=["Outlasted"], settings=SETTINGS
+    ) as consumer:
+        assert await until(lambda: seen)
+        consumer.unsubscribe("Outlasted")
+        await asyncio.sleep(1.2)  # A second is how long the call is waited for.
+        gate.set()
+        loops = consumer._member.loops
+        assert await until(lambda: all(each.topic != "Outlasted" for each in loops), seconds=10)
+
+
 async def test_a_queue_that_somebody_else_holds_waits_until_it_is_given_back(names):
     owner_seen: list[bytes] = []
     gate = asyncio.Event()

@@ -23,6 +23,7 @@ from cometmq.client import (
 from cometmq.client.consumer.pop.pops import Popper, PopTerms
 from cometmq.embedded.pair import AsyncEmbedded
 from cometmq.model.group import GroupConfig
+from cometmq.model.names import pop_retry_topic, retry_topic
 from cometmq.model.properties import POP_CK
 from tests.support.scripted import until
 
@@ -204,6 +205,64 @@ async def test_who_pulls_also_gets_what_was_popped_and_never_acknowledged(names)
             "what waits in the retry topic",
         )
     assert set(listener.bodies) == {b"one"}
+    assert listener.popped == 0
+
+
+# Nothing but the end of a subscription makes it rebalance in time.
+SELDOM = replace(SETTINGS, suspend_ms=100, rebalance_interval_ms=60_000)
+
+
+async def is_left_to_others(names: str, body: bytes) -> None:
+    """A message that is sent now is popped by another member."""
+    await asyncio.sleep(1)  # Pops that were sent before the end of the subscription end.
+    await send(names, body)
+    await asyncio.sleep(0.5)
+    settings = SimpleSettings(consume_from=ConsumeFrom.FIRST)
+    async with AsyncSimpleConsumer(
+        names, group=GROUP, subscriptions=[TOPIC], settings=settings
+    ) as other:
+        assert [each.body for each in await other.receive(wait_ms=5_000)] == [body]
+
+
+async def test_a_topic_that_is_unsubscribed_is_popped_no_more(names):
+    listener = Listener()
+    async with consumer(names, listener, SELDOM) as popping:
+        await send(names, b"before")
+        await until(lambda: listener.popped, "a popped message")
+        popping.unsubscribe(TOPIC)
+        await is_left_to_others(names, b"after")
+    assert listener.bodies == [b"before"]
+
+
+async def test_a_topic_that_is_unsubscribed_has_its_queue_of_retries_pulled_no_more(names):
+    async with AsyncAdmin(names) as admin:
+        await admin.set_request_mode(TOPIC, GROUP, "PULL")
+    async with consumer(names, Listener(), SELDOM) as pulling:
+        member = pulling._member
+        await until(lambda: pop_retry_topic(TOPIC, GROUP) in member.topics(), "its retries")
+        pulling.unsubscribe(TOPIC)
+        assert member.topics() == [retry_topic(GROUP)]
+        await until(
+            lambda: {each.topic for each in member.loops} <= {retry_topic(GROUP)}, "one"
+        )
+
+
+async def test_a_queue_that_is_popped_no_more_while_the_consumer_is_paused_is_not_popped_once_again(
+    names,
+):
+    listener = Listener()
+    async with (
+        AsyncAdmin(names) as admin,
+        consumer(names, listener, replace(SETTINGS, suspend_ms=100)) as member,
+    ):
+        state = member._member.callbacks.running
+        await until(lambda: state().pops, "loops that pop")
+        member.pause()
+        await admin.set_request_mode(TOPIC, GROUP, "PULL")
+        await until(lambda: not state().pops, "loops that pull")
+        await send(names, *numbers(20))
+        member.resume()
+        await until(lambda: set(listener.bodies) >= set(numbers(20)), "all messages")
     assert listener.popped == 0
 
 

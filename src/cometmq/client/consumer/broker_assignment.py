@@ -58,8 +58,8 @@ class BrokerAssignment:
     async def pulled(self, topic: str, addresses: Sequence[str]) -> list[MessageQueue] | None:
         """Return the queues of a topic that this member must pull; start and stop the loops of those to be popped.
 
-        Returns None if the broker assigns no queues (before 5.0), so that the members must. Of the brokers at
-        `addresses`, the first that answers decides.
+        There are none if the topic was unsubscribed meanwhile. Returns None if the broker assigns no queues (before
+        5.0), so that the members must. Of the brokers at `addresses`, the first that answers decides.
 
         Raises:
             NetError: No broker answered.
@@ -84,6 +84,8 @@ class BrokerAssignment:
                 f"the broker has no consumer group {in_quotes(self._group)} yet; the next heartbeat creates it"
             )
         _check_topic(topic, assigned)
+        if self._popping.subscription_of(topic) is None:
+            return []
         popped = [each.queue for each in assigned if each.mode == POP]
         pulled = [each.queue for each in assigned if each.mode != POP]
         self._keep(topic, popped)
@@ -95,6 +97,10 @@ class BrokerAssignment:
             elif pulled:
                 self._want(retries)
         return pulled
+
+    def drop(self, topic: str) -> None:
+        """Send no further pop for a topic; messages of earlier ones are still delivered."""
+        self._keep(topic, ())
 
     def _keep(self, topic: str, queues: Iterable[MessageQueue]) -> None:
         wanted = set(queues)

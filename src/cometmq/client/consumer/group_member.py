@@ -40,7 +40,7 @@ from cometmq.codec.record import Record
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.errors import CometError
-from cometmq.model.names import retry_topic
+from cometmq.model.names import pop_retry_topic, retry_topic
 from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
@@ -146,7 +146,7 @@ class GroupMember:
             self._instance.outages,
             Tasks(f"{self.group} popped"),
             deliver,
-            self._subscription_of,
+            self._subscriptions.get,
         )
         self._shares.assigned = self.callbacks.assigned = BrokerAssignment(
             self._instance, self.group, popping, want=self._want, unwant=self._unwant
@@ -266,14 +266,13 @@ class GroupMember:
             self._tasks.spawn(self._announce(topic), f"subscribe {topic}")
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; a running member gives up the topic's queues that it pulls."""
+        """End the subscription to a topic; a running member sends no further pop and soon gives up its queues."""
         if self._subscriptions.pop(topic, None) is not None and self._is_started:
-            self._tasks.spawn(self._withdraw(topic), f"forget {topic}")
-
-    async def _withdraw(self, topic: str) -> None:
-        await self._give_up([queue for queue in self.loops if queue.topic == topic])
-        await self._instance.beat()
-        self._wake.set()
+            self._subscriptions.pop(pop_retry_topic(topic, self.group), None)
+            if self._shares.assigned is not None:
+                self._shares.assigned.drop(topic)
+            self._wake.set()
+            self._tasks.spawn(self._instance.beat(), f"forget {topic}")
 
     def _want(self, topic: str) -> None:
         """Subscribe to an internal topic, such as a retry topic, unless it is subscribed."""
@@ -310,6 +309,9 @@ class GroupMember:
     async def rebalance(self) -> None:
         """Assign queues: give up those that no longer belong to this member, and start those that are new."""
         shares = await self._shares.work_out(list(self._subscriptions))
+        await self._give_up(
+            [each for each in self.loops if each.topic not in self._subscriptions]
+        )
         for topic, queues in shares.items():
             ours = set(queues) - self._leaving
             gone = [each for each in self.loops if each.topic == topic and each not in ours]

@@ -63,11 +63,11 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic and soon give up the queues of it that this consumer pulls.
+        """End the subscription to a topic and soon give up its queues.
 
         This consumer remains in the group, so other members usually do not take over its queues until it closes. Pulled
-        messages whose listener call has not started by then are dropped. Raises SubscriptionError if the topic is not
-        subscribed.
+        messages whose listener call has not started by then are dropped; popped ones, also of a pop in progress, are
+        still passed to the listener. Raises SubscriptionError if the topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 

@@ -47,7 +47,7 @@ class PopContext:
         gate: Set while the member may pop.
         tasks: Runs acknowledgements and retries.
         deliver: Called with a loop and the messages that it popped.
-        subscription_of: Returns the current subscription to a topic; without one, a subscription to all messages.
+        subscription_of: Returns the current subscription to a topic, or None without one; then its loops are dropped.
     """
 
     popper: Popper
@@ -59,7 +59,7 @@ class PopContext:
     outages: Outages
     tasks: Tasks
     deliver: "Callable[[PopLoop, list[StoredMessage]], None]"
-    subscription_of: Callable[[str], Subscription]
+    subscription_of: Callable[[str], Subscription | None]
 
 
 class PopLoop:
@@ -120,7 +120,8 @@ class PopLoop:
             try:
                 await self._wait_room()
                 await self._popping.gate.wait()
-                await self._pop_once()
+                if not self.is_dropped:  # It may have been dropped during a wait.
+                    await self._pop_once()
             except Exception as error:  # noqa: BLE001  Even a bug must not end the loop.
                 is_own = not isinstance(error, NetError | BrokerNotFound)
                 place = str(self.queue) if is_own else self.queue.broker_name
@@ -130,8 +131,10 @@ class PopLoop:
     async def _pop_once(self) -> None:
         popping, settings = self._popping, self._popping.settings
         is_last = settings.consume_from is ConsumeFrom.LAST
+        wanted = popping.subscription_of(self.queue.topic)
+        assert wanted is not None, "the end of a subscription drops its loops"
         ask = PopTerms(
-            popping.subscription_of(self.queue.topic),
+            wanted,
             settings.pop_count,
             settings.pop_invisible_ms,
             settings.suspend_ms,

@@ -145,11 +145,11 @@ class AsyncPushConsumer(AsyncGroupClient):
         self._subscribed[topic] = expression
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic and soon give up the queues of it that this consumer pulls.
+        """End the subscription to a topic and soon give up its queues.
 
         This consumer remains in the group, so other members usually do not take over its queues until it closes. Pulled
-        messages whose listener call has not started by then are dropped. Raises SubscriptionError if the topic is not
-        subscribed.
+        messages whose listener call has not started by then are dropped; popped ones, also of a pop in progress, are
+        still passed to the listener. Raises SubscriptionError if the topic is not subscribed.
         """
         if topic not in self._subscribed:
             raise SubscriptionError(f"{self._named} is not subscribed to {as_given(topic, 80)}")
