@@ -32,16 +32,17 @@ def job(queue: Queue, *offsets: int) -> ListenerJob:
 
 
 class Broker:
-    """Takes messages back, or not."""
+    """Takes messages back, all but the one at an offset."""
 
-    def __init__(self, *, takes: bool = True) -> None:
-        self.takes = takes
+    def __init__(self, *, refused: int | None = None) -> None:
+        self.refused = refused
         self.given: list[int] = []
 
     async def give_back(self, message) -> bool:
-        if self.takes:
+        is_taken = message.queue_offset != self.refused
+        if is_taken:
             self.given.append(message.queue_offset)
-        return self.takes
+        return is_taken
 
 
 async def test_what_takes_too_long_is_given_back_and_finished():
@@ -64,16 +65,42 @@ async def test_what_takes_too_long_is_given_back_and_finished():
 
 
 async def test_what_nobody_takes_back_stays_with_its_listener():
-    clock, broker, queue = HandClock(), Broker(takes=False), Queue()
+    clock, broker, queue = HandClock(), Broker(refused=1), Queue()
     overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
     slow = job(queue, 1)
     overdue.begin(slow)
     clock.turn(901)
     await overdue.look()
     assert queue.finished == []
-    broker.takes = True
+    broker.refused = None
     await overdue.look()
     assert queue.finished == [1]
+
+
+async def test_what_was_taken_back_of_a_batch_is_not_given_back_again():
+    clock, broker, queue = HandClock(), Broker(refused=2), Queue()
+    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
+    slow = job(queue, 1, 2, 3)
+    overdue.begin(slow)
+    clock.turn(901)
+    await overdue.look()
+    await overdue.look()
+    assert broker.given == queue.finished == [1, 3]
+    # Its listener comes back at last: what it says concerns only the one that is left.
+    assert [message.queue_offset for message in overdue.end(slow)] == [2]
+    assert not overdue.is_any()
+
+
+async def test_what_is_left_of_a_batch_is_given_back_when_it_is_taken():
+    clock, broker, queue = HandClock(), Broker(refused=2), Queue()
+    overdue = ConsumeTimeout(TIMEOUT_MS, clock, broker.give_back)
+    overdue.begin(slow := job(queue, 1, 2, 3))
+    clock.turn(901)
+    await overdue.look()
+    broker.refused = None
+    await overdue.look()
+    assert broker.given == queue.finished == [1, 3, 2]
+    assert not overdue.end(slow)
 
 
 async def test_what_another_member_has_by_now_is_not_given_back():

@@ -1,7 +1,7 @@
 """Timeout of listener calls: messages of a call that takes too long are sent back for redelivery.
 
 A listener that hangs keeps its message and blocks the committed offset of the queue. After consumeTimeout the
-message is sent back with delay level 3; if that succeeds, the listener's result is ignored. Follows
+message is sent back with delay level 3; if that succeeds, the listener's result does not concern it. Follows
 ProcessQueue.cleanExpiredMsg of RocketMQ 5.3.3, but checks 15 times per timeout (Java: once).
 """
 
@@ -28,15 +28,17 @@ class ConsumeTimeout:
         self._timeout_ms = timeout_ms
         self._now = clock.monotonic
         self._give_back = give_back
-        self._running: dict[int, tuple[float, ListenerJob]] = {}
+        # By the id of a job: the start of its call, the job, and its messages that were not sent back.
+        self._running: dict[int, tuple[float, ListenerJob, list[StoredMessage]]] = {}
 
     def begin(self, job: ListenerJob) -> None:
         """Record the start of a listener call; from any thread."""
-        self._running[id(job)] = self._now(), job
+        self._running[id(job)] = self._now(), job, list(job.messages)
 
-    def end(self, job: ListenerJob) -> bool:
-        """Stop watching a listener call; return False if it was not watched any more, as after its timeout."""
-        return self._running.pop(id(job), None) is not None
+    def end(self, job: ListenerJob) -> list[StoredMessage]:
+        """Stop watching a listener call; return the messages that its result concerns: those that were not sent back."""
+        watched = self._running.pop(id(job), None)
+        return [] if watched is None else watched[2]
 
     def is_any(self) -> bool:
         """Return whether a listener call is watched: it has begun, has not ended, and `look` has not given it up."""
@@ -45,18 +47,21 @@ class ConsumeTimeout:
     async def look(self) -> None:
         """Send back the messages of calls that exceed the timeout; forget calls whose queue this member gave up."""
         before = self._now() - self._timeout_ms / 1000
-        late = [job for began, job in list(self._running.values()) if began < before]
-        for job in late:
+        for began, job, left in list(self._running.values()):
+            if began >= before:
+                continue
             if job.loop.is_dropped:  # The queue now belongs to another member.
                 self.end(job)
                 continue
-            offsets = []
-            for message in job.messages:
+            for message in list(left):
+                if id(job) not in self._running:
+                    break  # The call has ended meanwhile.
                 _log.warning(
                     "A listener has worked on %s for more than %d ms; the message is sent back for a retry",
                     message_name(message), self._timeout_ms,
                 )  # fmt: skip
-                if await self._give_back(message):
-                    offsets.append(message.queue_offset)
-            if len(offsets) == len(job.messages) and self.end(job):
-                job.loop.finish(job.process_queue, offsets)
+                if await self._give_back(message) and id(job) in self._running:
+                    left.remove(message)
+                    job.loop.finish(job.process_queue, [message.queue_offset])
+            if not left:
+                self.end(job)

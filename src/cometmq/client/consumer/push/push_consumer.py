@@ -308,19 +308,20 @@ class AsyncPushConsumer(AsyncGroupClient):
         if isinstance(job, PopJob):
             job.loop.settle(job.messages, verdict)
             return
-        if not self._consume_timeout.end(job) or verdict.fault is not None:
+        messages = self._consume_timeout.end(job)
+        if not messages or verdict.fault is not None:
             return
         if is_consumed or self._settings.broadcasting:
             if not is_consumed:
                 # Follows RocketMQ: no other member could get the message.
                 _log.warning(
                     "%s was not consumed; a broadcasting consumer does not retry",
-                    message_name(job.messages[0]),
+                    message_name(messages[0]),
                 )
-            job.loop.finish(job.process_queue, [each.queue_offset for each in job.messages])
+            job.loop.finish(job.process_queue, [each.queue_offset for each in messages])
             return
         if not job.loop.is_dropped:
-            for message in job.messages:
+            for message in messages:
                 level = verdict.delay_level(message)
                 self._tasks.spawn(self._give_back(job, message, level), "send back")
 
