@@ -74,8 +74,8 @@ def pop(nameserver: str, group: str) -> None:
         consumer.receive(wait_ms=500)
 
 
-def push(nameserver: str, **arguments: Any) -> None:
-    with PushConsumer(nameserver, group="g", **arguments):
+def push(nameserver: str, group: str = "g", **arguments: Any) -> None:
+    with PushConsumer(nameserver, group=group, **arguments):
         pass
 
 
@@ -136,6 +136,10 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
     ),
     "a group's name that cannot be": (
         lambda names: pop(names, "a b"), RequestError, "group 'a b' contains illegal characters",
+    ),
+    "a group's name that leaves no room for its retry topic": (
+        lambda names: push(names, group="g" * 249, listener=print, subscriptions=["orders"]),
+        RequestError, r"topic '%RETRY%ggg.* has 256 bytes, and at most 255 are allowed; use a shorter name for the group",
     ),
     "too large for the client": (
         lambda names: send(names, body=bytes(5_000_000)),

@@ -38,9 +38,9 @@ from cometmq.codec.bodies.heartbeat import (
 from cometmq.codec.bodies.queue_offsets import decode_queue_offsets
 from cometmq.codec.record import Record
 from cometmq.codec.remoting import Command
-from cometmq.model.codes import RequestCode
-from cometmq.model.errors import CometError
-from cometmq.model.names import pop_retry_topic, retry_topic
+from cometmq.model.codes import RequestCode, ResponseCode
+from cometmq.model.errors import CometError, RequestError
+from cometmq.model.names import length_fault, pop_retry_topic, retry_topic
 from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import Subscription
@@ -128,7 +128,10 @@ class GroupMember:
         self._resets = BoundedTasks(f"{group} resets")
         self._is_started = self.is_assigned = False
         if is_push and not settings.broadcasting:
-            self.subscribe(Subscription(retry_topic(group)))
+            retries = retry_topic(group)
+            if (fault := length_fault(retries)) is not None:
+                raise RequestError(ResponseCode.INVALID_PARAMETER, fault)
+            self.subscribe(Subscription(retries))
 
     def share_by_broker(
         self, settings: PushSettings, back: SendBack, deliver: DeliverPopped

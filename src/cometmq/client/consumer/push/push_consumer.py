@@ -93,7 +93,7 @@ class AsyncPushConsumer(AsyncGroupClient):
         SettingsError: A nameserver address or an environment setting is invalid, not exactly one listener is given, or
             it is no function; or, at the start, `telemetry` is set without OpenTelemetry.
         SubscriptionError: A filter is neither a `Tag` nor an `Sql`; or, at the start, no topic is subscribed.
-        RequestError: The name of the group is invalid.
+        RequestError: The name of the group is invalid, or too long for its retry topic.
     """
 
     def __init__(
