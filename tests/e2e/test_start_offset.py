@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +162,28 @@ async def test_a_pull_consumer_that_closes_before_its_first_answer_keeps_where_i
         assert not await run(0)
         sent = await fill(cluster.nameserver, QUEUES, "new")
         assert await run(len(sent)) == sent
+
+
+async def test_a_broadcasting_pull_consumer_without_automatic_commits_writes_no_offsets(
+    tmp_path: Path,
+):
+    settings = ConsumerSettings(
+        consume_from=ConsumeFrom.FIRST,
+        broadcasting=True,
+        auto_commit=False,
+        offsets_folder=str(tmp_path),
+        persist_interval_ms=50,
+        **QUICK,
+    )
+    async with AsyncEmbedded() as cluster:
+        async with AsyncProducer(cluster.nameserver) as producer:
+            await producer.send(Message(TOPIC, b"x"))
+        async with AsyncPullConsumer(
+            cluster.nameserver, group=GROUP, subscriptions=[TOPIC], settings=settings
+        ) as consumer:
+            assert await consumer.receive(wait_ms=20_000)
+            assert not await consumer.receive(wait_ms=200)
+    assert not [*os.scandir(tmp_path)]
 
 
 async def test_a_place_that_was_sought_is_kept_by_a_consumer_that_closes_at_once():

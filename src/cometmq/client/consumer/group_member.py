@@ -218,7 +218,7 @@ class GroupMember:
             await self._shares.assigned.stop()
 
     async def leave(self) -> None:
-        """Store offsets (at brokers only with `auto_commit`), unlock queues, leave the group. Call `stop_pulling` first."""
+        """Store offsets (with `auto_commit`), unlock queues, leave the group. Call `stop_pulling` first."""
         # The next owners of the queues read these offsets as soon as we have left.
         await self._store(is_answered=True)
         for loop in self.loops.values():
@@ -384,6 +384,8 @@ class GroupMember:
     async def _store(
         self, queues: list[MessageQueue] | None = None, *, is_answered: bool = False
     ) -> None:
+        if not self._settings.auto_commit:
+            return
         try:
             await self.progress.store(queues, is_answered=is_answered)
         except (CometError, OSError) as error:
@@ -446,7 +448,7 @@ class GroupMember:
 def _store_for(instance: ClientInstance, settings: ConsumerSettings, group: str) -> OffsetStore:
     if settings.broadcasting:
         return LocalOffsets(settings.offsets_path(instance.ip, group))
-    return ClusterOffsets(OffsetApi(instance), group, is_written=settings.auto_commit)
+    return ClusterOffsets(OffsetApi(instance), group)
 
 
 def _open_gate() -> asyncio.Event:

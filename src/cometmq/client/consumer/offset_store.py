@@ -33,23 +33,20 @@ class OffsetStore(Protocol):
 class ClusterOffsets:
     """The offsets of a clustering group, stored at the brokers; `read` and `write` raise the errors of `OffsetApi`."""
 
-    def __init__(self, offsets: OffsetApi, group: str, *, is_written: bool = True) -> None:
-        """Set the group whose offsets are read and written; without `is_written`, the method `write` does nothing."""
+    def __init__(self, offsets: OffsetApi, group: str) -> None:
         self._offsets = offsets
         self._group = group
-        self._is_written = is_written
 
     async def read(self, queue: MessageQueue) -> int | None:
         """Query the group's committed offset of a queue; without one, the result is None, or 0 for a young queue."""
         return await self._offsets.committed(self._group, queue)
 
     async def write(self, changed: dict[MessageQueue, int], *, is_answered: bool) -> None:
-        """Commit the offsets at the brokers; do nothing if the store was made without `is_written`.
+        """Commit the offsets at the brokers.
 
         With `is_answered`, wait for the answers; otherwise most commits are one-way, and a lost one is not noticed.
         """
-        if self._is_written:
-            await self._offsets.commit_all(self._group, changed, answered=is_answered)
+        await self._offsets.commit_all(self._group, changed, answered=is_answered)
 
     def lose(self, queue: MessageQueue) -> None:
         """Do nothing, because the broker keeps the offsets and may delete those of a deleted topic."""
