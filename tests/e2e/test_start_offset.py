@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import cometmq
 from cometmq.client import (
     Admin,
     AsyncAdmin,
@@ -184,6 +185,33 @@ async def test_a_broadcasting_pull_consumer_without_automatic_commits_writes_no_
             assert await consumer.receive(wait_ms=20_000)
             assert not await consumer.receive(wait_ms=200)
     assert not [*os.scandir(tmp_path)]
+
+
+def test_a_group_that_starts_at_the_time_0_has_all_messages():
+    came: list[bytes] = []
+
+    async def create(nameserver: str) -> None:
+        async with AsyncAdmin(nameserver) as admin:
+            await admin.create_topic(TOPIC, queues=1)
+
+    async def consume(nameserver: str) -> None:
+        settings = PushSettings(consume_from=ConsumeFrom.TIMESTAMP, consume_timestamp_ms=0)
+        async with AsyncPushConsumer(
+            nameserver,
+            group=GROUP,
+            listener=lambda message: came.append(message.body),
+            subscriptions=[TOPIC],
+            settings=settings,
+        ):
+            await asyncio.sleep(60)
+
+    with cometmq.virtual(settings=COLD) as mq:
+        mq.run(create(mq.nameserver))
+        mq.put(Message(TOPIC, b"old"))
+        mq.sleep("1h")
+        mq.put(Message(TOPIC, b"new"))
+        mq.run(consume(mq.nameserver))
+    assert came == [b"old", b"new"]
 
 
 async def test_a_place_that_was_sought_is_kept_by_a_consumer_that_closes_at_once():

@@ -225,7 +225,7 @@ class ConsumerSettings(ClientSettings):
         queue_bytes_max: pullThresholdSizeForQueue; the same limit for their bodies in bytes (Java: MiB).
         queue_span_max: consumeConcurrentlyMaxSpan; the same limit for the difference of largest and smallest offset.
         consume_from: consumeFromWhere; start in a queue for which the group has no offset.
-        consume_timestamp_ms: consumeTimestamp; start for TIMESTAMP, ms since 1970. None or 0: 30 minutes before the client is made.
+        consume_timestamp_ms: consumeTimestamp; start for TIMESTAMP, ms since 1970. None: 30 minutes before the client is made.
         broadcasting: messageModel; whether every member receives every message and keeps its offsets in a local file.
         auto_commit: autoCommit; whether a pull consumer commits received messages automatically; push consumers need True.
         body_size_max: Maximum length of a compressed body after decompression, bytes, against bombs; Java has no such limit.

@@ -48,7 +48,8 @@ class StartOffset:
         # Queues whose topic was deleted meanwhile. In a new queue of that name the group starts at 0, whatever its rule.
         self._lost: set[MessageQueue] = set()
         self._rule = settings.consume_from
-        self._timestamp_ms = settings.consume_timestamp_ms or clock.now_ms() - _BEFORE_START_MS
+        given_ms = settings.consume_timestamp_ms
+        self._timestamp_ms = clock.now_ms() - _BEFORE_START_MS if given_ms is None else given_ms
 
     async def find(self, queue: MessageQueue) -> int:
         """Return the first offset to pull: the stored one, or else 0 after `lose`, or else as `consume_from` says.
