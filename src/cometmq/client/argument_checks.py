@@ -1,7 +1,7 @@
-"""Errors that name the argument of a public call that has the wrong type, instead of a bare TypeError from inside.
+"""Errors that name the argument of a public call that has the wrong type, instead of, for example, a bare TypeError.
 
 Arguments are compared with their annotations only after a call has failed with a suitable error, so a successful call
-costs one extra function call. A few frequent methods avoid even that and call `explain` when they fail.
+costs only a wrapper. A few frequent methods avoid even that and call `explain` when they fail.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """The life cycle of the asyncio client classes: made, starting, running, closing, closed.
 
 A start that fails or is cancelled closes its parts and can be repeated. A cancelled close is completed by the next
-call. A closed client cannot be started again (as in RocketMQ and Kafka); make a new one.
+one. A closed client cannot be started again (as in RocketMQ and Kafka); make a new one.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class AsyncClient:
     def _at_close(self, step: Callable[[], Awaitable[None] | None]) -> None:
         """Register a step that stops a part, to run at close or when the start fails; the last registered step runs first.
 
-        A step that was cancelled runs again at the next close or start.
+        A step that was cancelled runs again at the next `close`, or if it was one of a failed start, at the next `start`.
         """
         self._steps.append(step)
 

@@ -1,7 +1,7 @@
-"""Replays a group's dead letters: sends a copy of each to its original or a given topic, once even with several runs.
+"""Replays a group's dead letters: sends a copy of each to its original or a given topic, usually once only.
 
-A ledger (`ReplayLedger`) records the dead letters that were sent. A copy keeps the message id, and its property
-REPLAY_OF names the dead letter. A run that takes over from a dead one therefore looks for copies in indexes.
+A ledger (`ReplayLedger`) records the dead letters that were sent, for all runs. A copy keeps the message id, and its
+property REPLAY_OF names the dead letter. A run that takes over from another one can thus look for copies in indexes.
 """
 
 import asyncio
@@ -171,7 +171,7 @@ class Replay:
         return self._plan.to_topic or dead_letter_origin(letter)
 
     async def _replay(self, batch: Sequence[StoredMessage]) -> list[StoredMessage]:
-        """Send (in a dry run count) letters not sent yet; return those that others have claimed, or out of time."""
+        """Send, or in a dry run count, the letters not sent yet; return those claimed by others or left for lack of time."""
         ledger = self._ledger.state
         by_id = {id_of(letter): letter for letter in batch}
         open_ = {each: letter for each, letter in by_id.items() if each not in ledger.done}
@@ -228,7 +228,7 @@ class Replay:
     async def _send(
         self, letters: Sequence[StoredMessage], until: float
     ) -> tuple[list[StoredMessage], list[StoredMessage]]:
-        """Send dead letters; return those that were certainly not sent, and those whose outcome is unknown."""
+        """Send dead letters; return those that were certainly not sent, and those that failed but may have been sent."""
         unsent: list[StoredMessage] = []
         unsure: list[StoredMessage] = []
         started: list[tuple[StoredMessage, asyncio.Future[SendResult]]] = []
@@ -279,7 +279,7 @@ class Replay:
             self.result.reasons.append(str(error))
 
     async def _wait_for(self, held: Sequence[StoredMessage]) -> None:
-        """Wait until the first of other runs' claims on the letters expires, at most 2 s; then read the ledger."""
+        """Unless a letter is free, wait until the first claim on them expires, at most about 2 s; then read the ledger."""
         now_ms = self._instance.clock.now_ms()
         free_ms = min(self._ledger.state.free_at(id_of(each)) for each in held)
         if free_ms > now_ms:

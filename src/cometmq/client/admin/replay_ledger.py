@@ -1,9 +1,9 @@
 """The replay ledger of a group: a log of claims on dead letters, in one queue, so that all runs see the same order.
 
-A run claims dead letters before it sends them, and records afterwards which ones it sent. A dead letter belongs to the
-first claim on it, until that claim ends or its lease expires. Unless it was recorded as sent, another run may then
-claim it; after an expiry that run must check whether the first one sent it. A long run renews its claims
-(docs/design/0055).
+A run claims dead letters before it first sends them, and records afterwards which ones it sent. The first claim keeps
+other runs from a dead letter until a clear outcome is recorded or the lease expires. Unless it was recorded as sent,
+another run may then claim it; after an expiry that run must check whether the first one sent it. A run can renew its
+claims (docs/design/0055).
 """
 
 from collections.abc import Collection, Iterable, Sequence

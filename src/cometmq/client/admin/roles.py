@@ -1,7 +1,7 @@
-"""Changes of roles in a broker group: what a promotion would lose, and the steps of it at the brokers.
+"""Changes of roles in a group of CometMQ brokers: what a promotion would lose, and the steps of it at the brokers.
 
-Before a promotion, a master that answers is demoted: it becomes a slave once its successor has everything, so nothing
-is lost. If the master does not answer, only what the slave has is kept.
+Before a promotion, a master that answers is demoted: it becomes a slave once its successor has everything, so no
+stored message is lost. If the master does not answer, only what the slave has is kept.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class Roles:
             await self._brokers.change_role(plan.address, wish)
 
     async def _hand_over(self, plan: Promotion, master: str, wish: RoleChange) -> None:
-        """Make the present master a slave, then the slave the master; if the slave refuses, undo that and raise."""
+        """Make the present master a slave, then the slave the master; if the slave refuses, try to undo that, and raise."""
         new_id = await self._free_id(plan.broker_name)
         handed = await self._brokers.change_role(
             master,

@@ -1,6 +1,6 @@
-"""The state of brokers, topics and groups, combined from the answers of all brokers.
+"""The state of brokers, topics and groups, combined from the answers of brokers.
 
-A broker that does not answer appears in the result with the reason if possible; otherwise its error is raised.
+Most results name the brokers that do not answer, with the reasons; other methods may raise the error of one.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -212,7 +212,7 @@ class States:
         return numbers, self._instance.clock.now_ms()
 
     async def _is_writable(self, broker_name: str) -> bool | None:
-        """Return whether messages may be sent to a broker, according to the route of its own topic; None if unknown."""
+        """Return whether the route of the topic named like a broker permits sends to it; None if unknown."""
         try:
             route = await self._instance.nameserver_api.route(broker_name)
         except TopicNotFound:
@@ -383,7 +383,7 @@ class States:
     async def _uncounted(
         self, groups: list[GroupState], brokers: Collection[str]
     ) -> list[GroupState]:
-        """Return the groups, with the queues added that brokers left out in topics of the group.
+        """Return the groups, with those queues of their topics added that `brokers` left out, as `_with_queues` does.
 
         Broadcasting groups are returned unchanged, and queues of retry topics are not added.
         """
@@ -456,7 +456,7 @@ class States:
 def _away(
     registered: Mapping[str, BrokerData], missing: Iterable[AbsentBroker]
 ) -> list[BrokerState]:
-    """Return the state of each master that is not registered, with the reason as its error.
+    """Return the state of each known master that is not registered, with the reason as its error.
 
     Args:
         registered: Registered broker groups by name; those that only have slaves lack their master.

@@ -1,4 +1,4 @@
-"""Changes of a topic's permission to send and read, broker by broker."""
+"""Changes of a topic's permission to send and read, at one master after the other."""
 
 from collections.abc import Callable
 

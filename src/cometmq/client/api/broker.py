@@ -1,4 +1,4 @@
-"""Administrative requests to one broker: topics, groups, connections, progress."""
+"""Administrative requests to one broker, about its settings, role, topics, groups, members and their progress."""
 
 import asyncio
 from collections.abc import Mapping

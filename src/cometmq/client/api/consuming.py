@@ -1,4 +1,4 @@
-"""Requests of a consumer: pull, pop, acknowledge, change the invisible time, send back."""
+"""Requests of a consumer: pull, pop, wait for messages to pop, acknowledge, change the invisible time, send back."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Requests about messages: find them by key or id, read one at an offset, cancel a delayed one."""
+"""Requests about messages: find them by key or id, read one at a physical offset, cancel a timed one."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Requests to nameservers: routes, clusters, topics."""
+"""Requests to nameservers: routes, clusters, topics, missing brokers, write permission."""
 
 from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
 from cometmq.client.api.asking import read_fields

@@ -1,4 +1,4 @@
-"""Requests about the offsets of one queue or many: first, last, by time, and committed by a group."""
+"""Requests about the offsets of one queue or many: the first, the next to be stored, by time, and committed by a group."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The request END_TRANSACTION, sent as a request that the broker answers, or one-way as the answer to a check."""
+"""The request END_TRANSACTION, sent with an answer expected, or one-way as the answer to a check."""
 
 from typing import NamedTuple
 

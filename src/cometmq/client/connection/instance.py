@@ -1,8 +1,8 @@
 """The part that the producers and consumers of a client share: routes, connections and heartbeats (MQClientInstance).
 
-A client fetches routes from a nameserver that answers, and sends the brokers that it knows a heartbeat with its groups:
-masters, and slaves if it has a consumer. Both are repeated every 30 s by default; after a lost connection, the next
-heartbeat is attempted sooner.
+A client fetches routes from a nameserver that answers. If it has members, it sends a heartbeat with their groups to the
+masters that it knows, and to slaves if one is a consumer. Both are repeated about every 30 s by default; heartbeats
+are attempted sooner while such a broker is not connected.
 """
 
 import asyncio
@@ -112,8 +112,8 @@ class ClientInstance:
     ) -> None:
         """Create the instance without connecting; `start` begins the periodic work.
 
-        Raises SettingsError if a nameserver address, the client's ip, or the credentials or TLS settings of the
-        environment are invalid.
+        Raises SettingsError if a nameserver address, the client's ip, the TLS settings, or credentials of the environment
+        are invalid.
         """
         self.settings = settings or ClientSettings()
         self.clock = clock or loop_clock()
@@ -276,7 +276,7 @@ class ClientInstance:
             self._lost.set()
 
     async def _learn_cluster(self) -> None:
-        """Fetch all brokers from a nameserver and store them in the route table; failures are only logged.
+        """Store all brokers that a nameserver lists in the route table; failures are only logged.
 
         Java's client uses the default topic's route instead, but not every broker has that topic.
         """
@@ -399,7 +399,7 @@ class ClientInstance:
         return self.routes.addresses(only_masters=not is_reading) if self._members else set()
 
     def _introduce(self) -> None:
-        """Start a task that sends a heartbeat on each connection that had none, to a broker that needs heartbeats.
+        """Start sending a heartbeat on each open connection that had none, to brokers that need heartbeats.
 
         A broker removes members together with their connections, so that others take over their queues. Waiting for the
         next regular heartbeat could cause messages to be consumed twice.
@@ -414,7 +414,7 @@ class ClientInstance:
             self.tasks.spawn(self._beat(new), "introduction")
 
     async def _keep_known(self) -> NoReturn:
-        """Send heartbeats forever: every interval, and sooner while a broker that needs heartbeats is not connected."""
+        """Send heartbeats until cancelled: at each interval, and sooner while a broker that needs them is not connected."""
         every_ms = self.settings.heartbeat_interval_ms
         away_ms = min(_AWAY_MS, every_ms)
         while True:

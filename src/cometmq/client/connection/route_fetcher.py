@@ -1,4 +1,4 @@
-"""Fetches routes from the nameserver and stores them; concurrent equal calls share a request."""
+"""Fetches routes from a nameserver and stores them; concurrent equal calls share a request."""
 
 import asyncio
 import logging

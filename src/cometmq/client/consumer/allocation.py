@@ -1,7 +1,7 @@
 """Strategies that assign the queues of a topic to the members of a group (AllocateMessageQueueStrategy).
 
-Each member computes its own queues from those of the topic and the ids of all members, without a coordinator. All
-members of a group, in any language, must therefore use the same strategy. The strategies here follow Java's classes.
+Unless brokers assign queues, each member computes its own from those of the topic and mostly the ids of all members.
+So all members of a group, in any language, must use the same strategy. The strategies here follow Java's classes.
 """
 
 import hashlib

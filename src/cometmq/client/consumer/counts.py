@@ -1,6 +1,6 @@
 """Counts of a consumer's work by topic, and rates computed from samples of them on request.
 
-Rates are those of about the last minute, the number of failed messages that of about the last hour.
+Rates cover at most about the last minute, the number of failed messages at most about the last hour.
 """
 
 from collections import deque

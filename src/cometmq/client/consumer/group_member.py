@@ -1,4 +1,4 @@
-"""A member of a consumer group: its assigned queues, with a loop that pulls each of them, and its consumed offsets."""
+"""A member of a consumer group: its assigned queues, with a loop that pulls or pops each, and its consumed offsets."""
 
 import asyncio
 import logging

@@ -3,8 +3,8 @@
     def handle(message: StoredMessage) -> None: ...                     # listener=handle
     async def handle_all(messages: list[StoredMessage]) -> None: ...    # batch_listener=handle_all
 
-None or True: consumed. False or an exception: usually retry later, except with broadcasting. Two exceptions choose the
-delay, or prevent retries:
+None or True: consumed (with `commit_by_listener` see `OrderlyStatus`). False or an exception: usually retry later,
+except with broadcasting. Two exceptions choose the delay, or prevent retries:
 
     raise RetryLater(timedelta(minutes=5))
     raise DeadLetter("no such customer")
@@ -182,7 +182,7 @@ def _run_in_own_context(
 ) -> Generator[Any, Any, Any]:
     """Call an async function in a copy of the caller's context, await it there, and return its result.
 
-    A task per call would do the same, but cost an iteration of the event loop.
+    A task per call would have a context of its own, too, but cost an iteration of the event loop.
     """
     context = copy_context()
     steps = context.run(function, *args).__await__()

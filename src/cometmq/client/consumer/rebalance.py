@@ -1,6 +1,6 @@
 """Rebalancing: finds out which queues of each topic this member pulls, from the members of the group or from brokers.
 
-Every member does so about every 20 s (by default), and when a broker reports a change of the group. Follows
+A member does so about every 20 s (by default), sooner after a failure, and when a broker reports a change. Follows
 RebalanceImpl of RocketMQ 5.3.3.
 """
 

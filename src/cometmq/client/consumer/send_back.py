@@ -1,8 +1,8 @@
-"""Redelivery: returns a message that could not be consumed, so that it is delivered again later.
+"""Redelivery: sends a message that could not be consumed back to a broker, which usually delivers it again later.
 
-The broker is asked to put it into the group's retry topic or the dead letters (CONSUMER_SEND_MSG_BACK). If that fails,
-the client sends it to the retry topic as a new message, unless it is to become a dead letter or the broker does not
-support the request. If that also fails, the listener may be called again after 5 s.
+The client asks the broker to put it into the group's retry topic or the dead letters (CONSUMER_SEND_MSG_BACK). If that
+fails, the client sends it to the retry topic as a new message, unless it is to become a dead letter or the broker does
+not support the request. If nothing succeeds, the consumer may call the listener again.
 Follows DefaultMQPushConsumerImpl.sendMessageBack of 5.3.3.
 """
 

@@ -95,8 +95,8 @@ class StartOffset:
         """Return whether a queue is younger than what the group has consumed at other brokers.
 
         It is younger if it still has offset 0, and its first message was stored after everything that the group has
-        consumed in the topic at the other brokers. If answers do not show that, the result is False; the errors of
-        `find` are raised if the queue's own broker or a nameserver cannot be queried.
+        consumed in the topic at other brokers, as far as they report its offsets. If answers do not show that, the result
+        is False; the errors of `find` are raised if the queue's own broker or a nameserver cannot be queried.
         """
         if self._group is None:
             return False

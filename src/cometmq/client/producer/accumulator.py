@@ -1,7 +1,7 @@
-"""Automatic batching: combines concurrent sends to a topic into one request.
+"""Automatic batching: combines concurrent sends of small messages to a topic into one request.
 
 A message waits for others at most `batch_delay_ms` (with 0: until the next iteration of the event loop), and a batch is
-sent as soon as it has `batch_bytes`. Each caller gets the result of its own message. Drawbacks, as in RocketMQ: all
+sent as soon as it has about `batch_bytes`. Each caller gets the result of its own message. Drawbacks, as in RocketMQ: all
 messages of a batch are stored in one queue, and a broker overwrites their ids with the batch's id. Follows
 ProduceAccumulator of RocketMQ 5.3.3.
 """

@@ -103,7 +103,7 @@ class SendEncoder:
         self.plain_size_max = min(settings.compress_over, settings.body_size_max)
 
     def _front(self, topic: str, code: int) -> tuple[str, str]:
-        """Return a topic with its namespace, and the header text before the queue; or raise MessageError."""
+        """Return a topic with its namespace, and the header text before the queue; MessageError if only brokers send to it."""
         if is_written_by_brokers(topic):
             raise MessageError(f"clients may not send to system topic {in_quotes(topic)}")
         full = self._namespace.wrap(topic)
@@ -178,7 +178,7 @@ class SendEncoder:
         return head
 
     def _plain_front(self, now_ms: int, *, wait_store_ok: bool) -> str:
-        """Return the header text between queue and message id; simple messages of one millisecond and `wait_store_ok` share it."""
+        """Return the header text between queue and id, shared by simple messages of one millisecond and `wait_store_ok`."""
         of = now_ms, wait_store_ok
         known, text = self._plain  # Read in one step, as in `UniqueIds`.
         if known != of:

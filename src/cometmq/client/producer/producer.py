@@ -3,8 +3,8 @@
     async with AsyncProducer("127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
 
-`send` immediately returns a future, which also carries every error, mostly without a task: await it, or gather many.
-Simple sends of one iteration of the event loop may share writes. `cometmq.client.Producer` is the same for threads.
+`send` immediately returns a future, which also carries errors, mostly without a task: await it, or gather many. Simple
+sends of one iteration of the event loop may share writes. `cometmq.client.Producer` is the same for threads.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ A selector is any function that takes the topic's queues and the message, and re
 
     await producer.send(message, selector=by_hash(order_id))
 
-keeps the messages of one order in one queue, while the number of queues stays the same. Follows RocketMQ 5.3.3:
+keeps the messages of one order in one queue, while the topic's writable queues stay the same. Follows RocketMQ 5.3.3:
 SelectMessageQueueByHash, SelectMessageQueueByRandom, TopicPublishInfo.selectOneMessageQueue.
 """
 

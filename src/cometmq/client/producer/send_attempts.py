@@ -150,7 +150,7 @@ class PendingSend:
         return [queue.broker_name for queue, _ in self._failures if queue]
 
     def _attempt_deadline(self) -> float:
-        """Return the deadline of this attempt, monotonic seconds; it leaves time if another broker may be tried."""
+        """Return the deadline of this attempt, monotonic seconds; it usually leaves time if another broker may be tried."""
         tries = self._tries_left()
         if tries < 2:
             return self._deadline
@@ -278,7 +278,7 @@ class PendingSend:
         return isinstance(error, NetError) and self._queue is not None
 
     def _pause_seconds(self) -> float:
-        """Return the seconds until the next attempt: 0 while there are fewer failures than brokers, then growing."""
+        """Return the seconds until the next attempt: 0 while there are fewer failures than brokers, then random and growing."""
         instance = self._sender.instance
         rounds = len(self._failures) // max(len(self._brokers()), 1)
         if not rounds:

@@ -1,1 +1,1 @@
-"""Orderly consumption: queue locks, and one listener call at a time for each queue or key (docs/design/0012)."""
+"""Orderly consumption: queue locks, and one listener call at a time for each queue or each key in it (docs/design/0012)."""

@@ -1,4 +1,4 @@
-"""The queue locks of a client for orderly consumption: acquired, renewed and released at the brokers.
+"""The queue locks of a group's member for orderly consumption: acquired, renewed and released at the brokers.
 
 A lock counts as held for 30 s (by default) from its request. A broker grants 60 s by default, so that a lock expires
 here before another client can get it. Follows RebalanceImpl.lock, lockAll and unlock of RocketMQ 5.3.3.
@@ -95,7 +95,7 @@ class HeldQueues:
     async def _ask(
         self, queues: Iterable[MessageQueue]
     ) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Lock queues or renew their locks; return the refused and the granted ones; without an answer, neither."""
+        """Lock queues or renew their locks; return the refused and the granted ones, without those whose request failed."""
         parts = _by_broker(queues)
         until = self._instance.clock.monotonic() + self._settings.lock_valid_ms / 1000
         answers = await asyncio.gather(
@@ -115,7 +115,7 @@ class HeldQueues:
     async def _lock(
         self, broker_name: str, queues: list[MessageQueue]
     ) -> set[MessageQueue] | None:
-        """Request locks of queues at a broker and return the locked ones; None if there is no valid answer."""
+        """Request locks of queues at a broker and return the locked ones; None if the request failed."""
         member, outages = (self._group, broker_name), self._instance.outages
         try:
             locked = await self._api.lock(

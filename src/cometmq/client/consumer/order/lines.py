@@ -1,7 +1,7 @@
 """Orderly listener calls: one line of calls for each queue, or for each key of a queue, with one call at a time.
 
-Unless broadcasting, a refused message is delivered again after a pause, while its line waits, and after `retries_max`
-retries (-1: no limit) it is sent to the retry topic or the dead letters. A line without its queue's lock pauses.
+Unless broadcasting, a refused message is usually delivered again after a pause, while its line waits. After
+`retries_max` retries (-1: no limit) it is sent to the retry topic. A line without its queue's lock requests it again.
 Follows ConsumeMessageOrderlyService of RocketMQ 5.3.3.
 """
 
@@ -188,7 +188,7 @@ class Lines:
         line.at_rest.set()
 
     async def _work(self, line: _Line, job: ListenerJob) -> None:
-        """Call the listener with a job (messages for one call), and again while refused ones are to be retried here."""
+        """While the line may call, call the listener with a job (messages for one call), and again with those to retry here."""
         while await self._may_call(line, job):
             async with self._slots:
                 # Waiting for the slot may have taken long.
@@ -265,7 +265,7 @@ class Lines:
         return await loop.run_in_executor(self._threads, self._listener.run, job.messages)
 
     async def _after_refusal(self, job: ListenerJob, verdict: ListenerVerdict) -> ListenerJob:
-        """Send refused messages back if dead or without retries left; return the job with the others, to be retried."""
+        """Send refused messages back if dead or without retries left; return the job with those not sent, to be retried."""
         left = []
         for message in job.messages:
             has_tries = (

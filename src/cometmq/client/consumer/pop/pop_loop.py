@@ -1,4 +1,4 @@
-"""Pops one queue, or any queue of a broker, while the broker assigns it to this member.
+"""Pops one queue, or any queue of a broker, while brokers assign it to this member.
 
 Consumed messages are acknowledged up to 500 at a time. Refused ones are usually hidden for longer each time and at last
 become dead letters. Follows popMessage of DefaultMQPushConsumerImpl and ConsumeMessagePopConcurrentlyService of 5.3.3.

@@ -67,7 +67,7 @@ class _Introduced:
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """Send a request to a broker and return its answer; raise BrokerRefused if the answer is an error."""
+        """Return the answer to a request; raise BrokerRefused for an error answer, NetError or CodecError without a valid one."""
         channel = await self._instance.channels.get(address)
         timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
         answer = await channel.call(command, timeout_ms=timeout_ms)
@@ -228,7 +228,7 @@ class _Popped:
     def unpack(
         self, records: Sequence[Record], room: UnpackedRoom
     ) -> tuple[list[StoredMessage], Sequence[Record]]:
-        """Return the readable messages that match the tags, and the records beyond the limit on decompressed bytes."""
+        """Return the readable messages that match the tags, and the records from the first that exceeds `room` on."""
         messages: list[StoredMessage] = []
         for at, record in enumerate(records):
             queue = MessageQueue(self.wanted.topic, self.broker_name, record.queue_id)

@@ -1,4 +1,4 @@
-"""The asyncio simple consumer: receives messages and acknowledges each, without queue assignment or rebalance (pop).
+"""The asyncio simple consumer: receives messages, which its user acknowledges, without queue assignment or rebalance (pop).
 
     async with AsyncSimpleConsumer("127.0.0.1:9876", group="billing", subscriptions=["orders"]) as consumer:
         while True:
@@ -235,10 +235,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return True
 
     async def _wait_for_any(self, places: list[_Place], deadline: float) -> None:
-        """Ask brokers for new messages; wait for the first answer or the deadline. Open queries serve the next call.
-
-        Without any broker, wait at most 1 s, because the route may change.
-        """
+        """Ask brokers whether they have messages; wait for one answer or the deadline. Open queries serve the next call."""
         left_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
         if left_ms <= 0:
             return

@@ -1,4 +1,4 @@
-"""Messages that were pulled for a pull consumer and not yet received by its user."""
+"""Messages that were pulled for a pull consumer and not finished by its user yet."""
 
 import asyncio
 from collections import deque

@@ -108,7 +108,7 @@ class BrokerGroupMembers:
         return named if named in self.replicas else MASTER_ID
 
     def _is_suggested(self, queue: MessageQueue, pull: RawPull, member: int) -> bool:
-        """With ReadFrom.SUGGESTED record the suggested member, and return False if another one is to be read next."""
+        """With ReadFrom.SUGGESTED and slaves, record the suggested member; return False if another one is to be read next."""
         if self.read_from is not ReadFrom.SUGGESTED or not self.replicas:
             return True
         self.suggested[queue] = pull.suggested_broker_id

@@ -1,7 +1,7 @@
 """The messages of one queue that were pulled and are not consumed yet (ProcessQueue of the Java client).
 
-Listeners finish in any order. The offset to commit is the smallest one that is not consumed, because a restarted
-consumer starts there. The messages of one pull form a run, which is removed in one step if it is finished as a whole.
+Listeners finish in any order. The offset to commit is the smallest one that is not consumed, if there is one, because a
+restarted consumer starts there. The messages of one pull form a run, which can be finished in one step.
 """
 
 from bisect import bisect_right

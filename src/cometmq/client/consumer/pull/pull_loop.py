@@ -1,6 +1,6 @@
 """Pulls one queue while it is assigned to this member, with long polling, flow control and retries.
 
-A broker may hold a pull that finds no message (`suspend_ms`) until a message arrives. If an answer shows that more
+A broker may hold a pull that finds no message until one arrives, at most `suspend_ms`. If an answer shows that more
 messages exist, the next pull is usually sent before the messages of that answer are processed, so that broker and
 client work in parallel. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
 """
@@ -165,7 +165,7 @@ class PullLoop:
         self._reading.outages.failed(_PULLING, place, error, self.queue)
 
     def _lose_position(self) -> None:
-        """Forget the position, because the topic was deleted: a new queue may get the same name."""
+        """Forget position and pulled messages, because the topic was deleted: a new queue may get the same name."""
         self.process_queue = ProcessQueue()
         self._next_offset = None
         self._reading.start.lose(self.queue)
@@ -223,7 +223,7 @@ class PullLoop:
         return _AskedPull(process_queue, offset, self._reading.clock.monotonic(), answer)
 
     def _came(self, pull: RawPull) -> None:
-        """Send the next pull ahead, one at most, if messages, room and a connection exist and nothing is paused."""
+        """Send the next pull ahead, one at most, if the queue has more, room and connection exist, and nothing is paused."""
         asked, offset = self._asked, pull.next_offset
         if asked is None or self._ahead is not None:
             return  # This is the answer to the pull sent ahead: at most one answer waits here.
@@ -330,9 +330,9 @@ class PullLoop:
         return messages, unreadable, pull.next_offset if rest is None else rest
 
     async def _pause_in_vain(self, asked: _AskedPull) -> None:
-        """Pause, at most 1 s and longer each time, from the fourth answer in a row on without a message within 1 s.
+        """Pause at the fourth and further successive answers, within 1 s each, that made no progress or moved the offset.
 
-        A seek ends the pause.
+        Each pause is longer, up to 1 s. A seek ends it.
         """
         has_waited = self._reading.clock.monotonic() - asked.at >= _HELD_SECONDS
         self._in_vain = 0 if has_waited else self._in_vain + 1

@@ -1,8 +1,8 @@
 """A pulled message that decodes most of its record only when an attribute is accessed.
 
-Pulls return thousands of messages, of which a listener accesses few attributes. A message is therefore created with
-only its body, queue and offset. Its properties are decoded on first access, and all other attributes together, which
-makes the message an ordinary `StoredMessage`. The record was validated when it arrived.
+A consumer may pull many thousands of messages a second, of which a listener accesses few attributes. A message is
+therefore created with only its body, queue and offset. Its properties are decoded on first access, also for its id if
+they contain it, and all other attributes together, which makes the message an ordinary `StoredMessage`.
 """
 
 from collections.abc import Mapping

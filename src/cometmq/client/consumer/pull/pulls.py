@@ -192,7 +192,7 @@ class _PullCall:
         self._came = came
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Decode the answer, call `came` with it and complete the future, or set its error; ignored if it is done."""
+        """Unless the future is done, decode the answer, call `came` with it and set it as the result, or set the error."""
         if self._future.done():
             return
         try:
@@ -204,7 +204,7 @@ class _PullCall:
             self._future.set_result(pull)
 
     def failed(self, error: BaseException, _opaque: int, /) -> None:
-        """Complete the future with the error, because no answer will come."""
+        """Set the error in the future unless it is done; a later answer is ignored."""
         if not self._future.done():
             self._future.set_exception(error)
 

@@ -1,8 +1,8 @@
 """Reads a range of a queue in order, with several pulls in flight.
 
 Offsets of a queue have no gaps, so the next pull can be sent before the previous one is answered. If an answer covers
-fewer offsets than requested (a Java broker returns at most 32 messages, or 8 from disk), the rest is requested again,
-and the next pulls request fewer.
+fewer offsets than requested (a Java broker by default returns at most 32 messages, or 8 from disk), the rest is usually
+requested again, and the next pulls request fewer.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Conversion of stored records to the messages that users get, with decompression and original topic."""
+"""Conversion of stored records to the messages that users get, decompressed, and with the original topic of retries."""
 
 import asyncio
 from collections.abc import Callable
@@ -101,7 +101,7 @@ class RecordUnpacker:
     def _go_on(
         self, body: bytes, position: int, messages: list[StoredMessage], room: UnpackedRoom
     ) -> int:
-        """Convert records until the count, the room or the body is exhausted; return the next record's position."""
+        """Convert records until the body or the room is exhausted or at least the count is reached; return the next position."""
         queue, count_max = self.queue, self.count_max
         # In a retry topic each message may come from a different topic.
         are_plain = self.namespace is NO_NAMESPACE and not is_retry_topic(queue.topic)

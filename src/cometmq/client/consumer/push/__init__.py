@@ -1,1 +1,1 @@
-"""The push consumer, which calls a listener with each message."""
+"""The push consumer, which calls a listener with the messages of its queues."""

@@ -1,7 +1,7 @@
-"""Timeout of listener calls: messages of a call that takes too long are sent back for redelivery.
+"""Timeout of concurrent listener calls: pulled messages of a call that takes too long are sent back for redelivery.
 
-A listener that hangs keeps its message and blocks the committed offset of the queue. After consumeTimeout the
-message is sent back with delay level 3; if that succeeds, the listener's result does not concern it. Follows
+A listener that hangs keeps its messages and blocks the committed offset of the queue. Unless broadcasting, they are sent
+back after consumeTimeout, mostly with delay level 3; if that succeeds for all, the listener's result is ignored. Follows
 ProcessQueue.cleanExpiredMsg of RocketMQ 5.3.3, but checks 15 times per timeout (Java: once).
 """
 

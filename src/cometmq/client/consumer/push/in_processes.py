@@ -5,8 +5,8 @@
             consumer.wait()
 
 `handle` must be importable, because each process imports it. Messages, results and exceptions are pickled. If a process
-dies, the running calls fail, and new processes are started; while none can start, messages wait and are not sent back
-to the broker. The processes end when their parent ends, for any reason.
+dies, the running calls fail, and new processes are started; while none can start, calls wait, and their messages are not
+sent back by a consume timeout. The processes end when their parent ends, for any reason.
 """
 
 import contextvars
@@ -101,7 +101,7 @@ class InProcesses:
         return pool
 
     def __call__(self, given: Any) -> Said:
-        """Run the listener in a process; return its result or raise its exception; BrokenProcessPool if one died."""
+        """Run the listener in a process; return its result or raise its exception (see `_run`); BrokenProcessPool if one died."""
         while True:
             pool = self._pool
             try:

@@ -8,7 +8,7 @@
         await consumer.wait()
 
 The members of a group usually share the queues of its topics. If the listener raises or returns False, a message is
-usually redelivered. After a crash it may come twice: be idempotent. `cometmq.client.PushConsumer` is for threads.
+usually redelivered. It may come twice, as after a crash: be idempotent. `cometmq.client.PushConsumer` is for threads.
 """
 
 import asyncio
@@ -275,7 +275,7 @@ class AsyncPushConsumer(AsyncGroupClient):
 
     @property
     def _may_call(self) -> bool:
-        """Whether listener calls may start: the consumer is open, and no call returned an invalid result."""
+        """Whether listener calls may start: the consumer is open, and no call since its start returned an invalid result."""
         return self._is_open and self._fault is None
 
     def _deliver(self, loop: PullLoop, messages: Batch) -> None:
