@@ -1,7 +1,7 @@
 """Settings of the client: frozen dataclasses; most fields are documented with RocketMQ's name for them.
 
-Making settings with an invalid value raises SettingsError. Most defaults are
-those of the Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer).
+Making settings with a value of a wrong type or out of bounds raises SettingsError. Most defaults are those of the
+Java client 5.3.3 (ClientConfig, DefaultMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer).
 """
 
 import os

@@ -2,9 +2,9 @@
 
 | log time 8 | queue time 8 | index time 8 | master flushed offset 8 | confirm offset 8 | zeros |
 
-The file has 4096 bytes. Times are store timestamps in ms of the newest flushed message; recovery starts at a log file
-that begins before them. Source: StoreCheckpoint of RocketMQ 5.3.3 (4.9 has only the three times);
-docs/format/checkpoint.md.
+The file has 4096 bytes. Times are store timestamps in ms of the newest flushed messages. A recovery that relies on them
+starts at the newest log file that begins before them, or at the oldest file. Source: StoreCheckpoint of RocketMQ 5.3.3
+(4.9 has only the three times); docs/format/checkpoint.md.
 """
 
 from struct import Struct
@@ -21,7 +21,7 @@ SAFETY_MS = 3000
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The positions up to which log, queues and index are known to be on disk.
+    """The times up to which log, queues and index are known to be on disk, and two offsets of replication.
 
     Attributes:
         log_timestamp: Store time of the newest record flushed to the commitlog, ms.

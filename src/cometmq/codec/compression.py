@@ -1,7 +1,7 @@
 """Compression of message bodies: zlib, LZ4 frames and Zstandard, selected by bits of the record's sysFlag.
 
 `model.flags.COMPRESSED` marks a compressed body and `COMPRESSION_MASK` selects the algorithm; 0 means zlib as well
-(clients before 5.x). Producers compress, consumers decompress, and the broker stores bodies unchanged. Decompression
+(clients before 5.x). Producers may compress, consumers decompress, and the broker stores bodies unchanged. Decompression
 always has a limit, because a few bytes can expand to gigabytes. Source: CompressionType, MessageSysFlag, Lz4Compressor,
 ZstdCompressor of RocketMQ 5.3.3.
 """

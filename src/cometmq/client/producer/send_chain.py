@@ -61,7 +61,7 @@ class SendChain:
         return watched(self.interceptors, [message], start)
 
     async def close(self) -> None:
-        """Send incomplete batches, wait for all batches, and close the interceptors, which send remaining traces."""
+        """Send incomplete batches, wait for all batches, and close the interceptors, which try to send remaining traces."""
         if self._accumulator is not None:
             await self._accumulator.close()
         for interceptor in self.interceptors:

@@ -1,7 +1,7 @@
 """The sender of one producer: limits the sends in flight and chooses queues.
 
-Above the limits of `ProducerSettings` a send waits here, in order, so that a producer that is faster than its broker
-holds messages back instead of flooding the connection.
+Above the limits of `ProducerSettings` sends wait here in order, except one-way sends. So a producer that is faster than
+its broker holds messages back instead of flooding the connection.
 """
 
 import asyncio

@@ -3,10 +3,10 @@
     async with producer.transaction(Message("orders", b"...")) as transaction:
         await book_the_order()      # an exception rolls back, the end of the block commits
 
-A broker that receives neither a commit nor a rollback checks the transaction (CHECK_TRANSACTION_STATE). The latest 20,000
-transactions of this producer are answered from memory; others, and those for which `execute` failed or returned
-UNKNOWN, by your `TransactionListener`, if any. So a group with a listener also completes the transactions of a producer
-that died. Follows DefaultMQProducerImpl of RocketMQ 5.3.3.
+A broker that receives neither a commit nor a rollback checks the transaction later (CHECK_TRANSACTION_STATE). A producer
+answers for its latest 20,000 transactions from memory. For others, and if `execute` failed or returned UNKNOWN, it asks
+your `TransactionListener`; without one it answers UNKNOWN. So a listener can complete the transactions of a producer of
+its group that died. Most follows DefaultMQProducerImpl of RocketMQ 5.3.3.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class TransactionResult(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """A transaction that this process began; `state` is None while undecided, `broker_name` has the valid half message.
+    """A transaction that this producer began; `state` is None while undecided, `broker_name` has the valid half message.
 
     Attributes:
         is_confirmed: Whether the broker has acknowledged the outcome.
@@ -338,8 +338,8 @@ class ProducerTransactions:
     def _state_known(self, known: _Known, channel: Channel) -> TransactionState:
         """Return the state to answer when a broker checks a transaction of this producer.
 
-        A half message on another broker, or one that still exists after its outcome was acknowledged, counts as a copy
-        made by a retried send. It must not become a second message, so it is rolled back.
+        A half message on a broker with another address, or one that is checked after its outcome was acknowledged, counts
+        as a copy made by a retried send. It must not become a second message, so it is rolled back.
         """
         address = self._instance.routes.address(known.broker_name)
         if known.is_confirmed or address not in (None, channel.address):
@@ -404,7 +404,7 @@ class AsyncTransaction:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """Commit, or roll back after an exception, unless the block has done so."""
+        """Commit, or roll back after an exception, unless the block has begun either; wait until that has ended."""
         if error is None:
             await (self._end or self.commit())
             return

@@ -1,6 +1,6 @@
-"""Simple sends of one iteration of the event loop, encoded and written together; other sends go alone.
+"""Simple sends of one iteration of the event loop, encoded and written together if possible; others go alone.
 
-`kernel.pipelined_sends` decides which messages are simple. A send that is not answered with success becomes a
+`kernel.pipelined_sends` decides which messages are simple. A send that gets no simple answer of success becomes a
 `PendingSend`, so that attempts, faults and deadlines are implemented only once.
 """
 
@@ -113,7 +113,7 @@ class TurnSends:
         start: int,
         channels: set[Channel],
     ) -> int:
-        """Send consecutive simple messages to one broker and return their number; 0 if the first must go alone."""
+        """Send consecutive simple messages of one topic to one broker and return their number; 0 if the first must go alone."""
         sender = self.sender
         of = self._targets(waiting[start][0])
         if of is None:
@@ -139,7 +139,7 @@ class TurnSends:
         return count
 
     def _targets(self, message: Message) -> TopicTargets | None:
-        """Return the `TopicTargets` of a message; None if no queue is known, it is no Message, or may not be sent."""
+        """Return the `TopicTargets` of a message; None if no writable queue is known, its class is not Message, or its topic is refused."""
         if message.__class__ is not Message:
             return None
         routes = self.sender.instance.routes

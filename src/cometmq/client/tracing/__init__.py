@@ -1,1 +1,1 @@
-"""Interceptors of sends and listener calls: RocketMQ's message traces and OpenTelemetry."""
+"""Interceptors of sends, ends of transactions and listener calls: RocketMQ's message traces and OpenTelemetry."""

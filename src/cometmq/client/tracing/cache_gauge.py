@@ -1,7 +1,7 @@
-"""Exports the number and bytes of messages cached by push consumers, as OpenTelemetry gauges.
+"""Exports the number and bytes of messages cached by push consumers with `telemetry`, as OpenTelemetry gauges.
 
 Names and labels are those of RocketMQ's own clients (rocketmq-clients, GaugeEnum and MetricLabels). The program's
-provider reads the values when it exports, usually in its own thread.
+provider, if it has one, reads the values when it exports, usually in its own thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping

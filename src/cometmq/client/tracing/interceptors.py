@@ -1,4 +1,4 @@
-"""Interceptors of sends and listener calls, for message traces and OpenTelemetry if settings enable them."""
+"""Interceptors of sends, ends of transactions and listener calls, for message traces and OpenTelemetry if settings enable them."""
 
 import asyncio
 from collections.abc import Callable, Sequence

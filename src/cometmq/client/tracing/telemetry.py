@@ -1,8 +1,8 @@
 """OpenTelemetry for sends and listeners: spans with context propagation through messages, and durations.
 
 Requires `pip install cometmq[otel]`, and `telemetry` in the settings. Names follow the conventions for messaging spans
-(system "rocketmq"). The context is propagated in user properties of the message (`traceparent`), which clients of other
-languages use, too. Durations are histograms with the names, labels and buckets of RocketMQ's own clients (rocketmq-clients,
+(system "rocketmq"). The context is propagated in user properties of the message, by default W3C's `traceparent`.
+Durations are histograms with the names, labels and buckets of RocketMQ's own clients (rocketmq-clients,
 HistogramEnum and MetricLabels): `rocketmq_send_cost_time` and `rocketmq_process_time`, ms. If the program configures no
 provider, OpenTelemetry drops both.
 """

@@ -1,7 +1,7 @@
-"""Message traces: records about sent and consumed messages, sent to a topic that consoles read.
+"""Message traces: records about sends, ends of transactions and listener calls, sent to a topic that consoles read.
 
-Records wait in a bounded queue and are sent in batches, without delaying other sends. Records that find the queue
-full, or that cannot be sent, are lost and counted. Follows AsyncTraceDispatcher and the trace hooks of RocketMQ 5.3.3.
+Records wait in a bounded queue and are sent in the background, up to 10 in a message. Records that find the queue
+full, or whose send fails, are lost and counted. Follows AsyncTraceDispatcher and the trace hooks of RocketMQ 5.3.3.
 """
 
 import asyncio

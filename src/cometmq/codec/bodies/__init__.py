@@ -1,5 +1,5 @@
 """Bodies of commands and files in fastjson's form of JSON, a module for each family: `encode_x` and `decode_x`.
 
-Most are written as fastjson writes them (integer keys unquoted, objects as keys); decoding accepts that form and
-standard JSON (docs/format/fastjson.md). Decoding a malformed body raises CodecError.
+Most are written as fastjson writes them (integer keys unquoted, objects as keys). Decoding accepts that form
+(docs/format/fastjson.md; in most requests up to 8 KiB) and standard JSON. A malformed body raises CodecError.
 """

@@ -38,7 +38,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class RequestModeConfig:
-    """The mode in which a group consumes a topic whose queues the broker assigns.
+    """The mode in which a group consumes a topic whose queues brokers assign.
 
     Attributes:
         mode: PULL or POP.
@@ -65,7 +65,7 @@ def encode_assignment_query(query: AssignmentQuery) -> bytes:
 
 
 def decode_assignment_query(content: bytes) -> AssignmentQuery:
-    """Decode the body of QUERY_ASSIGNMENT 400. Raises CodecError if it is malformed."""
+    """Decode the body of QUERY_ASSIGNMENT 400. Raises CodecError if it is malformed or too large."""
     body = load_request(content, "query of an assignment")
     return AssignmentQuery(
         topic=body.text("topic"),
@@ -77,7 +77,7 @@ def decode_assignment_query(content: bytes) -> AssignmentQuery:
 
 
 def encode_assignments(assignments: Iterable[Assignment] | None) -> bytes:
-    """Encode the answer to QUERY_ASSIGNMENT 400; None means no assignment, so that the client keeps the queues it has."""
+    """Encode the answer to QUERY_ASSIGNMENT 400; None means no decision, so that the client keeps the queues it has."""
     if assignments is None:
         return b"{}"
     return fastjson.dumps(
@@ -98,7 +98,7 @@ def encode_assignments(assignments: Iterable[Assignment] | None) -> bytes:
 
 
 def decode_assignments(content: bytes) -> list[Assignment] | None:
-    """Decode the answer to QUERY_ASSIGNMENT 400; None without an assignment. Raises CodecError if it is malformed."""
+    """Decode the answer to QUERY_ASSIGNMENT 400; None if it has no list of queues. Raises CodecError if it is malformed."""
     body = load_object(content, "assignment")
     if "messageQueueAssignments" not in body:
         return None
@@ -116,7 +116,7 @@ def encode_request_mode(config: RequestModeConfig) -> bytes:
 
 
 def decode_request_mode(content: bytes) -> RequestModeConfig:
-    """Decode the body of SET_MESSAGE_REQUEST_MODE 401. Raises CodecError if it is malformed."""
+    """Decode the body of SET_MESSAGE_REQUEST_MODE 401. Raises CodecError if it is malformed or too large."""
     return _mode(load_request(content, "request mode"))
 
 

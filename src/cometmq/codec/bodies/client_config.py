@@ -9,7 +9,7 @@ from cometmq.model.subscription import Subscription
 
 
 def decode_client_config(content: bytes) -> Subscription | None:
-    """Return the subscription in a CHECK_CLIENT_CONFIG body, or None. Raises CodecError if the body is malformed."""
+    """Return the subscription in a CHECK_CLIENT_CONFIG body, or None. Raises CodecError if it is malformed or too large."""
     if not content:
         return None
     body = load_request(content, "client configuration")
@@ -19,7 +19,7 @@ def decode_client_config(content: bytes) -> Subscription | None:
 
 
 def client_config_group(content: bytes) -> str | None:
-    """Return the consumer group in a CHECK_CLIENT_CONFIG body, or None. Raises CodecError if the body is malformed."""
+    """Return the consumer group in a CHECK_CLIENT_CONFIG body, or None. Raises CodecError if it is malformed or too large."""
     return (
         load_request(content, "client configuration").maybe_text("group") if content else None
     )

@@ -28,7 +28,7 @@ class ConflictSide:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A consumer group whose members contradict each other.
+    """A contradiction between members of a consumer group.
 
     Attributes:
         kind: SUBSCRIPTION, or CLIENT_ID if several clients use the same id.

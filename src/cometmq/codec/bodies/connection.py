@@ -27,8 +27,8 @@ class ClientConnection:
 
     Attributes:
         client_id: Id that the client has chosen.
-        address: "ip:port" that it connected from.
-        language: Number in `model.codes.Language`.
+        address: "ip:port" that it connected from; empty if not reported.
+        language: Number in `model.codes.Language`; OTHER for an unknown language.
         version: Ordinal of its RocketMQ version.
     """
 

@@ -1,7 +1,7 @@
 """Consumer offsets of a broker: the answer to GET_ALL_CONSUMER_OFFSET 43, and consumerOffset.json.
 
 Source: ConsumerOffsetManager and ConsumerOffsetSerializeWrapper of RocketMQ 5.3.3. An offset is the next one to
-consume. 4.9 writes the offset table only. Newer brokers add `groupTopicMap` to the file; it is derived from the table.
+consume. 4.9 writes the offset table only. Newer brokers add `groupTopicMap` to the file; decoding ignores it.
 With light queues (`enableLmq`) a broker uses lmqConsumerOffset.json instead (LmqConsumerOffsetManager), which has an
 additional table of light groups, with their offsets in queue 0.
 """
@@ -22,7 +22,7 @@ _LIGHT_QUEUE = 0  # Queue id of a light topic.
 
 @dataclass(frozen=True, slots=True)
 class OffsetTable:
-    """All consumer offsets of a broker: the next queue offset to consume, by "topic@group" and queue id."""
+    """Consumer offsets of a broker: the next queue offset to consume, by "topic@group" and queue id."""
 
     version: DataVersion
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)

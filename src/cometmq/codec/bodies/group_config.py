@@ -1,7 +1,7 @@
 """Consumer groups of a broker: bodies of 200, 201, 225 and 352, and subscriptionGroup.json.
 
 Source: SubscriptionGroupConfig, SubscriptionGroupWrapper and SubscriptionGroupManager of RocketMQ 5.3.3. 4.9 lacks attributes,
-consumeMessageOrderly, consumeTimeoutMinute, groupRetryPolicy, groupSysFlag and forbiddenTable; both are decoded.
+consumeMessageOrderly, consumeTimeoutMinute, groupRetryPolicy, groupSysFlag and forbiddenTable; both forms can be decoded.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class GroupTable:
     """The consumer groups of a broker.
 
     Attributes:
-        version: Version of the table, which every change increases.
+        version: Version of the table, which changes increase.
         groups: Settings by group name.
         forbidden: Bits of what a group may not do with a topic, by group and topic (5.x).
     """
@@ -60,7 +60,7 @@ def encode_group_config(group: GroupConfig) -> bytes:
 def decode_group_config(content: bytes | str) -> GroupConfig:
     """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200 or the answer to GET_SUBSCRIPTIONGROUP_CONFIG 352.
 
-    Raises CodecError if it is malformed.
+    Raises CodecError if it is malformed or too large.
     """
     return _group(load_request(content, "subscription group"))
 
@@ -68,7 +68,7 @@ def decode_group_config(content: bytes | str) -> GroupConfig:
 def decode_group_configs(content: bytes | str) -> tuple[GroupConfig, ...]:
     """Decode the body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST 225.
 
-    Raises CodecError if it is malformed.
+    Raises CodecError if it is malformed or too large.
     """
     body = load_request(content, "subscription groups")
     return tuple(_group(part) for part in body.objects("groupConfigList"))

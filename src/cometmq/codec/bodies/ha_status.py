@@ -1,7 +1,7 @@
 """The replication status of a broker: the answer to GET_BROKER_HA_STATUS 907.
 
-Source: HARuntimeInfo of RocketMQ 5.3.3, with its field names. RocketMQ ignores unknown fields, so CometMQ adds some:
-why a member does not replicate, ids, the age of the newest record, and the state of the metadata.
+Source: HARuntimeInfo of RocketMQ 5.3.3, with its field names. RocketMQ ignores unknown fields, so CometMQ adds some,
+such as why a member does not replicate, ids, when the newest record was stored, and the state of the metadata.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class HaSlave:
     """A slave as seen by its master (HAConnectionRuntimeInfo).
 
     Attributes:
-        address: "ip:port" that it connects from.
+        address: "ip:port" that it connects from (from RocketMQ "/ip:port").
         acked: Physical offset up to which it has acknowledged the log.
         gap: Bytes that it is behind.
         is_in_sync: Whether it counts as in sync for sends.
@@ -50,11 +50,11 @@ class HaMaster:
         max_offset: Physical offset after the slave's last record.
         master_flushed: Flushed offset of the master's log, as last reported.
         bytes_per_second: Bytes received in the last full second.
-        read_ms: When bytes last arrived, ms since 1970; 0 if never.
-        written_ms: When the slave last reported, ms since 1970; 0 if never.
-        is_active: Whether the slave replicates; None in answers of RocketMQ.
-        error: Why the slave does not replicate, or None.
-        metadata_ms: When topics, groups and offsets were last copied, ms since 1970; None if unknown.
+        read_ms: When bytes last arrived on the latest connection, ms since 1970; 0 if never.
+        written_ms: When the slave last reported on it, ms since 1970; 0 if never.
+        is_active: Whether the slave is connected to it and the two logs fit; None in answers of RocketMQ.
+        error: Why the slave does not or cannot replicate, if known, or None.
+        metadata_ms: When topics, groups and offsets were last copied, ms since 1970; 0 if never; None if unknown.
         metadata_error: Why the metadata is not copied, or None.
     """
 
@@ -78,11 +78,11 @@ class HaStatus:
         is_master: Whether the broker is a master.
         max_offset: Physical offset after the master's last record; 0 for a slave.
         in_sync_slaves: Number of slaves that count as in sync for sends.
-        slaves: Slaves of a master.
+        slaves: Connected slaves of a master.
         master: Master of a slave, or None.
         stored_ms: When the newest dispatched record was stored, ms since 1970; None if unknown or without records.
         needed: Members that a send waits for, including the master; None if unknown and for a slave.
-        refused: Number of refused connections; None if unknown and for a slave.
+        refused: Number of replication connections that it refused or closed as faulty; None if unknown and for a slave.
     """
 
     is_master: bool

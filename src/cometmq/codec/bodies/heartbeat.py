@@ -31,11 +31,11 @@ class ConsumerPart:
     """A consumer group of a client.
 
     Attributes:
-        subscriptions: Usually one subscription per topic.
+        subscriptions: Its subscriptions, usually one per topic.
         consume_type: CONSUME_ACTIVELY, CONSUME_PASSIVELY or CONSUME_POP.
         model: CLUSTERING or BROADCASTING.
         from_where: Where a new group starts, such as CONSUME_FROM_LAST_OFFSET.
-        is_unit: Unit mode.
+        is_unit: Whether it consumes in unit mode (unitMode).
     """
 
     group: str
@@ -109,7 +109,7 @@ def subscription_json(subscription: Subscription) -> dict[str, Any]:
 def subscription_of(part: JsonObject) -> Subscription:
     """Decode a subscription; tags and their hashes are computed from a tag expression, other types count as SQL92.
 
-    Raises CodecError if it is malformed, or asks for a class filter, which RocketMQ no longer has.
+    Raises CodecError if it is malformed, or asks for a class filter, which is not supported.
     """
     if part.flag("classFilterMode", default=False):
         raise CodecError(f"{part}: class filters are not supported; use tags or SQL92")

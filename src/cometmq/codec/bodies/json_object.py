@@ -1,8 +1,8 @@
 """Validated access to the objects of a JSON body, with errors that name the invalid field.
 
-A body comes from a peer: any field may be missing, null or of another type. Like Java's readers, the accessors treat
-null as missing and accept numbers and booleans written as strings. Most other mismatches raise a CodecError that names
-the field.
+A body comes from a peer: any field may be missing, null or of another type. Like Java's readers, most accessors
+treat null as missing, and those of numbers and booleans accept strings, too. Most other mismatches raise a CodecError
+that names the field.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,7 +45,7 @@ class JsonObject:
         return self._values.get(key) is not None
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return the string in a field, or the default if it is missing or null; CodecError without a default."""
+        """Return the string in a field, or the default if it is missing or null; CodecError if it is no string or has no default."""
         value = self._values.get(key)
         if value is None:
             return self._required(key, default)
@@ -54,15 +54,15 @@ class JsonObject:
         return value
 
     def maybe_text(self, key: str) -> str | None:
-        """Return the string in a field, or None if it is missing or null."""
+        """Return the string in a field, or None if it is missing or null; CodecError if it is no string."""
         return self.text(key) if key in self else None
 
     def int32(self, key: str, default: int | None = None) -> int:
-        """Return the 32-bit integer in a field, or the default if it is missing; CodecError without a default."""
+        """Return the 32-bit integer in a field, or the default if it is missing; CodecError if it is invalid or has no default."""
         return self._integer(key, default, bits=32)
 
     def int64(self, key: str, default: int | None = None) -> int:
-        """Return the 64-bit integer in a field, or the default if it is missing; CodecError without a default."""
+        """Return the 64-bit integer in a field, or the default if it is missing; CodecError if it is invalid or has no default."""
         return self._integer(key, default, bits=64)
 
     def _integer(self, key: str, default: int | None, *, bits: int) -> int:
@@ -75,7 +75,7 @@ class JsonObject:
         return number
 
     def flag(self, key: str, default: bool | None = None) -> bool:  # noqa: FBT001  The value to return.
-        """Return the boolean in a field, or the default if it is missing; CodecError without a default."""
+        """Return the boolean in a field, or the default if it is missing; CodecError if it is invalid or has no default."""
         value = self._values.get(key)
         if value is None:
             return self._required(key, default)
@@ -112,7 +112,7 @@ class JsonObject:
         return value
 
     def table(self, key: str, read: "Callable[[JsonObject, str], Value]") -> dict[str, Value]:
-        """Return the object in a field as a dict, empty if it is missing; `read(object, name)` decodes a value."""
+        """Return the object in a field as a dict, empty if it is missing; `read(that object, name)` decodes the value of a name."""
         part = self.member(key)
         return {str(name): read(part, name) for name in part.names()}
 

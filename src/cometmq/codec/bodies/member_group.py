@@ -1,4 +1,4 @@
-"""The living members of a broker group: the answer to GET_BROKER_MEMBER_GROUP 901.
+"""The registered members of a broker group: the answer to GET_BROKER_MEMBER_GROUP 901.
 
 Source: GetBrokerMemberGroupResponseBody and BrokerMemberGroup of RocketMQ 5.3.3.
 """

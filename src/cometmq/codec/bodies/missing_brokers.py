@@ -28,7 +28,7 @@ class MissingBroker:
 
 @dataclass(frozen=True, slots=True)
 class RivalBroker:
-    """A broker that recently claimed the name and id of another broker.
+    """A broker that recently claimed the name and id of another broker, and lost or did not get them.
 
     Attributes:
         name: Name of its broker group.

@@ -27,7 +27,7 @@ class OrderState:
         acknowledged: Bit set of acknowledged messages, the lowest bit for the first message.
         attempt_id: Attempt id of the pop, or None.
         visible: Changed times of redelivery by queue offset, ms since 1970.
-        counts: Number of earlier deliveries by queue offset.
+        counts: Number of earlier deliveries by queue offset, of the messages that had any.
     """
 
     offsets: tuple[int, ...]
@@ -40,7 +40,7 @@ class OrderState:
     counts: dict[int, int] = field(default_factory=dict)
 
     def visible_at(self, index: int) -> int:
-        """Return when the message at an index of `offsets` is delivered again if not acknowledged, ms since 1970."""
+        """Return from when the message at an index of `offsets` may be delivered again if not acknowledged, ms since 1970."""
         return self.visible.get(self.offsets[index], self.pop_time_ms + self.invisible_ms)
 
 

@@ -1,8 +1,8 @@
 """Records of pop in the revive topic: check points and acknowledgements, with JSON bodies.
 
-A check point (tag `ck`) lists messages of a queue that a group popped and until when they are hidden. An
-acknowledgement (`ack`, or `bAck` for several) names a check point and offsets in it. Source: PopCheckPoint, AckMsg and
-BatchAckMsg of RocketMQ 5.3.3; docs/format/pop.md.
+A check point (tag `ck`) lists messages of a queue that a group popped and until when they are hidden; without messages
+it records a reset. An acknowledgement (`ack`, or `bAck` for several) names a check point and offsets in it. Source:
+PopCheckPoint, AckMsg and BatchAckMsg of RocketMQ 5.3.3; docs/format/pop.md.
 """
 
 from functools import lru_cache
@@ -25,10 +25,10 @@ class CheckPointBody:
         topic: Topic that contains the messages; may be a retry topic.
         group: Group that popped them.
         queue_id: Queue of the topic.
-        start_offset: Queue offset at which it starts.
+        start_offset: Queue offset at which it starts; for a reset, the group's new offset.
         offsets: Queue offsets of the messages; empty for a reset.
         pop_time_ms: Time from which the messages are hidden, ms since 1970.
-        invisible_ms: How long the messages are hidden, ms.
+        invisible_ms: How long the messages are hidden, ms; 0 for a reset.
         acknowledged: Bit set of acknowledged messages, the lowest bit for the first message.
         broker_name: Broker of the queue.
         times_put: How often the check point was written again.

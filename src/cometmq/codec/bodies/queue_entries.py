@@ -19,9 +19,9 @@ class QueueLook(NamedTuple):
     Attributes:
         min_offset: Queue offset of the queue's first entry.
         max_offset: Queue offset of the queue's next entry to be written.
-        entries: Those requested entries that exist.
+        entries: Requested entries that exist, up to a limit of the broker.
         group: Group whose subscription was requested, or None.
-        wanted: The group's subscription to the topic; None if no member has one.
+        wanted: The group's subscription to the topic; None without a group or if no member has one.
     """
 
     min_offset: int

@@ -1,6 +1,6 @@
 """Offsets by queue: a broadcasting consumer's offsets.json, and bodies of resets (220, 222) and queries (221, 223).
 
-The file and resets are `{"offsetTable":{{"brokerName":…,"queueId":…,"topic":…}:offset}}`, with objects as keys. Source:
+The file and most resets are `{"offsetTable":{{"brokerName":…,"queueId":…,"topic":…}:offset}}`, with objects as keys. Source:
 OffsetSerializeWrapper and ResetOffsetBody of RocketMQ 5.3.3.
 """
 
@@ -17,13 +17,13 @@ from cometmq.model.text import as_given
 def encode_queue_offsets(
     offsets: Mapping[MessageQueue, int], *, is_pretty: bool = False
 ) -> bytes:
-    """Encode a table of offsets; `is_pretty` for files, as Java writes them."""
+    """Encode a table of offsets by queue; `is_pretty` for files, as Java writes them."""
     table = queue_table_json(offsets)
     return fastjson.dumps({"offsetTable": table}, pretty=is_pretty)
 
 
 def decode_queue_offsets(content: bytes | str) -> dict[MessageQueue, int]:
-    """Decode a table of offsets, or its form as a list. Raises CodecError if it is malformed."""
+    """Decode a table of offsets by queue, or its form as a list. Raises CodecError if it is malformed."""
     body = load_object(content, "queue offsets")
     listed = body.raw().get("offsetTable")
     if isinstance(listed, list):  # If a non-Java admin tool requested it.

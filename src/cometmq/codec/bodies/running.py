@@ -26,11 +26,11 @@ class QueueState:
 
     Attributes:
         commit_offset: Next queue offset to consume; 0 if unknown.
-        cached_count: Messages that are pulled but not consumed.
+        cached_count: Number of messages that are pulled but not consumed.
         cached_size: Bytes of their bodies; a multiple of 1 MiB if decoded.
         cached_min: Smallest queue offset of them; 0 if there are none.
         cached_max: Largest queue offset of them or of the newest pull; 0 if there are none.
-        pulled_ms: When it was last pulled, ms since 1970.
+        pulled_ms: When it was last pulled, ms since 1970; 0 if never or unknown.
         consumed_ms: When a message was last consumed, ms since 1970.
         is_locked: Whether it is locked for orderly consumption; consumers of CometMQ do not report it.
         is_dropped: Whether the consumer has given it up.
@@ -52,7 +52,7 @@ class PopState:
     """A queue, or any queue of a broker (id -1), as a popping consumer sees it.
 
     Attributes:
-        waiting_count: Messages that are popped but not acknowledged.
+        waiting_count: Number of messages that are popped but not acknowledged.
         popped_ms: When it was last popped, ms since 1970.
         is_dropped: Whether the consumer has given it up.
     """
@@ -91,7 +91,7 @@ class RunningState:
         properties: Its settings, and the entries named PROP_….
         queues: Queues that it currently pulls.
         rates: Rates by topic.
-        stacks: Stack traces of its threads, if requested.
+        stacks: Stack traces of the threads of its process; None unless requested.
         pops: Queues that it currently pops.
     """
 

@@ -1,7 +1,7 @@
-"""Statistics of a broker: queues of a topic (202), a group's progress (208, 317) and its times (303), and counters (315).
+"""Statistics of a broker: queues (202) and groups (300) of a topic, a group's progress (208, 317) and times (303), counters (315).
 
 Source: TopicStatsTable, ConsumeStats, OffsetWrapper, QueryConsumeTimeSpanBody and GroupList of RocketMQ 5.3.3. Offsets
-count messages. Most times are ms since 1970, 0 or -1 without a message.
+are those of queues. Most times are ms since 1970, 0 or -1 without a message.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ class QueueProgress:
         consumer_offset: Next queue offset that the group will consume.
         pull_offset: Next queue offset that the group will pull.
         consumed_ms: Store time of the last message it consumed, ms since 1970; 0 if there is none or it is unknown.
-        is_committed: Whether the group has committed an offset. If not, `consumer_offset` is usually its start.
+        is_committed: Whether the group has committed an offset; True if not reported. If not, `consumer_offset` is usually its start.
     """
 
     broker_offset: int
@@ -65,7 +65,7 @@ class QueueProgress:
 
     @property
     def lag(self) -> int:
-        """Number of messages from the consumer offset to the end of the queue."""
+        """Number of offsets from `consumer_offset` to the end of the queue; 0 if that is beyond the end."""
         return max(self.broker_offset - self.consumer_offset, 0)
 
 
@@ -78,7 +78,7 @@ class ConsumeStats:
 
     @property
     def lag(self) -> int:
-        """Number of messages after the consumer offsets of these queues."""
+        """Sum of the `lag` of these queues: the number of offsets that the group has not consumed."""
         return sum(progress.lag for progress in self.queues.values())
 
 
@@ -89,7 +89,7 @@ class TimeSpan:
     Attributes:
         min_ms: Store time of the oldest message, ms since 1970; -1 without one.
         max_ms: Store time of the newest message, ms since 1970; -1 without one.
-        consumed_ms: Store time of the last consumed message, or of the oldest if it is unknown.
+        consumed_ms: Store time of the last consumed message, ms since 1970; as `min_ms` if it is gone or there is none.
         delay_ms: Age of the next message to be consumed, ms; 0 if there is none.
     """
 

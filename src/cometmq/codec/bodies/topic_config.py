@@ -38,7 +38,7 @@ def encode_topics_file(table: TopicTable) -> str:
 
 
 def decode_topics_file(content: str) -> tuple[TopicTable, bool]:
-    """Decode topics.json; also return whether older versions marked it as a slave's copy.
+    """Decode topics.json; also return whether an older version of CometMQ marked it as a slave's copy.
 
     Raises CodecError if the text is malformed.
     """
@@ -62,7 +62,7 @@ def decode_topic_config(content: bytes | str) -> TopicConfig:
 
 
 def decode_topic_configs(content: bytes | str) -> tuple[TopicConfig, ...]:
-    """Decode the body of UPDATE_AND_CREATE_TOPIC_LIST 18. Raises CodecError if it is malformed."""
+    """Decode the body of UPDATE_AND_CREATE_TOPIC_LIST 18. Raises CodecError if it is malformed or too large."""
     body = load_request(content, "topic list")
     return tuple(topic(part) for part in body.objects("topicConfigList"))
 
