@@ -107,6 +107,36 @@ async def test_what_waits_for_room_fails_in_its_time_and_when_the_producer_close
     assert all(isinstance(each, ClientClosed | SendFailed) for each in done), done
 
 
+async def test_a_send_that_waits_for_room_is_not_written_once_its_time_is_over_or_it_was_cancelled(
+    cluster,
+):
+    slow = Slow(cluster)
+    async with start(cluster, in_flight_max=1) as producer:
+        first = producer.send(Message(TOPIC, b"1"))
+        late = producer.send(Message(TOPIC, b"late"), timeout_ms=50)
+        cancelled = producer.send(Message(TOPIC, b"cancelled"))
+        last = producer.send(Message(TOPIC, b"2"))
+        with pytest.raises(SendFailed, match="in_flight_max"):
+            await asyncio.wait_for(late, 1)
+        cancelled.cancel()
+        for send in (first, last):
+            await until(lambda: slow.held, "a send")
+            slow.answer(1)
+            await send
+    assert slow.bodies == [b"1", b"2"]
+
+
+async def test_a_send_that_its_caller_cancels_during_a_pause_is_not_tried_again(cluster):
+    cluster.a.scripts[RequestCode.SEND_MESSAGE_V2] = refuse(ResponseCode.SYSTEM_BUSY)
+    async with start(cluster, retry_pause_ms=50) as producer:
+        send = producer.send(Message(TOPIC, b"x"))
+        await until(lambda: cluster.sends()[0] == 1, "the first attempt")
+        await asyncio.sleep(0.01)
+        send.cancel()
+        await asyncio.sleep(0.1)
+    assert cluster.sends()[0] == 1
+
+
 async def test_a_busy_broker_is_given_ever_more_time(cluster):
     times: list[float] = []
 

@@ -78,12 +78,12 @@ class PendingSend:
 
     __slots__ = (
         "_began",
-        "_deadline",
         "_failures",
         "_pick",
         "_queue",
         "_result",
         "_sender",
+        "deadline",
         "encoded",
     )
 
@@ -104,11 +104,17 @@ class PendingSend:
         self._queue = queue
         self._failures: tuple[Failure, ...] = ()
         self._began = began
-        self._deadline = deadline
+        self.deadline = deadline
 
     def attempt(self) -> None:
-        """Send now, or once route and connection are available in time; fail the send if the sender is closed."""
+        """Send now, or once route and connection are available in time; fail the send if the sender is closed.
+
+        A send that its caller has cancelled is only counted.
+        """
         sender = self._sender
+        if self._result.done():  # The caller has cancelled it.
+            sender.ended(len(self.encoded.body))
+            return
         if sender.is_closed:
             self._settle(
                 ClientClosed("the producer was closed; the message may or may not be stored")
@@ -133,14 +139,13 @@ class PendingSend:
             if channel is None:
                 self._prepare()
                 return
-            if self._failures:  # The first attempt began when the send did.
-                self._began = sender.clock.monotonic()
-            if self._began >= self._deadline:
-                self.failed(RequestTimeout("no time is left to retry; raise send_timeout_ms"))
+            self._began = sender.clock.monotonic()
+            if self._began >= self.deadline:
+                self.failed(RequestTimeout("no time is left; raise send_timeout_ms"))
                 return
             _, front, middle, body, _ = encoded  # Written out for speed.
             pieces = front, queue.queue_id, middle, back_text(name)
-            channel.send(pieces, body, self, self._attempt_deadline())
+            channel.send(pieces, body, self, self._attempt_deadline(self._began))
         except CometError as error:
             self.failed(error)
         except Exception as error:  # noqa: BLE001  The user's selector failed.
@@ -149,14 +154,14 @@ class PendingSend:
     def _failed_brokers(self) -> list[str]:
         return [queue.broker_name for queue, _ in self._failures if queue]
 
-    def _attempt_deadline(self) -> float:
-        """Return the deadline of this attempt, monotonic seconds; it usually leaves time if another broker may be tried."""
+    def _attempt_deadline(self, now: float) -> float:
+        """Return the deadline of an attempt that begins now; it usually leaves time if another broker may be tried."""
         tries = self._tries_left()
         if tries < 2:
-            return self._deadline
-        sender, now = self._sender, self._sender.clock.monotonic()
+            return self.deadline
+        sender = self._sender
         known = sender.instance.routes.get(self.encoded.topic)
-        return now + sender.share_of(self._deadline - now, tries, known)
+        return now + sender.share_of(self.deadline - now, tries, known)
 
     def _tries_left(self) -> int:
         # Follows RocketMQ: a message for a chosen queue is not sent to another one.
@@ -174,11 +179,11 @@ class PendingSend:
 
     async def _wait_ready(self) -> None:
         sender = self._sender
-        deadline = self._deadline if self._queue is None else self._attempt_deadline()
-        left = deadline - sender.clock.monotonic()
+        now = sender.clock.monotonic()
+        deadline = self.deadline if self._queue is None else self._attempt_deadline(now)
         missing = "no route or connection within the send timeout"
         try:
-            async with asyncio.timeout(max(left, 0)):
+            async with asyncio.timeout(max(deadline - now, 0)):
                 if self._queue is None:
                     await sender.queues(self.encoded.topic)
                 else:
@@ -190,16 +195,13 @@ class PendingSend:
                         if self._pick or len(self._brokers()) > 1:
                             raise
                         missing = f"{error} It did not return within the send timeout"
-                        await sender.returns.wait(address, self._deadline)
+                        await sender.returns.wait(address, self.deadline)
         except TimeoutError:
             self.failed(RequestTimeout(missing))
         except CometError as error:
             self.failed(error)
         else:
-            if self._result.done():  # The caller has cancelled it.
-                sender.ended(len(self.encoded.body))
-            else:
-                self.attempt()
+            self.attempt()
 
     # --- called by the channel (net.waiters.Waiter)
 
@@ -270,7 +272,7 @@ class PendingSend:
             self._settle(self._final_error(error))
 
     def _is_retriable(self, error: CometError) -> bool:
-        if self._deadline - self._sender.clock.monotonic() <= 0:
+        if self.deadline - self._sender.clock.monotonic() <= 0:
             return False
         if isinstance(error, BrokerRefused):
             return error.code in RETRIABLE_CODES

@@ -5,6 +5,7 @@ its broker holds messages back instead of flooding the connection.
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Sequence
 
@@ -17,10 +18,16 @@ from cometmq.client.producer.queue_selector import Pick, RoundRobin
 from cometmq.client.producer.send_attempts import PendingSend, header_pieces
 from cometmq.client.results import DEFAULT_REGION, SendResult, SendStatus
 from cometmq.client.settings import ProducerSettings
-from cometmq.model.errors import SendFailed
+from cometmq.model.errors import RequestTimeout, SendFailed
 from cometmq.model.flags import ONEWAY
 from cometmq.model.queue import MessageQueue
 from cometmq.model.text import in_quotes
+
+# Shortest time between two looks at the timeouts of sends that wait: thousands may wait, each with a timeout of its own.
+_LOOK_SECONDS = 0.05
+_NO_ROOM = (
+    "too many sends are in flight; raise in_flight_max, in_flight_bytes_max or send_timeout_ms"
+)
 
 
 class EncodedSender:
@@ -49,6 +56,8 @@ class EncodedSender:
         self._count_left = settings.in_flight_max
         self._size_left = settings.in_flight_bytes_max
         self._waiting: deque[PendingSend] = deque()
+        self._looks_at = math.inf  # Time of the next look, monotonic seconds.
+        self._next_look: asyncio.TimerHandle | None = None
 
     def start(
         self,
@@ -67,12 +76,32 @@ class EncodedSender:
         now = self._monotonic()
         sending = PendingSend(self, encoded, pick, result, now, now + seconds)
         if self._count_left <= 0 or self._size_left <= 0:
-            self._waiting.append(sending)
+            self._wait(sending, now)
         else:
             self._count_left -= 1
             self._size_left -= len(encoded[3])
             sending.attempt()
         return result
+
+    def _wait(self, sending: PendingSend, now: float) -> None:
+        self._waiting.append(sending)
+        due = max(sending.deadline, now + _LOOK_SECONDS)
+        if due < self._looks_at:
+            self._looks_at = due
+            if self._next_look is not None:
+                self._next_look.cancel()
+            self._next_look = self.loop.call_later(due - now, self._look)
+
+    def _look(self) -> None:
+        """Fail the sends that have waited for their whole timeout."""
+        now, self._looks_at = self._monotonic(), math.inf
+        waiting, self._waiting = self._waiting, deque()
+        for sending in waiting:
+            if sending.deadline > now:
+                self._wait(sending, now)
+            else:
+                self.began(1, len(sending.encoded.body))  # `failed` counts it as ended.
+                sending.failed(RequestTimeout(_NO_ROOM))
 
     @property
     def is_idle(self) -> bool:
@@ -95,8 +124,7 @@ class EncodedSender:
         self._size_left += size
         while self._waiting and self._count_left > 0 and self._size_left > 0:
             sending = self._waiting.popleft()
-            self._count_left -= 1
-            self._size_left -= len(sending.encoded.body)
+            self.began(1, len(sending.encoded.body))
             # In the next iteration: a send that fails immediately would call `ended` recursively.
             self.loop.call_soon(sending.attempt)
 
@@ -106,8 +134,7 @@ class EncodedSender:
         self.returns.close()
         waiting, self._waiting = self._waiting, deque()
         for sending in waiting:
-            self._count_left -= 1
-            self._size_left -= len(sending.encoded.body)
+            self.began(1, len(sending.encoded.body))
             sending.attempt()
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
