@@ -22,7 +22,13 @@ from cometmq.client import ConsumerSettings, MessageQueue, RawPull, TopicQueues
 from cometmq.codec.record import Record, decode_records, encode_record
 from cometmq.codec.remoting import Command
 from cometmq.embedded import Embedded
-from cometmq.errors import BrokerNotFound, ClientClosed, NetError, TopicNotFound
+from cometmq.errors import (
+    BrokerNotFound,
+    ClientClosed,
+    NetError,
+    SettingsError,
+    TopicNotFound,
+)
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
@@ -137,6 +143,17 @@ async def test_a_gap_is_said_and_what_lies_behind_it_follows(cluster, count):
     assert gaps[0] == (PullStatus.OFFSET_ILLEGAL, 20)
     assert offsets_of(later) == [20, 21]
     assert later[0].first_given(12) == 20
+
+
+def test_no_pulls_and_pulls_of_no_messages_are_refused(served, reader, queue):
+    for counts in ({"depth": 0}, {"max_count": 0}, {"max_count": -1}):
+        with pytest.raises(SettingsError, match="it must be at least 1"):
+            list(reader.read(queue, 0, 1, **counts))
+    with (
+        PullConsumer(served.nameserver) as consumer,
+        pytest.raises(SettingsError, match="max_count=0: it must be at least 1"),
+    ):
+        consumer.fetch(queue, 0, max_count=0)
 
 
 def test_what_there_is_is_told(reader, queue):

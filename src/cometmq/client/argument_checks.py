@@ -17,7 +17,7 @@ Class = TypeVar("Class")
 
 
 class WrongArgument(SettingsError):
-    """The error for an argument of the wrong type, raised by the outermost public call that received the argument."""
+    """The error for an argument of the wrong type, raised by the outermost public call that received it; or for a count below 1."""
 
 
 # Errors that an argument of the wrong type can cause.
@@ -97,6 +97,13 @@ def explain(
             named.__cause__ = error
             return named
     return error
+
+
+def check_counts(**counts: int) -> None:
+    """Raise WrongArgument if one of these numbers, given under the names of their arguments, is less than 1."""
+    for name, count in counts.items():
+        if count < 1:
+            raise WrongArgument(f"{name}={count}: it must be at least 1")
 
 
 def fits(value: Any, kind: Any) -> bool:

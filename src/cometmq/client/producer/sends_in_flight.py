@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
+from cometmq.client.argument_checks import check_counts
 from cometmq.client.results import SendResult
 from cometmq.model.errors import SendFailed
 from cometmq.model.message import Message
@@ -19,11 +20,13 @@ async def send_all(
     *,
     window: int,
 ) -> list[SendResult]:
-    """Send messages with at most `window` (1 or more) in flight and return the results in their order.
+    """Send messages with at most `window` in flight and return the results in their order.
 
     Raises SendFailed, after all sends have completed, if some failed; it gives their number and the first reason. An
-    error of calling `send` ends the loop and is raised after the earlier sends have completed.
+    error of calling `send` ends the loop and is raised after the earlier sends have completed. Raises SettingsError if
+    `window` is less than 1.
     """
+    check_counts(window=window)
     sends = SendsInFlight(window)
     try:
         for count, message in enumerate(messages):

@@ -72,6 +72,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
 
         Raises:
             SubscriptionError: The filter (`expression`) is neither a `Tag` nor an `Sql`.
+            SettingsError: `max_count` is less than 1.
             BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
             ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: There is no valid answer of a broker.
         """

@@ -167,6 +167,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
 
         Raises:
             ClientClosed, SubscriptionError: The reader is not running, or the filter is neither a `Tag` nor an `Sql`.
+            SettingsError: `max_count` or `depth` is less than 1.
             TopicNotFound, BrokerNotFound, NetError, CodecError: There is no route, or no valid answer.
             BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
         """

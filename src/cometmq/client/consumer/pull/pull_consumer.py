@@ -15,7 +15,7 @@
 from collections.abc import AsyncIterator, Iterable
 
 from cometmq.client.api.offsets import OffsetApi
-from cometmq.client.argument_checks import CAUSED, explain
+from cometmq.client.argument_checks import CAUSED, check_counts, explain
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.filters import ALL, Filter, Subscriptions, each_of, subscription_of
 from cometmq.client.consumer.group_member import GroupMember
@@ -135,10 +135,12 @@ class AsyncPullConsumer(AsyncGroupClient):
 
         Raises:
             SubscriptionError: The filter (`expression`) is neither a `Tag` nor an `Sql`.
+            SettingsError: `max_count` is less than 1.
             BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
             ClientClosed, TopicNotFound, BrokerNotFound, NetError, CodecError: There is no valid answer of a broker.
         """
         self._check_running()
+        check_counts(max_count=max_count)
         queue = self._namespace.wrap_queue(queue)
         subscription = subscription_of(queue.topic, expression)
         ask = PullTerms(subscription, max_count, self._settings.pull_bytes or None, wait_ms)
@@ -179,6 +181,7 @@ class AsyncPullConsumer(AsyncGroupClient):
             expression: Filter, `Tag(...)` or `Sql(...)`.
         """
         self._check_running()
+        check_counts(max_count=max_count)
         queue = self._namespace.wrap_queue(queue)
         subscription = subscription_of(queue.topic, expression)
         return await self._puller.pull(

@@ -25,6 +25,7 @@ from typing import TypeVar, cast
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.messages import MessageApi
 from cometmq.client.api.offsets import OffsetApi
+from cometmq.client.argument_checks import check_counts
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.connection.routes import KnownTopic
 from cometmq.client.consumer.filters import ALL, Filter, subscription_of
@@ -260,10 +261,12 @@ class AsyncQueueReader(AsyncGroupClient):
 
         Raises:
             ClientClosed, SubscriptionError: The reader is not running, or the filter is neither a `Tag` nor an `Sql`.
+            SettingsError: `max_count` or `depth` is less than 1.
             TopicNotFound, BrokerNotFound, NetError, CodecError: There is no route, or no valid answer.
             BrokerRefused: A broker refuses, as for a queue that does not exist or may not be read, or the nameserver.
         """
         self._check_running()
+        check_counts(max_count=max_count, depth=depth)
         full = self._namespace.wrap_queue(queue)
         subscription = subscription_of(full.topic, expression)
 
