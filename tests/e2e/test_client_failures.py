@@ -24,9 +24,11 @@ from cometmq.model.errors import (
     BrokerRefused,
     ClientClosed,
     CodecError,
+    MessageError,
     NetError,
     RequestTimeout,
     SendFailed,
+    SettingsError,
     TopicNotFound,
 )
 from cometmq.model.route import BrokerData
@@ -166,6 +168,23 @@ async def test_send_many_tells_how_many_failed_after_all_have_settled(cluster, p
     with pytest.raises(SendFailed, match="6 of 12 messages"):
         await producer.send_many([MESSAGE] * 12, window=3)
     assert cluster.sends() == [6, 6]
+
+
+@pytest.mark.parametrize("window", [0, -1])
+async def test_send_many_refuses_a_window_without_room(producer, window):
+    with pytest.raises(SettingsError, match=f"window={window}: it must be at least 1"):
+        await asyncio.wait_for(producer.send_many([MESSAGE], window=window), 5)
+
+
+async def test_a_batch_for_a_queue_of_another_topic_is_refused(cluster, producer):
+    queue = MessageQueue("Other", "a", 0)
+    for send in (
+        producer.send_batch([MESSAGE], queue=queue),
+        producer.send_encoded(TOPIC, queue, b"x"),
+    ):
+        with pytest.raises(MessageError, match="queue belongs to topic 'Other'"):
+            await send
+    assert cluster.sends() == [0, 0]
 
 
 # ---------------------------------------------------------------- nameservers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 
 import pytest
@@ -108,6 +109,15 @@ async def test_a_request_that_cannot_be_sent_fails_at_once(cluster):
         await producer.send(Message("ask", b"x"))
         with pytest.raises(Exception, match="broker-z"):
             await producer.request(Message("ask", b"x"), queue=nowhere, timeout_ms=20_000)
+
+
+async def test_a_request_to_a_queue_of_another_topic_leaves_nothing_behind(cluster, caplog):
+    other = MessageQueue("other", "broker-a", 0)
+    async with AsyncProducer(cluster.nameserver) as producer:
+        with pytest.raises(MessageError, match="belongs to topic 'other'"):
+            await producer.request(Message("ask", b"x"), queue=other)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_a_message_that_asks_nothing_cannot_be_replied_to(cluster, echo):

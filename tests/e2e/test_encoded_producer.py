@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from cometmq.client import (
+    CheckedHalfMessage,
     EncodedBatch,
     EncodedMessage,
     EncodedProducer,
@@ -20,7 +21,7 @@ from cometmq.client import (
 )
 from cometmq.codec.batch import encode_batch
 from cometmq.embedded import Embedded
-from cometmq.errors import BrokerRefused, ClientClosed, CometError
+from cometmq.errors import BrokerRefused, ClientClosed, CometError, MessageError
 from cometmq.model import properties as keys_of
 from cometmq.model.flags import TRANSACTION_PREPARED
 from tests.support.processes import wait_until
@@ -79,6 +80,43 @@ def test_a_send_that_nobody_waits_for_gives_a_future(producer):
     closed = EncodedProducer("127.0.0.1:1", group="imports")
     with pytest.raises(ClientClosed, match="is not running"):
         closed.send_each([])
+
+
+@pytest.mark.parametrize(
+    ("number", "wrong", "error"),
+    [
+        (0, EncodedMessage("whole", b"y", "\ud800"), TypeError),
+        (1, EncodedMessage("other", b"y", ""), MessageError),
+    ],
+)
+def test_nothing_is_sent_if_a_message_cannot_be_encoded_or_does_not_belong_to_the_queue(
+    producer, number, wrong, error
+):
+    queue = producer.queues("whole")[number]
+    good = EncodedMessage("whole", b"x", block(producer)[1])
+    with pytest.raises(error):
+        producer.send_each([good, wrong], queue=queue)
+    (sent,) = producer.send_each([good], queue=queue)
+    assert isinstance(sent, SendResult)
+    assert sent.queue_offset == 0
+
+
+def test_a_judge_without_a_mark_is_asked_about_every_half_message():
+    asked = []
+
+    def judge(half: CheckedHalfMessage) -> TransactionState:
+        asked.append(half.properties[keys_of.UNIQ_KEY])
+        return TransactionState.COMMIT
+
+    settings = {"transactionTimeOut": 0, "transactionCheckInterval": 200}
+    with (
+        Embedded(settings=settings) as mq,
+        EncodedProducer(mq.nameserver, group="judged", judge=judge) as producer,
+    ):
+        marks = {keys_of.TRAN_MSG: "true", keys_of.PRODUCER_GROUP: "judged"}
+        message_id, properties = block(producer, **marks)
+        producer.send_each([EncodedMessage("t", b"x", properties, 0, TRANSACTION_PREPARED)])
+        wait_until(lambda: message_id in asked, seconds=10, what="a check")
 
 
 @pytest.mark.parametrize("state", [TransactionState.COMMIT, TransactionState.ROLLBACK])

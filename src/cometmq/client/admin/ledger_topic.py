@@ -95,7 +95,7 @@ class LedgerTopic:
         content = encode_entry(entry)
         self._own = content, entry
         encoded = self._encoder.pack(Message(self._topic, content))
-        result = await self._sender.start(encoded, only(self._queue), None)
+        result = await self._sender.start(encoded, only(self._queue, self._topic), None)
         while self._next <= result.queue_offset:
             await self.read()
 

@@ -18,7 +18,12 @@ from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.identity import make_unique_ids
 from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.producer.check_answers import CheckAnswers, HalfJudge
-from cometmq.client.producer.encoded_send import EncodedBatch, EncodedMessage, EncodedSend
+from cometmq.client.producer.encoded_send import (
+    EncodedBatch,
+    EncodedMessage,
+    EncodedSend,
+    id_of,
+)
 from cometmq.client.producer.producer_member import ProducerMember
 from cometmq.client.producer.queue_selector import only
 from cometmq.client.producer.sender import EncodedSender
@@ -38,7 +43,6 @@ from cometmq.model.queue import MessageQueue
 _BATCH, _SINGLE = int(RequestCode.SEND_BATCH_MESSAGE), int(RequestCode.SEND_MESSAGE_V2)
 # Appended by the broker to each message's properties, with precedence. Without an id, every message keeps its own.
 _BATCH_PROPERTIES = json_text(encode_properties({keys_of.WAIT: "true"}).decode())
-_ID_NAME = f"{keys_of.PROPERTY_SEPARATOR}{keys_of.UNIQ_KEY}{keys_of.NAME_SEPARATOR}"
 _FOUND_MAX = 8  # Messages with the same id: one, unless the user set the id.
 
 
@@ -52,7 +56,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
         group: Its producer group.
         settings: Namespace, times, retries, limits on sends in flight; messages are never compressed, combined or traced.
         joins: Whether to join the group (with `judge`: always); if False, brokers send checks only to other members.
-        mark: Name of a property; `judge` is called only for half messages with this property, so never with the default.
+        mark: Name of a property; `judge` is called only for half messages with this property, by default for all.
         judge: Returns the outcome of a half message when a broker checks it; called in a thread.
         instance: Connections of another client to use instead of own ones to `nameservers`; their owner closes them.
 
@@ -68,7 +72,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
         group: str,
         settings: ProducerSettings | None = None,
         joins: bool = True,
-        mark: str = "",
+        mark: str = keys_of.TRAN_MSG,
         judge: HalfJudge | None = None,
         instance: ClientInstance | None = None,
     ) -> None:
@@ -136,14 +140,17 @@ class AsyncEncodedProducer(AsyncGroupClient):
 
         Raises:
             ClientClosed: The producer is not running (asyncio: raised by the future).
+            MessageError: `queue` belongs to another topic than a message; nothing was sent.
         """
         return asyncio.ensure_future(self._send_each(messages, queue))
 
     async def _send_each(
         self, messages: Sequence[EncodedMessage | EncodedBatch], queue: MessageQueue | None
     ) -> list[SendResult | CometError]:
-        sender, pick = self._running(), only(queue)
-        sent = [sender.start(self._encoded(each), pick, None) for each in messages]
+        sender, space = self._running(), self._namespace
+        # All before the first send, so that an error leaves none whose result is lost.
+        sends = [(self._encoded(each), only(queue, each.topic, space)) for each in messages]
+        sent = [sender.start(encoded, pick, None) for encoded, pick in sends]
         outcomes: list[SendResult | CometError] = []
         for outcome in await asyncio.gather(*sent, return_exceptions=True):
             if not isinstance(outcome, SendResult | CometError):
@@ -158,7 +165,7 @@ class AsyncEncodedProducer(AsyncGroupClient):
             return EncodedSend(topic, self._front(_BATCH, topic), middle, message.body, "")
         properties = json_text(message.properties)
         middle = middle_text(message.sys_flag, now_ms, message.flag, properties)
-        message_id = _id_of(message.properties)
+        message_id = id_of(message.properties)
         return EncodedSend(topic, self._front(_SINGLE, topic), middle, message.body, message_id)
 
     def _front(self, code: int, topic: str) -> str:
@@ -219,11 +226,6 @@ class AsyncEncodedProducer(AsyncGroupClient):
     async def _address(self, half: HalfMessage) -> str:
         await self._instance.known(half.topic)
         return self._instance.address(half.broker_name)
-
-
-def _id_of(properties: str) -> str:
-    _, found, rest = f"{keys_of.PROPERTY_SEPARATOR}{properties}".partition(_ID_NAME)
-    return rest.partition(keys_of.PROPERTY_SEPARATOR)[0] if found else ""
 
 
 def _has_committed(records: bytes, message_id: str) -> bool:

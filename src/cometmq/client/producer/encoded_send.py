@@ -20,6 +20,7 @@ from cometmq.model.namespace import namespace_of
 from cometmq.model.text import as_given, in_quotes
 
 _SEND = int(RequestCode.SEND_MESSAGE_V2)
+_ID_NAME = f"{keys_of.PROPERTY_SEPARATOR}{keys_of.UNIQ_KEY}{keys_of.NAME_SEPARATOR}"
 # System properties that a copy of a message keeps.
 _COPIED = frozenset((keys_of.TAGS, keys_of.KEYS))
 _END = END.encode()
@@ -268,12 +269,10 @@ class SendEncoder:
         if not batch_body:
             raise MessageError("a batch needs at least one message")
         self._check_size(len(batch_body), topic)
-        message_id = self._ids.next_id()
         if not properties:
-            properties = encode_properties(
-                {keys_of.WAIT: "true", keys_of.UNIQ_KEY: message_id}
-            ).decode()
-        return self._batch_parcel(topic, batch_body, properties, message_id)
+            own = {keys_of.WAIT: "true", keys_of.UNIQ_KEY: self._ids.next_id()}
+            properties = encode_properties(own).decode()
+        return self._batch_parcel(topic, batch_body, properties, id_of(properties))
 
     def _batch_parcel(
         self, topic: str, body: bytes, properties: str, message_id: str
@@ -291,6 +290,12 @@ class SendEncoder:
                 f"the body for topic {in_quotes(topic)} has {size} bytes; at most {self._settings.body_size_max} are "
                 "allowed (body_size_max here, maxMessageSize at the broker)"
             )
+
+
+def id_of(properties: str) -> str:
+    """Return the message id (UNIQ_KEY) in a property block; "" without one."""
+    _, found, rest = f"{keys_of.PROPERTY_SEPARATOR}{properties}".partition(_ID_NAME)
+    return rest.partition(keys_of.PROPERTY_SEPARATOR)[0] if found else ""
 
 
 def _no_message(given: object) -> MessageError:

@@ -207,6 +207,7 @@ class AsyncProducer(AsyncGroupClient):
         Raises:
             SendFailed: Some sends failed; raised after all have ended, with their number and the first reason.
             ClientClosed, MessageError: A message cannot be sent; raised after the sends before it have ended.
+            SettingsError: `window` is less than 1.
         """
 
         def send(message: Message) -> asyncio.Future[SendResult]:
@@ -229,14 +230,17 @@ class AsyncProducer(AsyncGroupClient):
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            MessageError: The messages cannot be sent together, for example as they have several topics or a delay.
+            MessageError: The messages cannot be sent together, for example as they have several topics or a delay, or
+                `queue` belongs to another topic.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         try:
             sender = self._running()
 
             def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
-                return sender.start(self._encoder.pack_batch(those), only(queue), timeout_ms)
+                encoded = self._encoder.pack_batch(those)
+                pick = only(queue, encoded.topic, self._namespace)
+                return sender.start(encoded, pick, timeout_ms)
 
             return watched(self._interceptors(), messages, start)
         except CometError as error:
@@ -261,15 +265,16 @@ class AsyncProducer(AsyncGroupClient):
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            MessageError: The batch is empty or too long, or clients may not send to the topic.
+            MessageError: The batch is empty or too long, clients may not send to the topic, or `queue` belongs to another.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         try:
             sender = self._running()
             encoded = self._encoder.pack_encoded(topic, batch_body, properties)
+            pick = only(queue, topic, self._namespace)
         except CometError as error:
             return _failed(error)
-        return sender.start(encoded, only(queue), timeout_ms)
+        return sender.start(encoded, pick, timeout_ms)
 
     async def send_oneway(
         self,
@@ -325,8 +330,8 @@ class AsyncProducer(AsyncGroupClient):
         """
         sender = self._running()
         timeout_ms = self._settings.send_timeout_ms if timeout_ms is None else timeout_ms
-        opened = self._requests.begin(timeout_ms)
         pick = pick_of(message, queue, selector, self._namespace)
+        opened = self._requests.begin(timeout_ms)
 
         def start(those: Sequence[Message]) -> asyncio.Future[SendResult]:
             encoded = self._encoder.pack(those[0], opened.properties)

@@ -81,9 +81,21 @@ def at_broker(broker_name: str) -> Pick:
     return pick
 
 
-def only(queue: MessageQueue | None) -> Pick | None:
-    """Return the `Pick` that always picks this queue; None (round robin, with retries) without a queue."""
-    return None if queue is None else lambda _queues: queue
+def only(
+    queue: MessageQueue | None, topic: str, namespace: Namespace = NO_NAMESPACE
+) -> Pick | None:
+    """Return the `Pick` that always picks this queue; None (round robin, with retries) without a queue.
+
+    Raises MessageError if the queue does not belong to `topic`; both names may have the prefix of the namespace or not.
+    """
+    if queue is None:
+        return None
+    if queue.topic != topic and namespace.wrap(queue.topic) != namespace.wrap(topic):
+        raise MessageError(
+            f"the message has topic {in_quotes(topic)}, but the selected queue belongs to topic "
+            f"{in_quotes(queue.topic)}"
+        )
+    return lambda _queues: queue
 
 
 def pick_of(
@@ -97,12 +109,7 @@ def pick_of(
     Raises MessageError if the queue belongs to another topic than the message.
     """
     if queue is not None:
-        if queue.topic != message.topic and queue.topic != namespace.wrap(message.topic):
-            raise MessageError(
-                f"the message has topic {in_quotes(message.topic)}, but the selected queue belongs to topic "
-                f"{in_quotes(queue.topic)}"
-            )
-        return lambda _queues: queue
+        return only(queue, message.topic, namespace)
     if selector is not None:
         return lambda queues: selector(queues, message)
     return None

@@ -8,11 +8,15 @@ from cometmq.client.producer.check_answers import HalfJudge
 from cometmq.client.producer.encoded_producer import (
     AsyncEncodedProducer,
 )
-from cometmq.client.producer.encoded_send import EncodedBatch, EncodedMessage
+from cometmq.client.producer.encoded_send import (
+    EncodedBatch,
+    EncodedMessage,
+)
 from cometmq.client.producer.transactions import TransactionState
 from cometmq.client.results import SendResult
 from cometmq.client.settings import ProducerSettings
 from cometmq.client.sync.client import BlockingGroupClient
+from cometmq.model import properties as keys_of
 from cometmq.model.errors import CometError
 from cometmq.model.queue import MessageQueue
 
@@ -27,7 +31,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         group: Its producer group.
         settings: Namespace, times, retries, limits on sends in flight; messages are never compressed, combined or traced.
         joins: Whether to join the group (with `judge`: always); if False, brokers send checks only to other members.
-        mark: Name of a property; `judge` is called only for half messages with this property, so never with the default.
+        mark: Name of a property; `judge` is called only for half messages with this property, by default for all.
         judge: Returns the outcome of a half message when a broker checks it; called in a thread.
 
     Raises:
@@ -42,7 +46,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
         group: str,
         settings: ProducerSettings | None = None,
         joins: bool = True,
-        mark: str = "",
+        mark: str = keys_of.TRAN_MSG,
         judge: HalfJudge | None = None,
     ) -> None:
         super().__init__(
@@ -81,6 +85,7 @@ class EncodedProducer(BlockingGroupClient[AsyncEncodedProducer]):
 
         Raises:
             ClientClosed: The producer is not running (asyncio: raised by the future).
+            MessageError: `queue` belongs to another topic than a message; nothing was sent.
         """
         result: list[SendResult | CometError] = self._portal.call(
             self._client.send_each, messages, queue=queue

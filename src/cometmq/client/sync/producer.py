@@ -125,6 +125,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
         Raises:
             SendFailed: Some sends failed; raised after all have ended, with their number and the first reason.
             ClientClosed, MessageError: A message cannot be sent; raised after the sends before it have ended.
+            SettingsError: `window` is less than 1.
         """
         result: list[SendResult] = self._portal.call(
             self._client.send_many,
@@ -151,7 +152,8 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            MessageError: The messages cannot be sent together, for example as they have several topics or a delay.
+            MessageError: The messages cannot be sent together, for example as they have several topics or a delay, or
+                `queue` belongs to another topic.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         result: SendResult = self._portal.call(
@@ -195,7 +197,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
             timeout_ms: Timeout for all attempts together, ms; None: as in the settings.
 
         Raises:
-            MessageError: The batch is empty or too long, or clients may not send to the topic.
+            MessageError: The batch is empty or too long, clients may not send to the topic, or `queue` belongs to another.
             ClientClosed, SendFailed, BrokerRefused, TopicNotFound, BrokerNotFound, NetError, CodecError: As in `send`.
         """
         result: SendResult = self._portal.call(
