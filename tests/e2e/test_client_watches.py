@@ -22,11 +22,15 @@ from cometmq.client import (
     StoredMessage,
     TransactionState,
 )
+from cometmq.codec.remoting import Command
 from cometmq.codec.trace import Trace, TracedMessage, TraceKind, TraceOutcome, decode_traces
 from cometmq.embedded.pair import AsyncEmbedded
+from cometmq.model.codes import RequestCode
 from cometmq.model.errors import MessageError, SendFailed
 from cometmq.model.names import TRACE_TOPIC
-from tests.support.scripted import until
+from cometmq.net.answer import Answer
+from cometmq.net.peer import Peer
+from tests.support.scripted import TOPIC, ScriptedCluster, stored, until
 
 TRACED = ProducerSettings(trace=True)
 
@@ -132,6 +136,33 @@ async def test_traces_go_where_the_settings_say(cluster):
         await producer.send(Message("orders", b"2", delay_level=1))
     kinds = [trace.message_kind for trace in await traces_of(cluster, "my-traces")]
     assert sorted(kinds) == [TracedMessage.NORMAL, TracedMessage.DELAY]
+
+
+async def test_traces_under_way_are_waited_for_at_close():
+    scripted = ScriptedCluster()
+    scripted.topics.add(TRACE_TOPIC)
+    held: list[tuple[Command, Peer]] = []
+
+    def take(command: Command, peer: Peer) -> Answer | None:
+        if command.fields["b"] == TRACE_TOPIC:
+            held.append((command, peer))
+            return None
+        answer = stored(command, peer)
+        return Answer(fields={**answer.fields, "MSG_REGION": "r"})
+
+    for broker in (scripted.a, scripted.b):
+        broker.scripts[RequestCode.SEND_MESSAGE_V2] = take
+    async with scripted.names, scripted.a, scripted.b:
+        producer = AsyncProducer(scripted.names.address, settings=TRACED)
+        await producer.start()
+        await producer.send_many([Message(TOPIC, b"x")] * 10)
+        await until(lambda: held, "the traces")
+        closing = asyncio.create_task(producer.close())
+        await asyncio.wait([closing], timeout=0.1)
+        assert not closing.done()
+        ((command, peer),) = held
+        peer.answer(command, stored(command, peer))
+        await closing
 
 
 # --- OpenTelemetry

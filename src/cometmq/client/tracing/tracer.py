@@ -65,7 +65,8 @@ class Tracer:
         self._tasks = Tasks(f"{group} traces")
         self._loop = asyncio.get_running_loop()
         self._bunch_ready = asyncio.Event()
-        self._tasks.spawn(self._send_forever(), "send")
+        self._is_closing = False
+        self._sending = self._tasks.spawn(self._send_until_closing(), "send")
 
     # --- interceptor methods
 
@@ -187,8 +188,8 @@ class Tracer:
         if len(self._waiting) == BUNCH:
             self._loop.call_soon_threadsafe(self._bunch_ready.set)
 
-    async def _send_forever(self) -> None:
-        while True:
+    async def _send_until_closing(self) -> None:
+        while not self._is_closing:
             try:
                 async with asyncio.timeout(FLUSH_SECONDS):
                     await self._bunch_ready.wait()
@@ -211,9 +212,12 @@ class Tracer:
                 self._instance.outages.worked(_TRACING, self._group)
 
     async def close(self) -> None:
-        """Stop, try to send the traces that are still queued, and log how many traces were lost, if any."""
-        await self._tasks.close()
-        await self._flush()
+        """Stop after trying to send the traces that are still queued, and log how many traces were lost, if any."""
+        self._is_closing = True
+        self._bunch_ready.set()
+        await asyncio.wait(
+            [self._sending]
+        )  # Not cancelled: that would lose the traces that it is sending.
         if self.dropped:
             _log.warning(
                 "%d %s of group %s could not be sent and %s lost",
