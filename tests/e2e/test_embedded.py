@@ -173,3 +173,10 @@ def test_closing_twice_and_closing_what_never_started_are_allowed() -> None:
     cluster.start()
     cluster.close()
     cluster.close()
+
+
+async def test_a_second_start_leaves_the_running_pair_alone() -> None:
+    async with AsyncEmbedded() as cluster:
+        with pytest.raises(AssertionError, match="is running already"):
+            await cluster.start()
+        assert await send_and_fetch(cluster.nameserver, b"on") == [b"on"]

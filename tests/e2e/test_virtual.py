@@ -335,6 +335,18 @@ async def test_virtual_time_within_a_running_loop_is_refused_in_one_line():
         pass
 
 
+def test_a_second_start_or_close_harms_nothing():
+    with cometmq.virtual() as mq:
+        with pytest.raises(AssertionError, match="is running already"):
+            mq.start()
+        with pytest.raises(AssertionError, match="is started once"), mq:
+            pass
+        mq.put(Message("t", b"x"))
+    mq.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        mq.put(Message("t", b"x"))
+
+
 def test_a_broker_that_is_away_for_a_minute_is_a_few_lines_and_its_return_is_one(caplog):
     with cometmq.virtual(seed=3) as mq:
         lines: list[str] = []

@@ -76,7 +76,7 @@ class AsyncEmbedded:
         return self._data_dir
 
     async def start(self) -> None:
-        """Start the nameserver and the broker; clients can send as soon as this returns.
+        """Start the nameserver and the broker; clients can send as soon as this returns. While running: AssertionError.
 
         Raises:
             NetError: A port cannot be opened, for example because it is in use.
@@ -84,6 +84,7 @@ class AsyncEmbedded:
             OSError: The directory or a file cannot be created or read.
             SettingsError: A setting, or a file that it names, cannot be used.
         """
+        assert not self._running, "it is running already"
         try:
             self._make_folder()
             await self._start_nameserver()

@@ -77,7 +77,7 @@ class Virtual:
         return self._loop.clock.now_ms()
 
     def start(self) -> None:
-        """Start the nameserver and the broker.
+        """Start the nameserver and the broker. While they are running: AssertionError.
 
         Raises:
             StoreError, CodecError: The files cannot be used, for example because another broker has them open.
@@ -94,6 +94,9 @@ class Virtual:
             SettingsError: Another loop runs in this thread. After `close`: RuntimeError.
             BaseException: The exception of the coroutine.
         """
+        if self._loop.is_closed():
+            work.close()
+            raise RuntimeError("this virtual cluster was closed; make a new one")
         if asyncio._get_running_loop() is not None:  # noqa: SLF001  Public despite its underscore.
             work.close()
             raise SettingsError(
@@ -119,13 +122,19 @@ class Virtual:
         self.run(asyncio.sleep(seconds))
 
     def close(self) -> None:
-        """Stop the broker, the nameserver and the loop, delete a temporary directory, and disconnect remaining clients."""
+        """Stop the broker, the nameserver and the loop, delete a temporary directory, and disconnect remaining clients.
+
+        A second call does nothing.
+        """
+        if self._loop.is_closed():
+            return
         try:
             self.run(self._pair.close())
         finally:
             self._runner.close()
 
     def __enter__(self) -> Self:
+        assert not self.nameserver, "it is started once; leave out start() or `with`"
         try:
             self.start()
         except BaseException:
