@@ -16,6 +16,7 @@ def split_address(address: str) -> tuple[str, int]:
     """
     host, _, port = address.rpartition(":")
     is_number = port.isascii() and port.isdigit() and len(port) <= _DIGITS_MAX
+    host = without_brackets(host)
     if not host or not is_number or not 0 < int(port) <= PORT_MAX:
         raise ValueError(f"an address must be host:port, with a port from 1 to {PORT_MAX}")
-    return without_brackets(host), int(port)
+    return host, int(port)

@@ -31,7 +31,9 @@ def test_an_address_is_a_host_and_a_port(address, place):
 PORTS = ("0", "-1", "65536", "70000", "", "x", "²", " 1", "1_0", "9" * 5000)
 
 
-@pytest.mark.parametrize("address", ["", "host", ":1", *(f"host:{port}" for port in PORTS)])
+@pytest.mark.parametrize(
+    "address", ["", "host", ":1", "[]:1", *(f"host:{port}" for port in PORTS)]
+)
 def test_other_addresses_are_refused(address):
     with pytest.raises(ValueError, match=r"must be host:port, with a port from 1 to 65535$"):
         split_address(address)
