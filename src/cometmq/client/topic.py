@@ -64,14 +64,7 @@ class PydanticCodec(Generic[Value]):
     """
 
     def __init__(self, kind: type[Value]) -> None:
-        pydantic = _imported("pydantic")
-        try:
-            self._adapter = pydantic.TypeAdapter(kind)
-        except Exception as error:
-            raise SettingsError(
-                f"PydanticCodec: kind is {as_given(kind, 80)}; it must be a model, or a type that "
-                f"pydantic.TypeAdapter takes: {error!s:.200}"
-            ) from error
+        self._adapter = _made(_imported("pydantic").TypeAdapter, kind, "PydanticCodec")
 
     def encode(self, value: Value) -> bytes:
         """Encode a value of the type as the JSON body of a message; raises pydantic's errors if it cannot be encoded."""
@@ -90,7 +83,7 @@ class MsgspecCodec(Generic[Value]):
         form: "json" or "msgpack".
 
     Raises:
-        SettingsError: msgspec is not installed, or `form` is another text. A `kind` that msgspec refuses: TypeError.
+        SettingsError: msgspec is not installed or does not accept `kind`, or `form` is another text.
     """
 
     def __init__(self, kind: type[Value], *, form: str = "json") -> None:
@@ -98,7 +91,7 @@ class MsgspecCodec(Generic[Value]):
             raise SettingsError(f"form is {as_given(form)}; it must be 'json' or 'msgpack'")
         module = getattr(_imported("msgspec"), form)
         self._encoder = module.Encoder()
-        self._decoder = module.Decoder(kind)
+        self._decoder = _made(module.Decoder, kind, "MsgspecCodec")
 
     def encode(self, value: Value) -> bytes:
         """Encode a value of the type as the JSON or MessagePack body of a message."""
@@ -220,6 +213,17 @@ class Topic(Generic[Value]):
 
 def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split()):.500}"
+
+
+def _made(make: Callable[[Any], Any], kind: object, codec: str) -> Any:
+    try:
+        return make(kind)
+    except Exception as error:
+        library = make.__module__.partition(".")[0]
+        raise SettingsError(
+            f"{codec}: kind is {as_given(kind, 80)}; it must be a model, or a type that {library}'s "
+            f"{make.__name__} takes: {error!s:.200}"
+        ) from error
 
 
 def _imported(name: str) -> Any:

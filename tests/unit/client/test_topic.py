@@ -120,6 +120,12 @@ def test_what_is_not_installed_is_said_and_how_to_get_it(monkeypatch):
         MsgspecCodec(Packed, form="xml")
 
 
+@pytest.mark.parametrize("codec", [PydanticCodec, MsgspecCodec])
+def test_a_type_that_a_codec_cannot_handle_is_refused_by_name(codec: Any):
+    with pytest.raises(SettingsError, match=f"{codec.__name__}: kind is 5; it must be a model"):
+        codec(5)
+
+
 def test_a_value_of_another_type_is_an_error_of_mypy():
     """Where one of these were none, mypy would say that its `ignore` is not used."""
     orders = Topic("orders", PydanticCodec(Order))
