@@ -26,6 +26,7 @@ from cometmq.access.accounts import KEY_LENGTH, PERMISSIONS, Account, Permission
 from cometmq.access.address_pattern import AddressPattern
 from cometmq.access.yaml_text import YamlNode, YamlPlace, read_yaml
 from cometmq.model.names import RETRY_PREFIX
+from cometmq.model.numbers import whole_number
 
 GLOBAL_WHITE, ACCOUNTS, DATA_VERSION = "globalWhiteRemoteAddresses", "accounts", "dataVersion"
 _TOP_KEYS = (GLOBAL_WHITE, ACCOUNTS, DATA_VERSION)
@@ -78,10 +79,10 @@ def _version(node: YamlNode) -> tuple[int, int] | None:
     values = {name: value for _, name, value in items[-1].pairs(DATA_VERSION)}
     numbers = []
     for name in ("counter", "timestamp"):
-        text = values[name].text(name) if name in values else "0"
-        if not text.isdecimal():
+        number = whole_number(values[name].text(name)) if name in values else 0
+        if number is None:
             raise values[name].wrong(f"{name} is not a number")
-        numbers.append(int(text))
+        numbers.append(number)
     return numbers[0], numbers[1]
 
 

@@ -4,6 +4,7 @@ import json
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
+from cometmq.model.numbers import whole_number
 from cometmq.model.settings import setting
 from cometmq.net.tls_keys import TlsKeys
 
@@ -102,6 +103,6 @@ class AuthKeys(TlsKeys):
 
 def _codes(text: str, key: str) -> frozenset[int]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isdecimal() for part in parts):
+    if any(whole_number(part) is None for part in parts):
         raise SettingsError(f"{key}={text}: it must be request codes separated by commas")
     return frozenset(map(int, parts))

@@ -13,6 +13,7 @@ from cometmq.kernel import layouts
 from cometmq.model.address import PORT_MAX
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
+from cometmq.model.numbers import whole_number
 from cometmq.model.text import in_quotes
 
 HOST_V4 = Struct(">4sI")
@@ -27,13 +28,14 @@ NO_HOST = bytes(HOST_V4_SIZE)  # 0.0.0.0:0
 @keep_short(4096)  # Peers repeat; the limit bounds memory during an address scan.
 def encode_host(address: str) -> bytes:
     """Encode "ip:port" or "[ip]:port" to 8 or 20 bytes; raises CodecError for texts such as host names."""
-    ip, colon, port = address.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+    ip, colon, digits = address.rpartition(":")
+    port = whole_number(digits)
+    if not colon or port is None or port > PORT_MAX:
         raise CodecError(f"{in_quotes(address)} is not an address; write it as ip:port")
     try:
         if ":" in ip:
-            return HOST_V6.pack(IPv6Address(ip.strip("[]")).packed, int(port))
-        return HOST_V4.pack(IPv4Address(ip).packed, int(port))
+            return HOST_V6.pack(IPv6Address(ip.strip("[]")).packed, port)
+        return HOST_V4.pack(IPv4Address(ip).packed, port)
     except AddressValueError as error:
         raise CodecError(f"{in_quotes(address)} is not an address: {error}") from None
 

@@ -14,6 +14,8 @@ from cometmq.model.text import in_quotes
 
 NESTING_MAX = 32  # RocketMQ's deepest body (a consumer's running state) has 7 levels.
 
+# Of an integer; fewer than Python refuses to parse, or to convert to a float.
+_DIGITS_MAX = 300
 # Possessive quantifiers (++, *+) reject a malformed text in one pass, without backtracking.
 _BETWEEN = re.compile(r"(?:[\s,]++|/\*[\s\S]*?\*/|//[^\n]*+)*+")
 _SPACE = re.compile(r"(?:\s++|/\*[\s\S]*?\*/|//[^\n]*+)*+")
@@ -23,7 +25,7 @@ _STRING = re.compile(
 _NUMBER = re.compile(r"[-+]?\d++(\.\d*+)?([eE][-+]?\d++)?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*+", re.ASCII)
 # Offset tables (`{0:12,1:3}`) are parsed in one step, because large config files consist of them.
-_INT_MAP = re.compile(r"\{(\d++:-?\d++(?:,\d++:-?\d++)*+)\s*+\}")
+_INT_MAP = re.compile(r"\{(D:-?D(?:,D:-?D)*+)\s*+\}".replace("D", rf"\d{{1,{_DIGITS_MAX}}}+"))
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\s\S]))")
 _ESCAPED = {
     "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "F": "\f",
@@ -145,11 +147,8 @@ class _JsonReader:
         return content, position + 1
 
     def _int_map(self, found: re.Match[str]) -> dict[object, object]:
-        try:
-            pairs = (pair.split(":") for pair in found[1].split(","))
-            return {int(key): int(value) for key, value in pairs}
-        except ValueError:
-            raise self.error(found.start(), "a number with too many digits") from None
+        pairs = (pair.split(":") for pair in found[1].split(","))
+        return {int(key): int(value) for key, value in pairs}
 
     def _key(self, position: int, depth: int) -> tuple[object, int]:
         word = _WORD.match(self._text, position)
@@ -195,8 +194,7 @@ class _JsonReader:
         found = _NUMBER.match(self._text, position)
         if found is None:
             raise self.error(position, "no number")
-        try:
-            is_float = found[1] is not None or found[2] is not None
-            return (float(found[0]) if is_float else int(found[0])), found.end()
-        except ValueError:  # Python rejects ints of more than 4300 digits.
-            raise self.error(position, "a number with too many digits") from None
+        is_float = found[1] is not None or found[2] is not None
+        if not is_float and len(found[0]) > _DIGITS_MAX:
+            raise self.error(position, "a number with too many digits")
+        return (float(found[0]) if is_float else int(found[0])), found.end()

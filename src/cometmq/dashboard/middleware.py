@@ -8,6 +8,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cometmq.model.numbers import whole_number
 from cometmq.model.text import in_quotes
 
 _log = logging.getLogger(__name__)
@@ -87,8 +88,8 @@ class SecurityMiddleware:
                 origin is not None and urlsplit(origin).netloc.lower() != host.lower()
             ):
                 return 403, "This form was sent by another site; nothing was changed."
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > BODY_MAX:
+        length = whole_number(headers.get("content-length", "0"))
+        if length is None or length > BODY_MAX:
             return (
                 413,
                 f"The body of a request may have at most {BODY_MAX} bytes; send larger messages with a producer.",

@@ -17,6 +17,7 @@ from cometmq.client import AsyncInspector, BrokerState
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CometError
 from cometmq.model.names import is_system_group
+from cometmq.model.numbers import whole_number
 from cometmq.model.total import Total
 
 _log = logging.getLogger(__name__)
@@ -270,4 +271,4 @@ def _rates(before: Sample, now: Sample) -> tuple[float, float] | None:
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
+    return None if text is None else whole_number(text)

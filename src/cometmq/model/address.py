@@ -1,7 +1,8 @@
 """Addresses of programs as text: "host:port", IPv6 as "[ip]:port"."""
 
+from cometmq.model.numbers import whole_number
+
 PORT_MAX = 65535
-_DIGITS_MAX = len(str(PORT_MAX))
 
 
 def without_brackets(host: str) -> str:
@@ -14,9 +15,8 @@ def split_address(address: str) -> tuple[str, int]:
 
     Event loops treat invalid ports differently: some connect to the port modulo 65536.
     """
-    host, _, port = address.rpartition(":")
-    is_number = port.isascii() and port.isdigit() and len(port) <= _DIGITS_MAX
-    host = without_brackets(host)
-    if not host or not is_number or not 0 < int(port) <= PORT_MAX:
+    host, _, digits = address.rpartition(":")
+    host, port = without_brackets(host), whole_number(digits)
+    if not host or port is None or not 0 < port <= PORT_MAX:
         raise ValueError(f"an address must be host:port, with a port from 1 to {PORT_MAX}")
-    return host, int(port)
+    return host, port

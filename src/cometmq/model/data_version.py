@@ -29,12 +29,3 @@ class DataVersion:
             "stateVersion": self.state_version,
             "timestamp": self.timestamp,
         }
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "DataVersion":
-        """Decode a version from a dict; missing values are 0. Raises ValueError or TypeError if a value is no number."""
-        return cls(
-            int(value.get("timestamp", 0)),
-            int(value.get("counter", 0)),
-            int(value.get("stateVersion", 0)),
-        )

@@ -1,6 +1,7 @@
 """RocketMQ's delay levels, and the setting that defines others (messageDelayLevel)."""
 
 from cometmq.model.errors import SettingsError
+from cometmq.model.numbers import whole_number
 
 # Delay levels of a message sent back to its broker (CONSUMER_SEND_MSG_BACK): with 0 the broker chooses by the number of
 # tries, a negative one sends the message to the dead letter topic.
@@ -17,9 +18,10 @@ def delay_levels_ms(text: str) -> tuple[int, ...]:
     """Return the delay of each level in ms, starting with level 1; raise SettingsError if a word is no delay."""
     levels = []
     for word in text.split():
-        if word[-1] not in _UNITS_MS or not word[:-1].isdecimal():
+        number = whole_number(word[:-1])
+        if word[-1] not in _UNITS_MS or number is None:
             raise SettingsError(
                 f"messageDelayLevel: {word} is not a delay; write a number with the unit s, m, h or d"
             )
-        levels.append(int(word[:-1]) * _UNITS_MS[word[-1]])
+        levels.append(number * _UNITS_MS[word[-1]])
     return tuple(levels)

@@ -30,7 +30,7 @@ HIDDEN = "******"
 Settings = TypeVar("Settings")
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_INTEGER = re.compile(r"[-+]?[0-9]+")
+_INTEGER = re.compile(r"[-+]?[0-9]{1,19}")  # Python parses no number of more than 4,300 digits.
 
 
 def setting(

@@ -175,7 +175,9 @@ def test_a_value_that_cannot_be_is_refused_by_name(tmp_path, line):
     "text",
     [
         "messageDelayLevel=1s soon",
+        f"messageDelayLevel=1s {'9' * 5000}s",
         "deleteWhen=04;24",
+        f"deleteWhen={'9' * 5000}",
         "deleteWhen=four",
         "storePathCommitLog=/disk1/log,/disk2/log\nreadOnlyCommitLogStorePaths=/disk2/log,/disk1/log",
     ],

@@ -34,6 +34,7 @@ from cometmq.codec.bodies.stats import (
     TopicStats,
     decode_consume_stats,
     decode_group_list,
+    decode_stats_windows,
     decode_topic_stats,
     encode_consume_stats,
     encode_group_list,
@@ -123,6 +124,9 @@ def test_a_verdict_of_a_later_version_is_no_error():
 
 
 def test_what_is_wrong_is_named():
+    for read, name in ((decode_topic_stats, "topicPutTps"), (decode_stats_windows, "statsDay")):
+        with pytest.raises(CodecError, match="a number with too many digits"):
+            read(b'{"%s":%s}' % (name.encode(), b"9" * 400))
     with pytest.raises(CodecError, match="must be a queue"):
         decode_topic_stats(b'{"offsetTable":{"a":{}}}')
     body = b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{}}}'

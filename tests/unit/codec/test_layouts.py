@@ -47,7 +47,17 @@ def test_ipv6_is_read_without_brackets_too():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "host:1", "1.2.3.4", "1.2.3.4:", "1.2.3.4:65536", "1.2.3:5", "[::g]:1", "1.2.3.4:²"],
+    [
+        "",
+        "host:1",
+        "1.2.3.4",
+        "1.2.3.4:",
+        "1.2.3.4:65536",
+        "1.2.3:5",
+        "[::g]:1",
+        "1.2.3.4:²",
+        "1.2.3.4:" + "9" * 5000,
+    ],
 )
 def test_what_is_no_address_is_refused_by_name(text):
     with pytest.raises(CodecError, match=r"is not an address"):

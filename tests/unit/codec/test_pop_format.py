@@ -143,6 +143,12 @@ def test_what_is_no_handle_is_refused(bad):
         parse_receipt(bad)
 
 
+@pytest.mark.parametrize("times", ["x", "-1", "9" * 5000])
+def test_a_check_point_with_no_valid_number_of_puts_was_put_once(times):
+    body = b'{"t":"T","c":"g","rp":"%s"}' % times.encode()
+    assert decode_check_point(body).times_put == 0
+
+
 @pytest.mark.parametrize(
     ("read", "bad"),
     [
@@ -153,9 +159,11 @@ def test_what_is_no_handle_is_refused(bad):
         (decode_batch_ack, b'{"acks":[{"c":"g","t":"T","b":"%"}]}'),
         (decode_batch_ack, b'{"acks":[{"c":"g","t":"T","b":"' + b"/" * 20_000 + b'"}]}'),
         (decode_order_states, '{"table":{"T@g":{"x":{}}}}'),
+        (decode_order_states, '{"table":{"T@g":{"%s":{"o":[1]}}}}' % ("9" * 5000)),
         (decode_order_states, '{"table":{"T@g":{"0":{"o":[]}}}}'),
         (decode_order_states, '{"table":{"T@g":{"0":{"o":[1],"oc":{"x":1}}}}}'),
         (decode_order_states, '{"table":{"T@g":{"0":{"o":[1],"ot":{"-":1}}}}}'),
+        (decode_order_states, '{"table":{"T@g":{"0":{"o":[1],"ot":{"%s":1}}}}}' % ("9" * 5000)),
     ],
 )
 def test_bodies_that_mean_nothing_are_refused(read, bad):

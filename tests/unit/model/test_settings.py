@@ -68,6 +68,12 @@ def test_a_wrong_choice_names_what_is_allowed():
         read_settings(Sample, [Layer("file", {"flushDiskType": "sync"})])
 
 
+@pytest.mark.parametrize("text", ["x", "65536", "9" * 5000])
+def test_a_wrong_number_names_what_is_allowed(text):
+    with pytest.raises(SettingsError, match=r"must be a whole number from 0 up to 65535$"):
+        read_settings(Sample, [Layer("file", {"listenPort": text})])
+
+
 @pytest.mark.parametrize("flags", [["--listen-prt", "1"], ["--listen-port"], ["listenPort=1"]])
 def test_a_flag_that_means_nothing_is_refused(flags):
     with pytest.raises(SettingsError, match="command line"):

@@ -28,6 +28,7 @@ from cometmq.codec.headers.offset import UpdateConsumerOffset
 from cometmq.model.clock import Clock
 from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CodecError, CometError
+from cometmq.model.numbers import whole_number
 from cometmq.model.text import as_given, error_text, plural
 from cometmq.steps.steps import Steps, called_back, elsewhere
 
@@ -211,11 +212,12 @@ class MasterMetadata:
         # Requested last, so everything in the tables is before this end.
         numbers = yield from self._call(master, RequestCode.GET_BROKER_RUNTIME_INFO)
         end = decode_kv_table(numbers.body).get("commitLogMaxOffset", "")
-        if not end.isdecimal():
+        log_end = whole_number(end)
+        if log_end is None:
             raise CodecError(
                 f"its answer to GET_BROKER_RUNTIME_INFO is invalid: commitLogMaxOffset is {as_given(end, 40)}"
             )
-        self._late = _Late(int(end), read)
+        self._late = _Late(log_end, read)
 
     def _take_late(self) -> Steps[None]:
         late = self._late

@@ -8,6 +8,7 @@ from cometmq.codec.index_file import ENTRIES_DEFAULT, SLOTS_DEFAULT
 from cometmq.model.delay_levels import delay_levels_ms
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
+from cometmq.model.numbers import whole_number
 from cometmq.model.settings import setting
 from cometmq.store.retention import Retention
 from cometmq.store.settings import IndexSettings, StoreSettings
@@ -238,7 +239,7 @@ def _paths(text: str) -> tuple[str, ...]:
 def _delete_hours(text: str) -> frozenset[int]:
     hours = frozenset(part.strip() for part in text.split(";") if part.strip())
     for hour in hours:
-        if not hour.isdecimal() or int(hour) >= _HOURS:
+        if whole_number(hour) not in range(_HOURS):
             raise SettingsError(
                 f"deleteWhen={text}: {hour} is not an hour; write 00 to 23, several separated by ;"
             )

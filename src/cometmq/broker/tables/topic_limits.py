@@ -10,6 +10,7 @@ from typing import NamedTuple
 from cometmq.broker.tables.byte_quota import ByteQuotas
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.numbers import whole_number
 from cometmq.model.topic import TopicConfig
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
@@ -38,7 +39,7 @@ class TopicLimits(NamedTuple):
 def limits_of(attributes: Mapping[str, str]) -> TopicLimits | None:
     """Return the `TopicLimits` in a topic's attributes, or None without a `retention.*` attribute.
 
-    Raises RequestError if a value is not a whole number of at least 1.
+    Raises RequestError if a value is not a whole number of at least 1 and at most 18 digits.
     """
     limits = TopicLimits(
         _number(attributes, HOURS), _number(attributes, COUNT), _number(attributes, BYTES)
@@ -50,12 +51,13 @@ def _number(attributes: Mapping[str, str], name: str) -> int | None:
     text = attributes.get(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+    number = whole_number(text)
+    if not number:
         raise RequestError(
             ResponseCode.INVALID_PARAMETER,
             f"attribute {name}={text}: write a whole number of at least 1, or -{name} for no limit",
         )
-    return int(text)
+    return number
 
 
 def limited_topics(topics: Mapping[str, TopicConfig]) -> list[tuple[str, TopicLimits]]:

@@ -18,6 +18,7 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.flags import is_writable
+from cometmq.model.numbers import whole_number
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps
 
@@ -99,8 +100,7 @@ class Recall:
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION, "recall failed, broker service not available"
             )
-        text = handle.time_ms
-        left_ms = (int(text) if text.isdecimal() else 0) - self._clock.now_ms()
+        left_ms = (whole_number(handle.time_ms) or 0) - self._clock.now_ms()
         if not 0 < left_ms < settings.timer_max_delay_seconds * 1000:
             raise RequestError(
                 ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid"

@@ -17,6 +17,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import TRANSACTION_COMMIT, TRANSACTION_MASK
 from cometmq.model.names import DLQ_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX
+from cometmq.model.numbers import whole_number
 from cometmq.model.topic import TopicConfig
 
 # Properties that request delayed delivery.
@@ -30,7 +31,6 @@ _NAME_MAX = GROUP_LENGTH_MAX
 REMOVE_TAG = "d"  # TransactionalMessageUtil.REMOVE_TAG: marks half messages that have ended.
 # Approximate size limit of an op's body in bytes (transactionOpMsgMaxSize of BrokerConfig).
 _OP_SIZE_MAX = 4096
-_INT64_DIGITS = 19
 
 
 class TransactionKey(NamedTuple):
@@ -116,10 +116,7 @@ def key_of(record: Record, properties: dict[str, str]) -> TransactionKey:
 
 def number_of(properties: dict[str, str], name: str) -> int | None:
     """Return a numeric property; None if it is missing, negative, longer than 18 digits, or not a number."""
-    text = properties.get(name, "")
-    return (
-        int(text) if text.isascii() and text.isdecimal() and len(text) < _INT64_DIGITS else None
-    )
+    return whole_number(properties.get(name, ""))
 
 
 def committed(

@@ -10,7 +10,6 @@ from typing import Any
 from cometmq.codec import fastjson
 from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.errors import CodecError
-from cometmq.model.text import as_given
 
 Place = tuple[str, str, int]  # Group, topic, queue.
 
@@ -58,11 +57,9 @@ def decode_order_states(text: str) -> dict[Place, OrderState]:
     table = load_object(text, "consumerOrderInfo").member("table")
     for name in table.names():
         topic, _, group = str(name).partition("@")
-        queues = table.member(name)
-        for queue_id in queues.names():
-            if not str(queue_id).isdecimal():
-                raise CodecError(f"{queues}: {as_given(queue_id)} is not a queue id")
-            states[group, topic, int(queue_id)] = _state(queues.member(queue_id))
+        queues = table.numbered(name, lambda part, queue_id: _state(part.member(queue_id)))
+        for queue_id, state in queues.items():
+            states[group, topic, queue_id] = state
     return states
 
 
@@ -92,16 +89,6 @@ def _state(part: JsonObject) -> OrderState:
         used_ms=part.int64("l", 0),
         acknowledged=part.int64("cm", 0),
         attempt_id=part.maybe_text("a"),
-        visible=_counts(part, "ot"),
-        counts=_counts(part, "oc"),
+        visible=part.numbered("ot", JsonObject.int64),
+        counts=part.numbered("oc", JsonObject.int64),
     )
-
-
-def _counts(part: JsonObject, key: str) -> dict[int, int]:
-    if key not in part:
-        return {}
-    member = part.member(key)
-    for name in member.names():
-        if not str(name).isdecimal():
-            raise CodecError(f"{member}: {as_given(name)} is not a queue offset")
-    return {int(name): member.int64(name) for name in member.names()}

@@ -12,6 +12,7 @@ from cometmq.codec.bodies.json_object import JsonObject, load_object
 from cometmq.model.bounded_cache import keep_short
 from cometmq.model.errors import CodecError
 from cometmq.model.frozen import dataclass
+from cometmq.model.numbers import whole_number
 
 CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG = "ck", "ack", "bAck"
 _INT32 = 0xFFFFFFFF
@@ -125,7 +126,7 @@ def decode_check_point(content: bytes) -> CheckPointBody:
         invisible_ms=body.int64("it", 0),
         acknowledged=body.int32("bm", 0) & _INT32,
         broker_name=body.text("bn", ""),
-        times_put=int(body.text("rp", "0")) if body.text("rp", "0").isdecimal() else 0,
+        times_put=whole_number(body.text("rp", "0")) or 0,
     )
 
 

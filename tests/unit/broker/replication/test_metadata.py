@@ -506,7 +506,7 @@ async def test_offsets_of_the_brokers_own_groups_wait_for_the_log_and_those_of_u
     assert slave.parts.offsets.table().offsets == {"Orders@G": {0: 8}}
 
 
-@pytest.mark.parametrize("end", ["", "x", "-1"])
+@pytest.mark.parametrize("end", ["", "x", "-1", "9" * 5000])
 async def test_a_master_that_does_not_say_how_far_its_log_goes_is_not_believed(delays, end):
     delays.give(6, log_end=0)
     delays.master.answers[Code.GET_BROKER_RUNTIME_INFO] = Told(

@@ -85,6 +85,12 @@ async def test_what_cannot_be_taken_back_is_refused_and_nothing_is_stored(
     assert parts.store.max_offset == 0
 
 
+async def test_a_handle_with_a_time_of_thousands_of_digits_is_refused(parts):
+    endless = encode_recall_handle(RecallHandle("orders", "broker-a", "9" * 5000, KEY))
+    with pytest.raises(RequestError, match="timestamp invalid"):
+        await run(recall_of(parts).recall(RecallRequest("orders", endless, "shop"), HOST))
+
+
 async def test_recalls_are_off_unless_they_are_wanted(tmp_path):
     async for parts in timed(tmp_path, is_recall_on=False):
         with pytest.raises(RequestError, match="recallMessageEnable") as refused:
