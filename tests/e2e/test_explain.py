@@ -13,6 +13,8 @@ from cometmq.client import (
     ALL,
     Admin,
     AsyncAdmin,
+    AsyncInspector,
+    ClientInstance,
     ConsumeFrom,
     Filter,
     Inspector,
@@ -23,11 +25,15 @@ from cometmq.client import (
     StoredMessage,
     Tag,
 )
+from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
 from cometmq.codec.host import encode_host
 from cometmq.codec.message_id import encode_message_id
+from cometmq.codec.remoting import Command
 from cometmq.embedded import Embedded
+from cometmq.model.codes import RequestCode
 from cometmq.model.errors import BrokerNotFound, MessageError
 from cometmq.model.group import GroupConfig
+from cometmq.model.subscription import SQL92, Subscription
 from tests.support.command_line import json_lines, output, run
 from tests.support.processes import wait_until
 
@@ -146,6 +152,19 @@ def test_nobody_there_a_tag_that_is_not_wanted_and_a_topic_that_nobody_wants(
     producer.send(Message("Elsewhere", b"x"))
     with consumer(cluster, group, "Elsewhere"):
         answer_to(inspector, sent.message_id, group, topic, "no member subscribes to")
+
+
+async def test_an_invalid_filter_of_a_member_is_a_finding(cluster, producer, topic, group):
+    sent = producer.send(Message(topic, b"x"))
+    subscription = Subscription(topic, "a ===", kind=SQL92)
+    beat = Heartbeat("me@1", (), (ConsumerPart(group, (subscription,)),))
+    instance = ClientInstance(cluster.nameserver)
+    async with AsyncInspector(instance=instance) as inspector:
+        command = Command(RequestCode.HEART_BEAT, body=encode_heartbeat(beat))
+        await instance.ask(cluster.broker, command)
+        found = await inspector.explain(sent.message_id, group, topic=topic)
+    await instance.close()
+    assert "filter 'a ===' is invalid: SQL92, column" in found.answer
 
 
 def test_a_topic_that_may_not_be_read_and_a_group_that_may_not_consume(

@@ -21,7 +21,13 @@ from cometmq.codec.bodies.running import QueueState
 from cometmq.codec.properties import encode_properties
 from cometmq.model import names
 from cometmq.model import properties as keys_of
-from cometmq.model.errors import BrokerRefused, CometError, MessageError, TopicNotFound
+from cometmq.model.errors import (
+    BrokerRefused,
+    CometError,
+    ExpressionError,
+    MessageError,
+    TopicNotFound,
+)
 from cometmq.model.flags import is_readable
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
@@ -117,7 +123,7 @@ class Explainer:
             MessageError: No topic is given or known from a member, and the id has not the form of an offset message id.
             TopicNotFound: The topic of the message has no route any more.
             BrokerNotFound: The broker of the message has no master now.
-            NetError, BrokerRefused, CodecError: The cluster cannot be queried. ExpressionError: A member's filter is invalid.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         members = await self._members(group)
         topics = [topic] if topic else [t for t in members.subscriptions if _is_plain(t)]
@@ -384,7 +390,14 @@ def _wanted(case: _Case) -> ExplainFinding:
         # Loaded only when needed.
         from cometmq.codec.sql92 import sql92_filter
 
-        is_wanted = sql92_filter(wish.expression).matches(encode_properties(message.properties))
+        try:
+            fits = sql92_filter(wish.expression).matches
+        except ExpressionError as error:
+            why = str(error).partition("\n")[0]
+            return _stops(
+                "filter", f"the group's filter {in_quotes(wish.expression)} is invalid: {why}"
+            )
+        is_wanted = fits(encode_properties(message.properties))
     else:
         is_wanted = wish.matches_tag(message.tag)
     tag = (

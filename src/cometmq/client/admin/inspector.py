@@ -189,7 +189,7 @@ class AsyncInspector(AsyncClient):
             MessageError: No topic is given or known from a member, and the id has not the form of an offset message id.
             TopicNotFound: The topic of the message has no route any more.
             BrokerNotFound: The broker of the message has no master now.
-            NetError, BrokerRefused, CodecError: The cluster cannot be queried. ExpressionError: A member's filter is invalid.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         return await Explainer(self._live).explain(message_id, group, topic)
 

@@ -152,7 +152,7 @@ class Inspector(BlockingClient[AsyncInspector]):
             MessageError: No topic is given or known from a member, and the id has not the form of an offset message id.
             TopicNotFound: The topic of the message has no route any more.
             BrokerNotFound: The broker of the message has no master now.
-            NetError, BrokerRefused, CodecError: The cluster cannot be queried. ExpressionError: A member's filter is invalid.
+            NetError, BrokerRefused, CodecError: The cluster cannot be queried.
         """
         result: Explanation = self._portal.call(
             self._client.explain, message_id, group, topic=topic
