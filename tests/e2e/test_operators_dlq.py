@@ -12,16 +12,20 @@ from typing import Any
 import orjson
 import pytest
 
+import cometmq
 from cometmq.client import (
     Admin,
+    AsyncReplayClaims,
     ConsumeFrom,
     Inspector,
+    LetterId,
     Message,
     Producer,
     ProducerSettings,
     PullConsumer,
     PushConsumer,
     PushSettings,
+    ReplayCandidate,
     StoredMessage,
 )
 from cometmq.client.admin import replay
@@ -272,3 +276,29 @@ def test_what_cannot_be_done_is_said(
             bury(cluster, "stray", 2, origin="x")
     done = run("dlq", *arguments, nameserver=cluster.nameserver)
     assert (done.returncode, says in done.stderr.decode()) == (status, True), done.stderr
+
+
+def copies_of(places: list[str]) -> Iterator[Message]:
+    return (Message("orders", b"x", properties={"REPLAY_OF": each}) for each in places)
+
+
+def test_a_run_remembers_what_a_dead_run_had_sent_through_its_next_claim() -> None:
+    with cometmq.virtual() as mq:
+        sent = mq.put(*copies_of(["sent", "other"]))
+        letters = [
+            ReplayCandidate(LetterId("broker-a", 0, place, 0), "orders", each.message_id, name)
+            for place, (name, each) in enumerate(zip(["sent", "lost"], sent, strict=True))
+        ]
+        new = {letters[1].id}
+
+        async def story() -> None:
+            async with AsyncReplayClaims(mq.nameserver, group="billing") as dead:
+                await dead.take("dead", letters[:1])
+            async with AsyncReplayClaims(mq.nameserver, group="billing") as claims:
+                assert await claims.take("mine", letters[:1]) == set()
+                for _ in range(2):
+                    assert await claims.take("mine", letters[1:]) == new
+                await claims.end()
+                assert await claims.take("mine", letters) == new
+
+        mq.run(story())

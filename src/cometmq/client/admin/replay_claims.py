@@ -49,7 +49,7 @@ class AsyncReplayClaims(AsyncGroupClient):
         super().__init__(nameservers, settings, instance, group)
         self._claims: list[Claim] = []
         self._found: set[LetterId] = set()  # Those claimed letters that a dead run had sent.
-        self._count = 0  # Number of claimed letters.
+        self._won: set[LetterId] = set()  # Letters that are claimed.
         self._busy = asyncio.Lock()
         self._queries = MessageQueries(self._instance)
         self._ledger: LedgerTopic | None = None
@@ -96,7 +96,7 @@ class AsyncReplayClaims(AsyncGroupClient):
             if left:
                 await self._wait_for(ledger, left)
         doubtful = [by_id[each] for each, is_inherited in won.items() if is_inherited]
-        self._found = await sent_before(self._queries, doubtful)
+        self._found |= await sent_before(self._queries, doubtful)
         return (set(won) | own) - self._found
 
     async def end(self) -> None:
@@ -110,11 +110,12 @@ class AsyncReplayClaims(AsyncGroupClient):
         ledger = self._opened()
         async with self._busy:
             await ledger.read()
-            lost = self._count - sum(len(ledger.state.won(each)) for each in self._claims)
             for each in self._claims:
-                found = places_of(each.letters, self._found)
+                won, found = ledger.state.won(each), places_of(each.letters, self._found)
                 await ledger.write(ClaimEnd(each.run, each.number, before=found))
-            self._claims, self._found, self._count = [], set(), 0
+                self._won -= won.keys()
+            lost = len(self._won)
+            self._claims, self._found, self._won = [], set(), set()
         if lost:
             raise NetError(
                 f"another run took over {lost} dead {plural(lost, 'letter')} of group {self._group} during the "
@@ -142,7 +143,7 @@ class AsyncReplayClaims(AsyncGroupClient):
         await ledger.write(claim)
         self._claims.append(claim)
         won = state.won(claim)
-        self._count += len(won)
+        self._won |= won.keys()
         return won
 
     async def _wait_for(self, ledger: LedgerTopic, letters: set[LetterId]) -> None:
