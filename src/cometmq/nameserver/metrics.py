@@ -26,7 +26,7 @@ def metrics_text(routes: RouteTable, connections: int) -> str:
         *_one("topics", "Number of topics that at least one broker has.", len(routes.topics)),
         *_one(
             "missing_brokers",
-            "Number of brokers that disappeared without unregistering.",
+            "Number of broker groups that left and have not returned.",
             len(routes.missing_brokers()),
         ),
         *_one("connections", "Number of open connections.", connections),

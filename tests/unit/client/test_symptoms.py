@@ -83,7 +83,7 @@ def test_of_a_sound_cluster_nothing_is_said() -> None:
         (replace(SOUND, nameservers={NAMES: KNOWN, "10.0.0.9:9876": RequestTimeout("silent")}), "nameserver", "10.0.0.9:9876", "bad", "does not answer: silent"),
         (replace(SOUND, nameservers={NAMES: KNOWN, "10.0.0.9:9876": ClusterInfo()}), "nameserver", "10.0.0.9:9876", "bad", "a is not registered at it"),
         (ClusterFacts({NAMES: ClusterInfo()}), "nameserver", NAMES, "bad", "no broker is registered at it"),
-        (replace(SOUND, missing=(MissingBroker("b", "c", 5_000, {"orders": 4}),)), "broker", "b", "bad", "left at .* queues of 1 topic"),
+        (replace(SOUND, missing=(MissingBroker("b", "c", 5_000, {"orders": 4}),)), "broker", "b", "bad", "left at .* and has not returned; it had queues of 1 topic"),
         (broker(broker_id=1), "route", "a", "bad", "no master"),
         (broker(error="silent", runtime={}), "route", "a:0", "bad", "no broker answers: silent"),
         (broker(address="127.0.0.1:10911"), "route", "a:0", "bad", "other machines cannot reach"),

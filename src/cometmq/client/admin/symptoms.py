@@ -138,9 +138,9 @@ def _of_nameservers(facts: ClusterFacts) -> Iterator[Symptom]:
         left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
         yield Symptom(
             "broker", broker.name, BAD,
-            f"it left at {left:%Y-%m-%d %H:%M:%S} without unregistering, and had queues of {len(broker.queues)} "
+            f"it left at {left:%Y-%m-%d %H:%M:%S} and has not returned; it had queues of {len(broker.queues)} "
             f"{plural(len(broker.queues), 'topic')}",
-            "start it again: its messages cannot be consumed until then",
+            "start it again to consume its messages; after an orderly stop it is forgotten within an hour",
         )  # fmt: skip
 
 
