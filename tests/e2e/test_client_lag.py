@@ -2,9 +2,9 @@
 
 import pytest
 
-from cometmq.client import Admin, GroupConfig, Message, Producer, PullConsumer
+from cometmq.client import Admin, GroupConfig, Message, MessageQueue, Producer, PullConsumer
 from cometmq.embedded import Embedded
-from cometmq.errors import BrokerRefused, GroupNotFound, TopicNotFound
+from cometmq.errors import BrokerRefused, GroupNotFound, SettingsError, TopicNotFound
 
 COUNT = 12
 
@@ -51,3 +51,34 @@ def test_a_group_that_is_not_there_has_no_lag_of_0(mq):
             admin.lag("bilings")
         admin.create_group(GroupConfig("new"))
         assert admin.lag("new") == {}
+
+
+def test_a_broker_group_without_a_master_is_answered_for_by_its_slave(tmp_path):
+    queue = MessageQueue("orders", "broker-a", 0)
+    with Embedded(tmp_path) as mq, Admin(mq.nameserver) as admin:
+        admin.create_topic("orders", queues=1)
+        mq.put(*[Message("orders", b"x")] * COUNT)
+        admin.set_offsets("billing", {queue: 2})
+    slave = {"brokerRole": "SLAVE", "brokerId": 1}
+    with Embedded(tmp_path, settings=slave) as mq, Admin(mq.nameserver) as admin:
+        assert admin.lag("billing") == {queue: COUNT - 2}
+
+
+def test_producers_are_listed_at_the_masters_that_have_some(mq):
+    with Admin(mq.nameserver) as admin, Producer(mq.nameserver, group="shop") as producer:
+        producer.send(Message("orders", b"x"))
+        [members] = admin.producer_connections("shop").values()
+        assert [each.language for each in members]
+        assert admin.producer_connections("nobody") == {}
+
+
+def test_only_what_is_sent_to_brokers_can_be_changed(mq):
+    with Admin(mq.nameserver) as admin:
+        admin.create_topic("orders", queues=1)
+        admin.create_group(GroupConfig("billing"))
+        for field in ("attributes", "name", "colour"):
+            with pytest.raises(SettingsError, match=f"'{field}' is not a field of TopicConfig"):
+                admin.change_topic("orders", {field: {"message.type": "FIFO"}})
+        for field in ("name", "colour"):
+            with pytest.raises(SettingsError, match=f"'{field}' is not a field of GroupConfig"):
+                admin.change_group("billing", {field: "other"})

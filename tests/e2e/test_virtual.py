@@ -17,13 +17,19 @@ from cometmq.client import (
     AsyncProducer,
     AsyncPushConsumer,
     AsyncSimpleConsumer,
+    ClientInstance,
     ConsumeFrom,
     Message,
     PushSettings,
     StoredMessage,
 )
+from cometmq.client.api.broker import BrokerApi
+from cometmq.codec.bodies.heartbeat import ConsumerPart, Heartbeat, encode_heartbeat
+from cometmq.codec.remoting import Command
 from cometmq.embedded import virtual
-from cometmq.model.errors import ConnectError, SettingsError
+from cometmq.model.codes import RequestCode
+from cometmq.model.errors import BrokerRefused, ConnectError, SettingsError
+from cometmq.net.channels import Channels
 from cometmq.net.virtual_loop import START_MS, VirtualLoop
 
 MINUTE_MS = 60_000
@@ -379,3 +385,24 @@ def test_a_broker_that_is_away_for_a_minute_is_a_few_lines_and_its_return_is_one
     )
     assert any(re.match("pulling from .* works again", line) for line in ours), lines
     assert len(lines) < 30, lines
+
+
+def test_a_broker_answers_that_a_member_is_silent_before_its_client_stops_waiting():
+    with cometmq.virtual() as mq:
+        [sent] = mq.put(Message("tea", b"x"))
+
+        async def story():
+            api = BrokerApi(instance := ClientInstance(mq.nameserver))
+            beat = encode_heartbeat(Heartbeat("me@1", (), (ConsumerPart("drinkers"),)))
+            # A member that answers no request of the broker.
+            member = Channels(instance.clock, on_request=lambda *_: None)
+            await member.call(mq.broker, Command(RequestCode.HEART_BEAT, body=beat))
+            with pytest.raises(BrokerRefused, match="me@1"):
+                await api.running_state(mq.broker, "drinkers", "me@1")
+            with pytest.raises(BrokerRefused, match="me@1"):
+                await api.consume_directly(
+                    mq.broker, "drinkers", "me@1", sent.offset_message_id
+                )
+            await asyncio.gather(member.close(), instance.close())
+
+        mq.run(story())

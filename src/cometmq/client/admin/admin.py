@@ -268,7 +268,7 @@ class AsyncAdmin(AsyncClient):
         """Change fields of `TopicConfig`, except name and attributes, at each master that has a topic.
 
         Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
-        none has the topic, and SettingsError for an unknown field.
+        none has the topic, and SettingsError for another field.
         """
         name, topic = topic, self._full(topic)
         changed = await self._each_master(
@@ -377,9 +377,9 @@ class AsyncAdmin(AsyncClient):
     async def change_group(
         self, group: str, changes: Mapping[str, Any]
     ) -> dict[str, GroupConfig]:
-        """Change fields of `GroupConfig` at each master that has a group; return the resulting settings by broker name.
+        """Change fields of `GroupConfig`, except the name, at each master that has a group; return the results by broker name.
 
-        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for an unknown field.
+        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for another field.
         """
         name, group = group, self._full(group)
         changed = await self._each_master(
@@ -457,11 +457,11 @@ class AsyncAdmin(AsyncClient):
     async def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """Return the offsets, lag and times of a group by queue, as the masters report them, of a topic or of all its topics.
+        """Return the offsets, lag and times of a group by queue, as brokers report them, of a topic or of all its topics.
 
-        Raises BrokerNotFound without a master, or if the nameserver remembers a broker that left and may have more
-        queues; `Inspector.group` then returns what is known. Queues of brokers of which only slaves are registered, or
-        which RocketMQ's nameserver has forgotten, are missing in the result.
+        A broker group without a master is answered for by its slave of the lowest id. Raises BrokerNotFound without any
+        broker, or if the nameserver remembers a broker that left and may have more queues; `Inspector.group` then returns
+        what is known. Queues of brokers that RocketMQ's nameserver has forgotten are missing in the result.
         """
         group = self._full(group)
         topic = topic and self._full(topic)
@@ -471,11 +471,15 @@ class AsyncAdmin(AsyncClient):
                     f"the offsets of group {in_quotes(group)} are not known for all queues: {broker}; start that "
                     "broker, or see what is known (cometmq group show, Inspector.group)"
                 )
-        answers = await self._each_master(
-            lambda address: self._brokers.progress(address, group, topic), None
+        api = self._live.nameserver_api
+        addresses = await api.readable_brokers()
+        if not addresses:
+            addresses = await api.masters()  # Raises an error that no broker is registered.
+        answers = await side_by_side(
+            lambda address: self._brokers.progress(address, group, topic), addresses.values()
         )
         return self._short_queues(
-            {queue: each for queues in answers.values() for queue, each in queues.items()}
+            {queue: each for queues in all_of(answers) for queue, each in queues.items()}
         )
 
     async def lag(self, group: str, topic: str | None = None) -> dict[MessageQueue, int]:
@@ -575,12 +579,13 @@ class AsyncAdmin(AsyncClient):
     async def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
         """Return the members of a producer group that are connected to each master, by broker name.
 
-        Raises BrokerRefused if a master has no member of the group, and BrokerNotFound if no master is registered.
+        Masters without a member are left out. Raises BrokerNotFound if no master is registered.
         """
         group = self._full(group)
-        return await self._each_master(
+        seen = await self._each_master(
             lambda address: self._brokers.producer_connections(address, group), None
         )
+        return {name: members for name, members in seen.items() if members}
 
 
 def _address(broker: BrokerData) -> str:

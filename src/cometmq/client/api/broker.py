@@ -72,6 +72,10 @@ from cometmq.model.topic import TopicConfig
 _CHANGE_TIMEOUT_MS = 10_000
 # A change of the role waits for a slave, for files, and for the nameservers.
 _ROLE_TIMEOUT_MS = 60_000
+# RocketMQ's relay of a request to a member waits 10 s for it (Broker2Client); mqadmin waits 15 s.
+_MEMBER_TIMEOUT_MS = 15_000
+# End of the remark about a producer group without members; its code is that of any error.
+_NO_PRODUCER = "] not exist"
 # Error of a Java broker in its first second: StoreStatsService of 5.3.3 reads the last of its samples, and has none yet.
 _TOO_YOUNG = "java.util.NoSuchElementException"
 _TOO_YOUNG_PAUSES = 20
@@ -177,9 +181,9 @@ class BrokerApi:
                 not permit this user to read it.
 
         Raises:
-            SettingsError: `changes` has an unknown field.
+            SettingsError: `changes` has the name, the attributes or an unknown field.
         """
-        _check_fields(changes, TopicConfig)
+        _check_fields(changes, TopicConfig, "name", "attributes")
         try:
             known = await self.topic_config(address, topic)
         except BrokerRefused as error:
@@ -256,9 +260,9 @@ class BrokerApi:
     ) -> GroupConfig | None:
         """Change fields of a group's settings and return the resulting ones; None if the broker does not have the group.
 
-        Raises SettingsError if `GroupConfig` lacks one of the fields.
+        Raises SettingsError if `changes` has the name or an unknown field.
         """
-        _check_fields(changes, GroupConfig)
+        _check_fields(changes, GroupConfig, "name")
         known = (await self.groups(address)).get(group)
         if known is None:
             return None
@@ -360,9 +364,14 @@ class BrokerApi:
     async def producer_connections(
         self, address: str, group: str
     ) -> tuple[ClientConnection, ...]:
-        """Return the members of a producer group at a broker; raise BrokerRefused if it has no connected member."""
+        """Return the members of a producer group that are connected to a broker."""
         header = ProducerGroupRequest(group)
-        answer = await self._ask(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
+        try:
+            answer = await self._ask(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header)
+        except BrokerRefused as refused:
+            if refused.remark.endswith(_NO_PRODUCER):
+                return ()
+            raise
         return decode_producer_connections(answer.body)
 
     async def running_state(
@@ -370,7 +379,8 @@ class BrokerApi:
     ) -> RunningState:
         """Return the state that a member of a group reports through its broker; `stacks` adds its thread stacks."""
         header = RunningRequest(group, client_id, jstack_enable=stacks)
-        answer = await self._ask(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+        command = Command(RequestCode.GET_CONSUMER_RUNNING_INFO, fields=encode_fields(header))
+        answer = await self._asks.ask(address, command, timeout_ms=_MEMBER_TIMEOUT_MS)
         return decode_running(answer.body)
 
     async def consume_directly(
@@ -379,7 +389,7 @@ class BrokerApi:
         """Have a member of a group run its listener on one message now, without committing; return the outcome."""
         header = DirectRequest(group, client_id, offset_message_id)
         command = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields=encode_fields(header))
-        answer = await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+        answer = await self._asks.ask(address, command, timeout_ms=_MEMBER_TIMEOUT_MS)
         return decode_direct(answer.body)
 
     # --- only CometMQ brokers
@@ -417,10 +427,12 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(filter(None, text.split(",")))
 
 
-def _check_fields(changes: Mapping[str, Any], config: type[TopicConfig | GroupConfig]) -> None:
-    known = config.__dataclass_fields__
-    if odd := changes.keys() - known.keys():
+def _check_fields(
+    changes: Mapping[str, Any], config: type[TopicConfig | GroupConfig], *fixed: str
+) -> None:
+    known = [each for each in config.__dataclass_fields__ if each not in fixed]
+    if odd := changes.keys() - set(known):
         raise SettingsError(
-            f"changes: {in_quotes(min(map(str, odd)), 80)} is not a field of {config.__name__}; its fields are "
-            f"{', '.join(known)}"
+            f"changes: {in_quotes(min(map(str, odd)), 80)} is not a field of {config.__name__} that can be changed; "
+            f"these are {', '.join(known)}"
         )

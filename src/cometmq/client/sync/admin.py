@@ -183,7 +183,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Change fields of `TopicConfig`, except name and attributes, at each master that has a topic.
 
         Returns the resulting settings by broker name. Raises BrokerNotFound if no master is registered, TopicNotFound if
-        none has the topic, and SettingsError for an unknown field.
+        none has the topic, and SettingsError for another field.
         """
         result: dict[str, TopicConfig] = self._portal.call(
             self._client.change_topic, topic, changes
@@ -266,9 +266,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._portal.call(self._client.create_group, group, cluster=cluster)
 
     def change_group(self, group: str, changes: Mapping[str, Any]) -> dict[str, GroupConfig]:
-        """Change fields of `GroupConfig` at each master that has a group; return the resulting settings by broker name.
+        """Change fields of `GroupConfig`, except the name, at each master that has a group; return the results by broker name.
 
-        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for an unknown field.
+        Raises BrokerNotFound without a master, GroupNotFound if none has the group, SettingsError for another field.
         """
         result: dict[str, GroupConfig] = self._portal.call(
             self._client.change_group, group, changes
@@ -338,11 +338,11 @@ class Admin(BlockingClient[AsyncAdmin]):
     def group_progress(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """Return the offsets, lag and times of a group by queue, as the masters report them, of a topic or of all its topics.
+        """Return the offsets, lag and times of a group by queue, as brokers report them, of a topic or of all its topics.
 
-        Raises BrokerNotFound without a master, or if the nameserver remembers a broker that left and may have more
-        queues; `Inspector.group` then returns what is known. Queues of brokers of which only slaves are registered, or
-        which RocketMQ's nameserver has forgotten, are missing in the result.
+        A broker group without a master is answered for by its slave of the lowest id. Raises BrokerNotFound without any
+        broker, or if the nameserver remembers a broker that left and may have more queues; `Inspector.group` then returns
+        what is known. Queues of brokers that RocketMQ's nameserver has forgotten are missing in the result.
         """
         result: dict[MessageQueue, QueueProgress] = self._portal.call(
             self._client.group_progress, group, topic
@@ -432,7 +432,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def producer_connections(self, group: str) -> dict[str, tuple[ClientConnection, ...]]:
         """Return the members of a producer group that are connected to each master, by broker name.
 
-        Raises BrokerRefused if a master has no member of the group, and BrokerNotFound if no master is registered.
+        Masters without a member are left out. Raises BrokerNotFound if no master is registered.
         """
         result: dict[str, tuple[ClientConnection, ...]] = self._portal.call(
             self._client.producer_connections, group
