@@ -61,10 +61,14 @@ class BatchQueue(ConsumeQueue):
 
 
 class _Cut(NamedTuple):
-    """The new end of a truncated queue: entry number and offset after the kept ones, physical offset or -1."""
+    """The new end of a truncated queue: entry number and offset after the kept ones, physical offset or -1.
+
+    `stop` is the number after the last entry in its files.
+    """
 
     queue: BatchQueue
     kept: int
+    stop: int
     end: int
     physical_offset: int
 
@@ -166,6 +170,7 @@ class BatchQueues(Derived):
             if cut.end <= queue.min_offset:
                 queue.begin_at(cut.end)
             queue.max_offset = queue.next_offset = cut.end
+            queue.end_entry, queue.physical_offset = cut.kept, cut.physical_offset
         self._hidden = found
 
     def _find_cuts(self, log_end: int, found: list[_Cut]) -> None:
@@ -182,21 +187,18 @@ class BatchQueues(Derived):
             if kept > queue.first_entry:
                 last = self._entry(queue, kept - 1)
                 end, place = last.first_offset + last.message_count, last.physical_offset
-            found.append(_Cut(queue, kept, end, place))
+            found.append(_Cut(queue, kept, queue.end_entry, end, place))
 
     def truncate(self, offset: int) -> Iterator[Step]:
         """Yield steps that remove the entries that `hide_from` has hidden from the queue files."""
         hidden, self._hidden = self._hidden, []
         if hidden:
             yield partial(self._clear, hidden)
-        for queue, kept, _, physical_offset in hidden:
-            assert physical_offset < offset
-            queue.end_entry, queue.physical_offset = kept, physical_offset
 
     def _clear(self, cuts: Sequence[_Cut]) -> None:
-        for queue, kept, _, _ in cuts:
+        for queue, kept, stop, _, _ in cuts:
             # From the last one back, each synced: a stop must leave no hole before an entry, as a start would accept that entry.
-            for number in reversed(range(kept, queue.end_entry)):
+            for number in reversed(range(kept, stop)):
                 path, at = self._place(queue, number)
                 with opened(self._disk, path) as fd:
                     write_whole(self._disk, fd, bytes(BATCH_ENTRY_SIZE), at)
@@ -351,6 +353,8 @@ class BatchQueues(Derived):
             if records and size + entry.size > max_bytes:
                 break
             number += 1
+            if not entry.is_written:
+                continue  # Its file was deleted, or it was truncated, during this read.
             next_offset = entry.first_offset + entry.message_count
             if match is not None and not _is_match(match, entry.tags_code):
                 continue

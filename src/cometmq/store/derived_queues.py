@@ -103,7 +103,8 @@ class DerivedQueues(Derived):
         self._begun: WeakSet[ConsumeQueue] = WeakSet()  # Queues with at least one known entry.
         # Queues with the offset from which their files still hold hidden entries.
         self._hidden: list[tuple[ConsumeQueue, int]] = []
-        self._doubted: dict[ConsumeQueue, tuple[int, QueueEntry]] = {}
+        # The end of the queue at the time, the unconfirmed offset of a record, and its entry.
+        self._doubted: dict[ConsumeQueue, tuple[int, int, QueueEntry]] = {}
         self._unqueued: Counter[str] = Counter()  # Records of topics that cannot have a queue.
 
     # --- feeding
@@ -235,15 +236,17 @@ class DerivedQueues(Derived):
         A queue that begins at 0 again belonged to a deleted topic. Any other step back must be confirmed by the queue's
         next record; if that one shows a gap of one instead, the first was damaged and gets the missing offset.
         """
-        doubted = self._doubted.pop(queue, None)
-        if doubted is not None and offset == queue.max_offset + 1:
-            self._append(queue, doubted[1])
-        elif doubted is not None and offset == doubted[0] + 1:
-            if self._queues.align(queue, *doubted):
-                self._append(queue, doubted[1])
+        end, place, doubted = self._doubted.pop(queue, (-1, -1, entry))
+        # Unless the queue went on normally since then.
+        is_next = end == queue.max_offset
+        if is_next and offset == end + 1:
+            self._append(queue, doubted)
+        elif is_next and offset == place + 1:
+            if self._queues.align(queue, place, doubted):
+                self._append(queue, doubted)
         elif 0 < offset < queue.max_offset:
             logger.warning("%s: a record has the wrong queue offset %d", queue, offset)
-            self._doubted[queue] = offset, entry
+            self._doubted[queue] = queue.max_offset, offset, entry
             return
         if self._queues.align(queue, offset, entry):
             self._append(queue, entry)

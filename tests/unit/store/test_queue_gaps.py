@@ -7,14 +7,22 @@ from dataclasses import replace
 import pytest
 
 from cometmq.codec.queue_entry import BLANK_SIZE, DOUBLED_MAX, GAP_CODE
-from cometmq.codec.record import decode_records
+from cometmq.codec.record import Record, decode_records, encode_record
 from cometmq.model.java_hash import java_hash
 from cometmq.model.names import HALF_TOPIC, WHEEL_TIMER_TOPIC
 from cometmq.store.message_store import MessageStore
 from cometmq.store.reader import GetStatus
 from tests.support.fake_disk import FakeDisk
 from tests.support.hand_clock import HandClock
-from tests.support.store_puts import SMALL, make_put, open_store, put, read_all, settle
+from tests.support.store_puts import (
+    HOST_V4,
+    SMALL,
+    make_put,
+    open_store,
+    put,
+    read_all,
+    settle,
+)
 
 ROOMY = replace(SMALL, commitlog_file_size=1 << 20, queue_file_size=20 * 300)
 COUNT = 100
@@ -78,6 +86,16 @@ def test_many_in_a_row_and_those_of_messages_that_wait_for_a_time_are_blank():
     assert timed[7][:2] == (0, BLANK_SIZE)
     halves = entries_of(store_without(7, topic=HALF_TOPIC), HALF_TOPIC)
     assert halves[7][:2] == halves[8][:2]
+
+
+def test_a_wrong_offset_is_not_confirmed_by_a_record_far_behind_it():
+    store = open_store(disk=FakeDisk(), clock=HandClock())
+    record = Record(topic="orders", born_host=HOST_V4, store_host=HOST_V4)
+    for offset in (*range(10), 3, *range(10, 15), 4, *range(15, 20)):
+        record = record._replace(queue_offset=offset, physical_offset=store.max_offset)
+        store.append_raw(store.max_offset, encode_record(record))
+        store.dispatch_pending()
+    assert [record.queue_offset for record in read_all(store)] == [*range(20)]
 
 
 def test_a_tag_that_matches_behind_a_gap_is_found_and_nothing_of_the_gap_is():

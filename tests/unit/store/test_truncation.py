@@ -291,6 +291,22 @@ def test_a_batch_queue_whose_end_was_half_cleared_is_whole_after_a_restart(nth):
     assert (queue.min_offset, queue.end_entry) == (0, queue.max_offset // 2)
 
 
+def test_a_read_of_a_batch_queue_that_is_being_cut_ends_where_the_queue_ends():
+    clock = HandClock()
+    store = open_store(disk=FakeDisk(), clock=clock)
+    end = put_batches(store, 10)[5]
+    settle(store, clock)
+    ends = []
+    for step in store.truncate_steps(end):
+        step()
+        read = store.get("batches", 0, 8).cold
+        assert read is not None
+        result = read()
+        assert result.next_offset == result.max_offset
+        ends.append(result.next_offset)
+    assert sorted(set(ends)) == [10, 20]
+
+
 def test_a_truncation_waits_for_a_step_of_cleaning():
     settings = replace(SMALL, retention=Retention(delete_hours=frozenset()))
     disk, clock = FakeDisk(), HandClock()
