@@ -6,7 +6,6 @@ import asyncio
 import gc
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -14,7 +13,13 @@ from cometmq.broker.pop.feature import PopFeature
 from cometmq.broker.server import Broker
 from cometmq.codec.bodies.lock import LockRequest, encode_lock_request
 from cometmq.codec.fields import decode_fields, encode_fields
-from cometmq.codec.headers.pop import FROM_MIN, AckRequest, PopRequest, PopResponse
+from cometmq.codec.headers.pop import (
+    FROM_MIN,
+    AckRequest,
+    NotificationRequest,
+    PopRequest,
+    PopResponse,
+)
 from cometmq.codec.headers.send_back import SendBackRequest
 from cometmq.codec.headers.topic import CreateTopic, DeleteGroup, TopicRequest
 from cometmq.codec.record import decode_records
@@ -250,16 +255,35 @@ async def test_a_pull_that_waits_for_a_deleted_topic_is_told_so_at_once(served):
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
 
-async def test_a_pop_that_waits_for_a_deleted_topic_is_told_so_at_once(served):
-    request = PopRequest(GROUP, TOPIC, -1, 32, 10_000, 15_000, init_mode=FROM_MIN)
-    waits = encode_fields(replace(request, born_time=served.clock.now_ms()))
-    asked = asyncio.ensure_future(served.ask(RequestCode.POP_MESSAGE, waits))
-    (waiting,) = [
-        each._waiting for each in served.broker.role.features if isinstance(each, PopFeature)
-    ]
-    await eventually(lambda: len(waiting))
-    await delete(served)
-    assert (await asked).code == ResponseCode.TOPIC_NOT_EXIST
+@pytest.mark.parametrize("is_notification", [False, True], ids=["pop", "notification"])
+@pytest.mark.parametrize("is_group", [False, True], ids=["topic", "group"])
+async def test_what_waits_for_something_to_pop_is_refused_when_that_is_deleted(
+    tmp_path, is_notification, is_group
+):
+    clock = HandClock()
+    async with by_hand(tmp_path, clock, is_group_auto_created=False) as served:
+        await make(served)
+        await served.broker._groups.put(GroupConfig(GROUP))
+        code, request = (
+            RequestCode.POP_MESSAGE,
+            encode_fields(
+                PopRequest(GROUP, TOPIC, -1, 32, 10_000, 15_000, clock.now_ms(), FROM_MIN)
+            ),
+        )
+        if is_notification:
+            request = encode_fields(NotificationRequest(GROUP, TOPIC, -1, 15_000))
+            code = RequestCode.NOTIFICATION
+        asked = asyncio.ensure_future(served.ask(code, request))
+        (waiting,) = [
+            each._waiting
+            for each in served.broker.role.features
+            if isinstance(each, PopFeature)
+        ]
+        await eventually(lambda: len(waiting))
+        await (delete_group(served) if is_group else delete(served))
+        gone = "SUBSCRIPTION_GROUP_NOT_EXIST" if is_group else "TOPIC_NOT_EXIST"
+        async with asyncio.timeout(5):
+            assert (await asked).code == ResponseCode[gone]
 
 
 # --- groups

@@ -11,7 +11,7 @@ from cometmq.broker.pop.check_points import CheckPoint, CheckPointTable, Place
 from cometmq.broker.tables.offsets import Offsets
 from cometmq.codec.headers.pop import FROM_MIN
 from cometmq.model.names import is_retry_topic
-from cometmq.steps.steps import Steps, elsewhere
+from cometmq.steps.steps import Steps, at_once_or_elsewhere, elsewhere
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.message_store import MessageStore
 
@@ -48,20 +48,31 @@ class GroupOffsets:
         points = self._check_points.points()
         return (yield from elsewhere(lambda: _counted(points))) if points else {}
 
-    def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> int:
+    def begin(self, place: Place, queue: ConsumeQueue | None, init_mode: int) -> Steps[int]:
         """Return and commit the offset at which a new group starts to pop a queue (PopMessageProcessor.getInitOffset).
 
-        That is the first message for FROM_MIN, for a retry topic, and for a queue that is recent or younger than the
-        group (see `_is_young` and `_is_younger_than_group`), else the last message; 0 if the queue never had one.
+        That is the first message for FROM_MIN, for a retry topic, and for a queue that is recent (see `_is_young`) or
+        starts at 0 and is younger than the group, else the last message; 0 if the queue never had one.
         """
         group, topic, queue_id = place
         offset = 0
+        # When the group committed its first offset in the topic, if that was since this start.
+        began_ms = self._offsets.began_ms(group, topic)
         if queue is not None:
             is_from_min = init_mode == FROM_MIN or is_retry_topic(topic)
             is_from_min = is_from_min or self._is_young(queue, topic, queue_id)
-            is_from_min = is_from_min or self._is_younger_than_group(queue, group, topic)
+            if not is_from_min and began_ms is not None and not queue.min_offset:
+                is_from_min = yield from at_once_or_elsewhere(
+                    lambda wait: (
+                        began_ms < self._store.earliest_store_time(queue, may_wait=wait)
+                    )
+                )
             offset = queue.min_offset if is_from_min else max(queue.max_offset - 1, 0)
-        self._offsets.commit(group, topic, queue_id, offset=offset)
+        said = self.next_offset(place)
+        if said is not None:
+            return said  # Another pop has begun during the read.
+        if self._offsets.began_ms(group, topic) == began_ms:
+            self._offsets.commit(group, topic, queue_id, offset=offset)
         return offset
 
     def _is_young(self, queue: ConsumeQueue, topic: str, queue_id: int) -> bool:
@@ -69,13 +80,6 @@ class GroupOffsets:
         if queue.min_offset > 0:
             return False
         return not self._store.get(topic, queue_id, 0, max_count=1).suggest_slave
-
-    def _is_younger_than_group(self, queue: ConsumeQueue, group: str, topic: str) -> bool:
-        """Return whether a queue starts at 0 with a message newer than the group's first commit in the topic since this start."""
-        began_ms = self._offsets.began_ms(group, topic)
-        if began_ms is None or queue.min_offset > 0:
-            return False
-        return began_ms < self._store.earliest_store_time(queue)
 
     def passed(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
         """Note that a group's pops continue at `offset`, after the messages of `point`; None: after skipped ones."""

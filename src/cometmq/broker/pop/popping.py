@@ -151,10 +151,10 @@ class Popping:
         Raises:
             RequestError: The topic or this queue of it cannot be popped, or not by this group.
         """
-        topic = self.topic_of(request.topic, request.queue_id)
-        self.check_group(request.consumer_group)
 
         def attempt() -> NoticeResult | None:
+            topic = self.topic_of(request.topic, request.queue_id)
+            self.check_group(request.consumer_group)
             return NoticeResult(has_message=True) if self._has_any(request, topic) else None
 
         found = attempt()
@@ -271,6 +271,7 @@ class Popping:
 
     def _try(self, pop: Pop, waiter: HeldPop) -> PopOutcome:
         topic = self.topic_of(pop.request.topic, pop.request.queue_id)
+        self.check_group(pop.request.consumer_group)
         pop = pop._replace(topic=topic)
         taken = yield from self._reader.collect(pop)
         if taken.count:

@@ -29,6 +29,7 @@ from cometmq.model.names import pop_retry_topic
 from cometmq.model.properties import POP_CK
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, elsewhere
+from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.reader import GetResult, GetStatus
 
 _ELSEWHERE = (
@@ -159,23 +160,22 @@ class PopReader:
     ) -> Steps[None]:
         count = topic.read_queues
         for number in range(count):
-            queue_id = (first + number) % count
-            if taken.count < pop.request.max_msg_nums:
-                yield from self._queue(pop, taken, topic.name, queue_id)
-            else:
-                self._leave(pop, taken, (pop.request.consumer_group, topic.name, queue_id))
+            yield from self._queue(pop, taken, topic.name, (first + number) % count)
 
     def _queue(self, pop: Pop, taken: PoppedMessages, topic: str, queue_id: int) -> Steps[None]:
         request, busy = pop.request, self._offsets.busy
         place = (request.consumer_group, topic, queue_id)
-        if taken.budget.is_over or place in busy or taken.count >= request.max_msg_nums:
-            self._leave(pop, taken, place)
-            return
-        offset = self._begin(place, request)
         queue = self._store.queue(topic, queue_id)
-        if queue is None:
+        offset = yield from self._begin(place, queue, request)
+        if queue is None or self._store.queue(topic, queue_id) is not queue:
             return
         if request.order and self._orders.is_closed(place, request.attempt_id):
+            return
+        if taken.budget.is_over or place in busy or taken.count >= request.max_msg_nums:
+            left = queue.max_offset - offset
+            if left > 0:
+                taken.left += left
+                taken.is_unfinished |= taken.budget.is_over
             return
         if offset == queue.max_offset:
             return
@@ -197,21 +197,9 @@ class PopReader:
             taken.is_unfinished |= result.next_offset < result.max_offset
         taken.left += max(result.max_offset - result.next_offset, 0)
 
-    def _leave(self, pop: Pop, taken: PoppedMessages, place: Place) -> None:
-        """Add the messages of a queue that the pop does not read, unless it is locked, to `taken.left`."""
-        request = pop.request
-        offset = self._begin(place, request)
-        queue = self._store.queue(place[1], place[2])
-        if queue is None or (
-            request.order and self._orders.is_closed(place, request.attempt_id)
-        ):
-            return
-        left = queue.max_offset - offset
-        if left > 0:
-            taken.left += left
-            taken.is_unfinished |= taken.budget.is_over
-
-    def _begin(self, place: Place, request: PopRequest) -> int:
+    def _begin(
+        self, place: Place, queue: ConsumeQueue | None, request: PopRequest
+    ) -> Steps[int]:
         group, topic, queue_id = place
         moved = self._parts.offsets.take_reset(group, topic, queue_id)
         if moved is not None:
@@ -220,8 +208,7 @@ class PopReader:
             self._journal.record_reset(place, moved)
         offset = self._offsets.next_offset(place)
         if offset is None:
-            queue = self._store.queue(topic, queue_id)
-            offset = self._offsets.begin(place, queue, request.init_mode)
+            offset = yield from self._offsets.begin(place, queue, request.init_mode)
         return offset
 
     def _read(

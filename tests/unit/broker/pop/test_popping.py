@@ -19,6 +19,7 @@ from cometmq.broker.pop.revive import Revive
 from cometmq.broker.pop.waiting import PopLongPolls
 from cometmq.codec.bodies.batch_ack import BatchAck
 from cometmq.codec.headers.pop import (
+    FROM_MAX,
     FROM_MIN,
     AckRequest,
     ChangeInvisibleTimeRequest,
@@ -170,6 +171,26 @@ async def test_what_came_while_a_pop_read_what_is_not_in_memory_answers_it(bench
     caller = bench.pop(poll_time=10_000)
     bench.world.settle()
     assert [bodies(answer) for answer in caller.answers] == [[b"meanwhile"]]
+
+
+async def test_the_store_time_where_a_group_begins_is_not_read_on_the_loop(bench, monkeypatch):
+    monkeypatch.setattr(GroupOffsets, "_is_young", lambda *_: False)
+    bench.parts.offsets.commit("g", "orders", 1, offset=0)
+    bench.clock.turn(1)
+    bench.send(b"1", b"2")
+    store_time, waits = bench.parts.store.earliest_store_time, []
+
+    def cold(queue, *, may_wait=True):
+        waits.append(may_wait)
+        if not may_wait:
+            raise BlockingIOError
+        return store_time(queue)
+
+    monkeypatch.setattr(bench.parts.store, "earliest_store_time", cold)
+    callers = [bench.pop(queue_id=0, init_mode=FROM_MAX) for _ in range(2)]
+    assert waits == [False, False]
+    bench.world.settle()
+    assert [bodies(answer) for each in callers for answer in each.answers] == [[b"1", b"2"], []]
 
 
 async def test_a_pop_that_was_answered_at_once_keeps_what_came_with_it(bench):
