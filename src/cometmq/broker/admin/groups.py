@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from cometmq.broker.admin.attributes import altered
+from cometmq.broker.admin.topics import delete_topics
 from cometmq.broker.tables.groups import Groups
 from cometmq.broker.tables.members import Members
 from cometmq.broker.tables.offsets import Offsets
@@ -70,14 +71,20 @@ class GroupAdministration:
             wanted.append(
                 replace(config, attributes=altered(before, config.attributes.items()))
             )
-        saving = None
+        saving, full = None, None
         for config in wanted:
-            self._groups.check_room(config.name)
-            saving = self._groups.put(config)
-            retry = retry_topic(config.name)
-            if self._topics.get(retry) is not None:
-                self._topics.ensure(retry, queues=config.retry_queues, perm=PERM_READ_WRITE)
+            try:
+                self._groups.check_room(config.name)
+                saving = self._groups.put(config)
+                retry = retry_topic(config.name)
+                if self._topics.get(retry) is not None:
+                    self._topics.ensure(retry, queues=config.retry_queues, perm=PERM_READ_WRITE)
+            except RequestError as error:
+                full = error
+                break
         yield from saved(saving)
+        if full is not None:
+            raise full
 
     def delete(self, request: DeleteGroup, asker: str) -> Steps[None]:
         """Delete a group; `asker` is for the log.
@@ -87,21 +94,24 @@ class GroupAdministration:
 
         Raises:
             StoreBusy: The log is being truncated; nothing is changed.
-            RequestError, OSError: The group is the broker's own, or the disk failed. A missing group is no error.
+            RequestError: The group is the broker's own, or the disk failed; some files may remain of a retry topic that
+                is deleted. A missing group is no error.
         """
         name = request.group_name
         check_group_of_clients(name)
         _log.info("deleting group %s, requested by %s", name, asker)
         saving: list[Future[Any]] = []
+        left = None
         if request.clean_offset:
-            for topic in self._retry_topics(name):
-                self._store.delete_topic(topic)
-                saving.append(self._topics.delete(topic, end=self._store.max_offset))
+            topics = self._retry_topics(name)
+            saving, left = delete_topics(topics, f"group {name}", self._topics, self._store)
             saving.append(self._topics.note_deleted_group(name, self._store.max_offset))
         saving.append(self._groups.delete(name, is_place_kept=not request.clean_offset))
         yield from saved(*saving)
         if self._copied is not None:
             yield from self._copied(name)
+        if left is not None:
+            raise left
 
     def _retry_topics(self, group: str) -> list[str]:
         """Return the names of a group's retry topics: its own, and those of its pops without other groups' offsets."""

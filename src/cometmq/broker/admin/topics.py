@@ -6,7 +6,7 @@ have answered or failed (it waits 3 s at most for these).
 
 import logging
 from asyncio import Future
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from cometmq.codec.headers.topic import CreateTopic
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.names import check_topic, pop_retry_topic
+from cometmq.model.text import error_text
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
@@ -94,9 +95,18 @@ class TopicAdministration:
             )
         for config in wanted:
             self._check(config)
-        if wanted:
+        saving, full = None, None
+        for config in wanted:
+            try:
+                saving = self._topics.put(config)
+            except RequestError as error:
+                full = error
+                break
+        if saving is not None:
             # A save writes all topics, and the last one has all of them.
-            yield from self._settled([self._topics.put(config) for config in wanted][-1])
+            yield from self._settled(saving)
+        if full is not None:
+            raise full
 
     def _settled(self, *saving: "Future[Any]") -> Steps[None]:
         """Announce changed topics to the nameservers, up to 3 s, then wait until the saves that have begun are done."""
@@ -131,7 +141,8 @@ class TopicAdministration:
         """Delete a topic, its queues, the offsets in it, and its unshared pop retry topics; `asker` is for the log.
 
         Raises:
-            RequestError: The name is invalid or a system topic's, or the disk failed; some files may remain.
+            RequestError: The name is invalid or a system topic's, or the disk failed; some files may remain of a topic
+                that is deleted.
             StoreBusy: The log is being truncated; nothing is changed.
         """
         # Older brokers created topics whose names are too long for a directory; these can be deleted, too.
@@ -142,24 +153,13 @@ class TopicAdministration:
                 f"The topic[{name}] is conflict with system topic.",
             )
         _log.info("deleting topic %s, requested by %s", name, asker)
-        left: OSError | None = None
-        saving: list[Future[Any]] = []
-        for each in (*self._pop_retry_topics(name), name):
-            try:
-                self._store.delete_topic(
-                    each
-                )  # First, because if the store is busy, the topic must stay.
-            except OSError as error:
-                left = error
-            saving.append(self._topics.delete(each, end=self._store.max_offset))
-        if left is not None:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"topic {name} is deleted, but some of its files could not be deleted: {left.strerror}",
-            ) from left
+        names = (*self._pop_retry_topics(name), name)
+        saving, left = delete_topics(names, f"topic {name}", self._topics, self._store)
         yield from self._settled(*saving)
         if self._copied is not None:
             yield from self._copied(name)
+        if left is not None:
+            raise left
 
     def _pop_retry_topics(self, topic: str) -> list[str]:
         """Return the names of the existing pop retry topics of the groups with offsets in a topic, without shared ones.
@@ -188,3 +188,25 @@ class TopicAdministration:
                 ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}"
             )
         return config
+
+
+def delete_topics(
+    names: Iterable[str], what: str, topics: Topics, store: MessageStore
+) -> tuple[list[Future[Any]], RequestError | None]:
+    """Delete topics and their queues; return the saves to wait for, and an error about `what` if files remain.
+
+    Raises StoreBusy if the log is being truncated; nothing is changed then.
+    """
+    saving: list[Future[Any]] = []
+    left = None
+    for name in names:
+        try:
+            # First, because if the store is busy, the topic must stay.
+            store.delete_topic(name)
+        except OSError as error:
+            left = RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"{what} is deleted, but some files could not be deleted: {error_text(error)}",
+            )
+        saving.append(topics.delete(name, end=store.max_offset))
+    return saving, left

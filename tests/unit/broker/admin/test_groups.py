@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,26 @@ async def test_all_groups_are_changed_or_none(administration, tables):
         await run(administration.change([GroupConfig("one"), exponential]))
     assert refused.value.code == ResponseCode.INVALID_PARAMETER
     assert tables.groups.peek("one") is None
+
+
+async def test_groups_before_the_first_without_room_are_on_disk(
+    administration, tables, tmp_path
+):
+    room = len(tables.groups.table().groups) + 1
+    tables.groups._settings = replace(tables.settings, groups_max=room)
+    with pytest.raises(RequestError, match="other cannot be created"):
+        await run(administration.change([GroupConfig("one"), GroupConfig("other")]))
+    assert "one" in on_disk(tmp_path)
+
+
+async def test_a_disk_error_in_a_retry_topic_keeps_no_group(administration, tables, tmp_path):
+    tables.topics.put(TopicConfig("%RETRY%g", 1, 1))
+    # It is in the place of a file, and cannot be removed as one.
+    (tmp_path / "consumequeue" / "%RETRY%g" / "0" / "file").mkdir(parents=True)
+    with pytest.raises(RequestError, match="group g is deleted, but some files"):
+        await run(administration.delete(DeleteGroup("g", clean_offset=True), "somebody"))
+    assert "g" not in on_disk(tmp_path)
+    assert tables.topics.get("%RETRY%g") is None
 
 
 async def test_attributes_of_a_group_are_changed_by_their_signs(administration, tables):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,27 @@ def on_disk(tmp_path: Path) -> dict[str, dict[str, object]]:
     table = json.loads((tmp_path / "config" / "topics.json").read_text())["topicConfigTable"]
     assert isinstance(table, dict)
     return table
+
+
+async def test_topics_before_the_first_without_room_are_on_disk_and_announced(
+    administration, announce, tables, tmp_path
+):
+    tables.topics._settings = replace(tables.settings, topics_max=2)  # One is there.
+    with pytest.raises(RequestError, match="other"):
+        await run(administration.change_many([TopicConfig("one"), TopicConfig("other")]))
+    assert "one" in on_disk(tmp_path)
+    assert announce.count == 1
+
+
+async def test_a_deletion_that_leaves_files_is_on_disk_and_announced(
+    administration, announce, tmp_path
+):
+    # It is in the place of a file, and cannot be removed as one.
+    (tmp_path / "consumequeue" / "orders" / "0" / "file").mkdir(parents=True)
+    with pytest.raises(RequestError, match="topic orders is deleted, but some"):
+        await run(administration.delete("orders", "somebody"))
+    assert "orders" not in on_disk(tmp_path)
+    assert announce.count == 1
 
 
 async def test_a_change_is_on_disk_and_announced(administration, announce, tmp_path):
