@@ -186,11 +186,13 @@ class RoleChanges:
         _log.error("this broker returns to its old role %s: %s", before[_ROLE], error)
         try:
             await self._become(before)
-        except Exception:
-            _log.critical(
-                "this broker could not return to its old role and serves no requests; restart it"
+        except Exception as failure:
+            why = (
+                f"this broker could not return to its old role {before[_ROLE]} ({failure}): it accepts no messages, and "
+                "only answers what a slave answers; restart it"
             )
-            raise
+            _log.critical("%s", why)
+            raise RequestError(ResponseCode.SYSTEM_ERROR, why) from failure
 
     async def _become(self, values: Mapping[str, str]) -> None:
         """End the current role, and begin that of these settings."""

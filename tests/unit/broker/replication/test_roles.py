@@ -328,6 +328,25 @@ async def test_a_file_that_cannot_be_written_leaves_the_role(tmp_path):
         await sent(one, b"goes on")
 
 
+async def test_a_broker_that_cannot_return_to_its_role_answers_reads_and_says_so(
+    tmp_path, monkeypatch
+):
+    async with group(tmp_path) as (_, one, _two):
+        await sent(one, b"1")
+
+        async def gone(*_):
+            raise TimeoutError
+
+        monkeypatch.setattr(one.broker.role._parts.table_copies, "copied", gone)
+        object.__setattr__(one.broker.settings, "ha_port", one.broker.port)
+        refused = await change(one, master_broker_id=1, broker_id=2)
+        assert "haListenPort" in refused.remark
+        assert "only answers what a slave answers; restart it" in refused.remark
+        refused = await one.ask(Code.SEND_MESSAGE, long_fields(), b"no")
+        assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert await bodies(one) == [b"1"]
+
+
 async def test_a_promotion_that_fails_at_the_port_leaves_a_slave(tmp_path):
     async with group(tmp_path) as (_, one, two):
         await sent(one, b"1")
