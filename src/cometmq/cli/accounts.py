@@ -17,7 +17,7 @@ from cometmq.client.admin.account_lines import (
     new_entry,
     user_lines,
 )
-from cometmq.model.errors import CometError, SettingsError
+from cometmq.model.errors import CodecError, CometError, SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.text import in_quotes
 
@@ -283,8 +283,8 @@ class _AnyField(dict[str, str]):
 def asked_access(code: str, resource: str) -> "Access":
     """Return the first access that a request (name or number of its code) needs on a resource, such as "Topic:NAME".
 
-    Raises SettingsError if brokers have no such request, the resource is malformed, or no right for its kind is needed;
-    CodecError if the request names its resources in its body.
+    Raises SettingsError if brokers have no such request, it names its resources in its body, the resource is malformed,
+    or no right for its kind is needed.
     """
     from cometmq.broker.requests import RULES
     from cometmq.model.codes import RequestCode
@@ -305,10 +305,17 @@ def asked_access(code: str, resource: str) -> "Access":
             f"{in_quotes(resource)} is not a resource; write Topic:NAME, Group:NAME or Cluster:NAME"
         )
     rule = by_code[number]
-    for access in rule.accesses(_AnyField(name), b""):
+    touched = ", ".join(finder.words for finder in rule.finders) or "nothing"
+    try:
+        accesses = rule.accesses(_AnyField(name), b"?")
+    except CodecError:
+        raise SettingsError(
+            f"{code} cannot be tested, because it names its resources in its body; it needs rights for: {touched}; "
+            "test another request that needs the same right (docs/operate/requests.md)"
+        ) from None
+    for access in accesses:
         if access.resource is kind:
             return access._replace(name=name)
-    touched = ", ".join(finder.words for finder in rule.finders) or "nothing"
     raise SettingsError(f"{code} needs no right for a {kind.value}, but for: {touched}")
 
 

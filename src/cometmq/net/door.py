@@ -91,7 +91,8 @@ class Door:
         self._asking, self._attaching = Tasks(f"{name} asks"), Tasks(f"{name} attaches")
         self._all_gone = asyncio.Event()
         self._all_gone.set()
-        self._bound, self._listening = list[Bound](), list[Bound]()
+        # With the hosts of those that do not listen yet.
+        self._bound, self._listening = list[tuple[str, Bound]](), list[Bound]()
 
     @property
     def peers(self) -> frozenset[ServedProtocol]:
@@ -115,27 +116,29 @@ class Door:
         try:
             bound = loop_network().bind(host, port)
         except OSError as error:
-            raise NetError(
-                f"cannot listen on {host}:{port}: {error.strerror or error} "
-                "(is another broker or nameserver running there?)"
-            ) from error
-        self._bound.append(bound)
+            raise _cannot_listen(host, port, error) from error
+        self._bound.append((host, bound))
         return bound.port
 
     def serve(self) -> None:
-        """Accept connections at every reserved address from now on."""
+        """Accept connections at every reserved address from now on; raise NetError as `start` does."""
         if self._bound and not self._listening:
             self._connections.limit_to_descriptors()
             if self._tls is not None:
                 self.tasks.spawn(follow_certificate(self._tls), "certificate")
         while self._bound:
-            bound = self._bound.pop(0)
+            host, bound = self._bound.pop(0)
             self._listening.append(bound)
-            bound.listen(self._accepted)
+            try:
+                bound.listen(self._accepted)
+            except (
+                OSError
+            ) as error:  # Two programs can reserve an address, but only one can listen.
+                raise _cannot_listen(host, bound.port, error) from error
 
     async def close(self) -> None:
         """Stop listening, close every connection and wait at most 4 s until they are gone."""
-        for bound in (*self._bound, *self._listening):
+        for bound in (*(bound for _, bound in self._bound), *self._listening):
             bound.close()
         self._bound.clear()
         self._listening.clear()
@@ -261,3 +264,10 @@ class Door:
         """Close connections that are silent for too long."""
         for connection, seconds in self._connections.overdue():
             connection.drop(f"it was silent for {seconds:.0f} s")
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> NetError:
+    return NetError(
+        f"cannot listen on {host}:{port}: {error.strerror or error} "
+        "(is another broker or nameserver running there?)"
+    )

@@ -87,6 +87,7 @@ async def test_a_broker_tells_puts_and_what_was_handed_out(served):
     for name, key in (
         ("TOPIC_PUT_NUMS", "nobody"), ("MINE", "orders"), ("QUEUE_PUT_NUMS", "orders"),
         ("QUEUE_PUT_NUMS", "orders@x"), ("QUEUE_PUT_NUMS", "orders@" + "9" * 500),
+        ("QUEUE_PUT_NUMS", "orders@--5"),
         ("BROKER_PUT_NUMS", "OtherCluster"), ("GROUP_GET_NUMS", "@@@@"), ("GROUP_GET_NUMS", ""),
     ):  # fmt: skip
         refused = await view(served, name, key)

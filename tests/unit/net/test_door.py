@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cometmq.model.errors import NetError
 from cometmq.net.clock import SystemClock
 from cometmq.net.connections import Bounds, ServedProtocol
 from cometmq.net.door import LINE_SECONDS, WAITING_MAX, Door
@@ -220,3 +221,17 @@ def test_who_is_refused_is_counted_and_logged_once_a_minute(caplog):
     first, second = (each.message for each in caplog.records if "refused" in each.message)
     assert first.startswith("the echo port refused 127.0.0.1:")
     assert second.endswith("already open (and 2 others since the last line)")
+
+
+async def test_of_two_doors_with_one_address_the_second_names_it_when_it_listens():
+    clock = loop_clock()
+    first, second = echoes(clock), echoes(clock)
+    try:
+        port = first.bind(HOST, 0)
+        assert second.bind(HOST, port) == port
+        first.serve()
+        with pytest.raises(NetError, match=f"cannot listen on {HOST}:{port}: Address already"):
+            second.serve()
+    finally:
+        await first.close()
+        await second.close()

@@ -146,7 +146,11 @@ class BrokerStats:
             return table.users if name.is_users else table.all
         parts = dict(zip(name.key, key.split("@"), strict=False))
         queue = parts.get("queue", str(WHOLE))
-        if len(parts) < len(name.key) or not queue.lstrip("-").isdecimal() or len(queue) > 9:
+        if (
+            len(parts) < len(name.key)
+            or not queue.removeprefix("-").isdecimal()
+            or len(queue) > 9
+        ):
             return None
         topic, group = parts["topic"], parts.get("group", "")
         found = table.get(topic, group, int(queue))
