@@ -114,7 +114,7 @@ CASES: dict[str, tuple[Callable[[str], object], type[CometError], str]] = {
     ),
     "changing what a group does not have": (
         lambda names: change_group(names, "nobody", "retries"),
-        SettingsError, r"changes: 'retries' is not a field of GroupConfig; its fields are name, ",
+        SettingsError, r"changes: 'retries' is not a field of GroupConfig that can be changed; these are consume_enabled, ",
     ),
     "changing a topic that there is not": (
         lambda names: change_topic(names, "nothing"),
