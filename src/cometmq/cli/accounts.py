@@ -1,4 +1,4 @@
-"""`cometmq acl`: users and policies of Auth 2.0 at every broker, and a test which entry decides about a request."""
+"""`cometmq acl`: users and policies of Auth 2.0 at every broker, and a test whether a user may send a request."""
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ def group() -> None:
 
 @acl.command()
 def users(*, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = False) -> None:
-    """Show all users, and the brokers that have each of them with these values."""
+    """Show users, and the brokers that have each of them with these values."""
     lines = user_lines(_each(nameserver, lambda api, address: api.users(address)))
     print_lines(UserLine, lines, as_json=as_json, nothing="There are no users.")
 
@@ -128,7 +128,7 @@ def allow(
     source: Sources = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Allow a user actions on a resource at every broker, replacing the entry of that resource."""
+    """Allow a user actions on a resource at every broker, replacing the Custom entry of that resource."""
     _put(nameserver, user, new_entry(resource, actions, source or (), is_allowed=True))
 
 
@@ -141,7 +141,7 @@ def deny(
     source: Sources = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Deny a user actions on a resource at every broker, replacing the entry of that resource."""
+    """Deny a user actions on a resource at every broker, replacing the Custom entry of that resource."""
     _put(nameserver, user, new_entry(resource, actions, source or (), is_allowed=False))
 
 
@@ -149,7 +149,7 @@ def deny(
 def remove(
     user: UserName, resource: ResourceName, *, nameserver: Nameserver = NAMESERVER_DEFAULT
 ) -> None:
-    """Delete the entry of a resource from a user's policy, at every broker."""
+    """Delete the entry of a resource from a user's Custom policy, at every broker."""
     _tell(nameserver, lambda api, address: api.delete_entry(address, user, resource), f"{resource} is removed from the policy of user {user}")  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def check_right(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show for each broker whether a user may send a request about a resource, and why; status 1 if one refuses it."""
+    """Show, by the policies that each broker reports, whether a user may send a request, and why; status 1 if one refuses it."""
     access = asked_access(code, resource)
     known = _each(nameserver, lambda api, address: api.users(address))
     entries = _each(nameserver, lambda api, address: api.policies(address))
@@ -246,7 +246,7 @@ def _put(nameserver: str, user: str, entry: dict[str, Any]) -> None:
 
 
 def _password(user: str) -> str:
-    """Return a password from a hidden prompt or stdin, as others can see a flag. Raises SettingsError if empty."""
+    """Return a password from a hidden prompt or stdin, because others can see flags. Raises SettingsError if empty."""
     if sys.stdin.isatty():
         said = str(
             typer.prompt(
@@ -281,7 +281,7 @@ class _AnyField(dict[str, str]):
 
 
 def asked_access(code: str, resource: str) -> "Access":
-    """Return the first access that a request (name or number of its code) needs on a resource, such as "Topic:NAME".
+    """Return the first access that a request (name or number of its code) needs to a resource's kind ("Topic:NAME").
 
     Raises SettingsError if brokers have no such request, it names its resources in its body, the resource is malformed,
     or no right for its kind is needed.

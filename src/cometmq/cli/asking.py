@@ -38,7 +38,7 @@ def ask(nameserver: str, work: Callable[[Clients], Awaitable[Result]]) -> Result
 def ask_again(
     nameserver: str, look: Callable[[Clients], Awaitable[Result]], *, is_watched: bool
 ) -> Result | None:
-    """Run `look` once, or 2 s after each run again (`is_watched`), until Ctrl-C or SIGTERM; return any last result.
+    """Run `look` once, or 2 s after each run again (`is_watched`), until Ctrl-C or SIGTERM; return the last result or None.
 
     The first run must succeed. A later NetError or BrokerRefused, as in a broker's restart, is printed (a repeated one
     once), and `look` is retried, so that the user need not restart the command; other errors are raised.

@@ -81,7 +81,7 @@ def list_brokers(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show each master and slave: rates, disk, version; status 1 when one does not answer."""
+    """Show each master and slave: rates, disk, version; status 1 when one does not answer or refuses."""
 
     async def look(clients: Clients) -> list[BrokerLine]:
         now_ms = clients.instance.clock.now_ms()
@@ -142,7 +142,7 @@ def config(
 ) -> None:
     """Show settings in force that are not defaults, or named ones, with default and source; --set changes a master's.
 
-    A CometMQ broker writes a change to FILE.overlay beside its configuration FILE, which is not touched.
+    A CometMQ broker with a configuration FILE writes a change to FILE.overlay beside it, and leaves FILE as it is.
     """
     values = read_pairs(set_ or [], option="--set")
     if values and broker_id:

@@ -28,7 +28,7 @@ class ReplicaLine(NamedTuple):
         broker: Name of the broker group.
         id: Broker id; 0 is the master.
         address: Address that it listens on.
-        state: "master", "alone" (a master whose sends wait for slaves in vain), "copying", "late", "stopped", "rival"
+        state: "master", "alone" (a master that lacks in-sync slaves), "copying", "late", "stopped", "rival"
             (another broker has its id), "refused" (it refuses the query) or "away".
         offset: End of its commit log, a physical offset.
         gap: Bytes of the master's log that it has not copied; 0 for the master.

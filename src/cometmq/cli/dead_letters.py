@@ -87,7 +87,7 @@ class DeadLetterLine(NamedTuple):
 
     Attributes:
         group: Name of the group.
-        letters: Number of its dead letters.
+        letters: Number of its dead letters, at the brokers that answer.
         last_ms: Time of the last dead letter, ms since 1970; None if unknown.
     """
 
@@ -121,7 +121,7 @@ def list_letters(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show groups that have dead letters, how many, and the time of the last."""
+    """Show groups that have dead letters, how many, and the time of the last one."""
     from cometmq.client.admin.dead_letters import DeadLetters
 
     async def look(clients: Clients) -> None:
@@ -216,7 +216,7 @@ def replay(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Send dead letters back to the topics where they came from, each once, however often this is run.
+    """Send dead letters back to the topics where they came from, normally each once, however often this is run.
 
     Status 1 when some could not be sent.
     """

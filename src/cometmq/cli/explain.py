@@ -1,4 +1,4 @@
-"""`cometmq explain`, `conflicts` and `transactions`: messages that wait, groups in conflict, discarded ones."""
+"""`cometmq explain`, `conflicts` and `transactions`: unconsumed messages, conflicts, and discarded half messages."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -124,7 +124,7 @@ def discarded(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show half messages that brokers discarded, after too many checks or because they were too old."""
+    """Show half messages that brokers discarded, for example after too many checks."""
     from cometmq.client import ConsumerSettings, PullConsumer
     from cometmq.model.errors import TopicNotFound
 

@@ -32,7 +32,7 @@ def trace(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show the path of a message as a tree: its send, and each call of a listener; status 1 without traces."""
+    """Show the traces of a message as a tree: its send, and calls of listeners; status 1 without traces."""
     from cometmq.client.admin.message_traces import MessageTraces
     from cometmq.model.errors import TopicNotFound
 
@@ -73,7 +73,7 @@ def resend(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Send a copy of a message to its topic, or have one group consume it now; status 1 if that fails or there is no such message."""
+    """Send a copy of a message to its topic, or have a member of a group consume it now; status 1 if it is not found or not consumed."""
 
     async def work(clients: Clients) -> dict[str, Any] | None:
         message = await clients.admin.message_by_id(topic, message_id)

@@ -87,7 +87,7 @@ def find(
 def _show(found: Found, nameserver: str | None, *, as_json: bool) -> None:
     """Print the found messages; raise typer.Exit with status 1 if there are none, so that a script notices.
 
-    Those of deleted topics are marked, which the cluster of `nameserver` is asked for; with None, none are.
+    Messages of deleted topics are marked, for which brokers are queried through `nameserver`; None: no marks.
     """
     dead = set[str]() if nameserver is None else _dead_of(nameserver, found)
     for message in found:

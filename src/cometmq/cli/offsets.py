@@ -216,7 +216,7 @@ def skip(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move a group to the end of a topic, past all messages that it has not consumed."""
+    """Move a group to the end of a topic, past its messages that the group has not consumed."""
 
     async def find(clients: Clients) -> Wanted:
         await clients.inspector.group(group)

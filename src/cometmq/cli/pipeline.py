@@ -51,7 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def application(word: str = "") -> typer.Typer:
-    """Return a command line of the jobs whose names begin with the word `word`, or of all if none does; and `warm`."""
+    """Return a command line with `warm` and the jobs whose names have `word` as first word, or all jobs if none has."""
     from cometmq.spark.jobs.catalogue import jobs_of
 
     app = _group(

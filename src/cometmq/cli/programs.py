@@ -34,7 +34,7 @@ Conf = Annotated[
 PrintsSettings = Annotated[
     bool, typer.Option("-p", "--print", help="Print all effective settings and exit.")
 ]
-# Every setting but secrets is also a flag, parsed by the programs.
+# Each setting that is no secret is also a flag, parsed by the programs.
 SETTINGS_AS_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -74,7 +74,7 @@ def nameserver(
 ) -> None:
     """Run a nameserver.
 
-    Every setting but secrets is also a flag: --listen-port 0 means listenPort=0.
+    Each setting that is no secret is also a flag: --listen-port 0 means listenPort=0.
     """
     from cometmq.nameserver.program import run_nameserver
 
@@ -98,7 +98,7 @@ def broker(
 ) -> None:
     """Run a broker.
 
-    Every setting but secrets is also a flag: --listen-port 0 means listenPort=0.
+    Each setting that is no secret is also a flag: --listen-port 0 means listenPort=0.
     """
     from cometmq.broker.__main__ import main
 

@@ -114,7 +114,7 @@ def dump_records(
 ) -> None:
     """Print the records of the log, in their order: a JSON object a line, or --hex.
 
-    Damaged bytes are skipped and reported on stderr; status 1 unless they only follow the log's end after a crash.
+    Damaged bytes are skipped and reported on stderr; status 1 then, unless they only follow the end after a crash.
     """
     with _found(folder, config) as found:
         left, scan = count_max, _scan(found, offset)
@@ -167,7 +167,7 @@ def repair_store(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild queues and index from the log, and wrap damaged bytes of the log in records that no consumer gets.
+    """Rebuild queues and index from the log; wrap its damaged bytes in records that no consumer gets, or --cut the log there.
 
     Without --yes, it only shows what would be done. Damaged bytes are kept in DIR/cut before they are changed.
     """

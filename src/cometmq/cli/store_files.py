@@ -73,7 +73,7 @@ def rebuild_store(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild queue files and index from the log; the broker must be stopped.
+    """Rebuild queue files and index from the log, or only --check queue files; the broker must be stopped.
 
     With --topic only the queues of these topics, and no index. Findings, with status 1: bytes of the log
     that are no record, and differences with --check.
@@ -155,7 +155,7 @@ def archive_store(
     """Write the log as Parquet files, by topic and day; what is archived already is left out.
 
     A broker may have the store open. A new place gets all that is selected. Findings, with status 1: bytes of the log
-    that are no record or differ from what it says, and parts of the log deleted before they were archived.
+    that are no record, damaged bodies, and parts of the log that were deleted before they were archived.
     """
     need_arrow()
     from cometmq.offline import archive
@@ -196,7 +196,7 @@ def restore_store(
     end: RangeEnd = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recreate a store from an archive: the same bytes of log, and the same file sizes.
+    """Recreate a store, or a range of its log, from an archive: the same records in log files of the same size.
 
     Records that the archive lacks are findings; status 1 then.
     """

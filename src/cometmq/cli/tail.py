@@ -1,6 +1,6 @@
 """`cometmq tail`: shows messages of a topic as they arrive, without joining a consumer group.
 
-Each queue is polled separately and keeps its order; different queues are shown in the order of arrival.
+Each queue that the topic has at the start is polled separately, and keeps its order; queues mix in order of arrival.
 """
 
 import asyncio

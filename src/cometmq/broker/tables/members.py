@@ -1,4 +1,4 @@
-"""The members of producer and consumer groups, known from heartbeats until a client leaves, disconnects or is silent.
+"""The members of producer and consumer groups, known from heartbeats until a client leaves, disconnects or stays silent.
 
 Consumers of a group are usually notified (request 40) when its members or topics change, so that they rebalance.
 Follows ConsumerManager, ProducerManager and ConsumerGroupInfo of RocketMQ 5.3.3.
@@ -128,7 +128,7 @@ class Members:
     Attributes:
         changes: Number that increases with each heartbeat or departure of a consumer, which may change subscriptions.
         on_heartbeat: Called for each registered heartbeat of a consumer, except those without subscriptions.
-        on_first: Called when a heartbeat arrives while no connection is known.
+        on_first: Called at a heartbeat if no other connection that has sent one is open.
         on_left: Called with the group name and the connection of a consumer that was removed from the group.
     """
 
@@ -175,7 +175,7 @@ class Members:
         return [name for name, group in self._consumers.items() if topic in group.subscriptions]
 
     def producer(self, client_id: str) -> Client | None:
-        """Return the producer with this client id, for replies; None if none or its user is no longer accepted."""
+        """Return the producer that last used this client id, for replies; None if it has left or its user is not accepted."""
         client = self._producers_by_id.get(client_id)
         return client if client is not None and client.asker.is_known else None
 
@@ -200,7 +200,7 @@ class Members:
         return None if found is None else found.first_pulls.get((topic, queue_id))
 
     def note_first_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember the offset of a pull, unless an earlier one of the queue is remembered.
+        """Remember the offset of a pull, unless one of the same group and queue is remembered.
 
         Nothing is remembered for a group without members, or beyond FIRST_PULLS_MAX in all groups.
         """
@@ -248,7 +248,7 @@ class Members:
     ) -> bool:
         """Register a heartbeat of a consumer; return whether members or topics of its group changed.
 
-        If they did, members are notified, at once or soon, unless `is_notified` excludes the group.
+        If they did, members that may use the group are notified, at once or soon, unless `is_notified` excludes the group.
 
         Args:
             part: The group's part of the heartbeat.
@@ -335,9 +335,9 @@ class Members:
             self._drop_consumer(peer, consumer_group)
 
     def expire(self) -> float:
-        """Close the connections of clients whose heartbeats are overdue.
+        """Close each connection on which the heartbeat for some group is overdue.
 
-        Returns the monotonic seconds at which the next client may be overdue: now if all are, infinite without clients.
+        Returns the monotonic seconds at which the next heartbeat may be overdue: now if all are, infinite without clients.
         """
         oldest = self._clock.monotonic() - self._timeout_seconds
         clients = [

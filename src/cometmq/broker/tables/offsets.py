@@ -1,8 +1,8 @@
-"""The offset of each consumer group in each queue: in memory, saved to a file, by default every 5 s.
+"""The offsets that consumer groups committed, by queue: in memory, saved to a file, by default every 5 s.
 
-An offset is that of the next message to consume. A crash loses at most the commits of the last seconds, so consumers
-get a few messages again, as in RocketMQ (at least once). The file is consumerOffset.json, as in ConsumerOffsetManager
-of RocketMQ 5.3.3; with light queues (enableLmq) it is lmqConsumerOffset.json, as in LmqConsumerOffsetManager.
+An offset is that of the next message to consume. A crash usually loses only the commits of the last seconds, so
+consumers get some messages again, as in RocketMQ (at least once). The file is consumerOffset.json, as in
+ConsumerOffsetManager of RocketMQ 5.3.3; with light queues (enableLmq) lmqConsumerOffset.json (LmqConsumerOffsetManager).
 """
 
 import logging
@@ -58,7 +58,7 @@ class Offsets:
     ) -> None:
         """Use `file`, which is lmqConsumerOffset.json if `is_light`.
 
-        `other_file` is read if `file` does not exist, because enableLmq may have been set differently before.
+        `other_file` is read if neither `file` nor its .bak exists, because enableLmq may have been set differently before.
         """
         self._file = file
         self._other_file = other_file
@@ -75,7 +75,7 @@ class Offsets:
         self.saver = Saver(file, self._snapshot, pool)
 
     def load(self) -> None:
-        """Read the file of consumer offsets, if any; raise CodecError with its name if only damaged copies exist."""
+        """Read the file of consumer offsets, if any; raise CodecError if only damaged copies exist, OSError if the disk fails."""
         table = self._file.load(decode_offset_table)
         if table is None and self._other_file is not None:
             table = self._other_file.load(decode_offset_table)
@@ -85,7 +85,7 @@ class Offsets:
         self._size = sum(_size_of(key, queues) for key, queues in self._offsets.items())
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the next offset that a group consumes of a queue, or None if it has none there."""
+        """Return the offset that is stored for a group and queue, that of the next message to consume; None without one."""
         queues = self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group)
         return None if queues is None else queues.get(queue_id)
 
@@ -113,10 +113,10 @@ class Offsets:
     def commit_brought(
         self, group: str, topic: str, queue_id: int, offset: int, queue_end: int
     ) -> None:
-        """Commit the offset that a pull brings.
+        """Commit the offset that a pull request contains, unless it must be ignored.
 
-        The offset is ignored if it is negative or far beyond the queue's end, new but there are too many, or of a group
-        of the broker itself.
+        It is ignored if it is negative or far beyond the queue's end, if it would be a new entry of a full table, or if
+        the group is one of the broker itself.
         """
         if self.get(group, topic, queue_id) == offset:  # As for most pulls.
             return
@@ -295,11 +295,11 @@ class Offsets:
         return dict(self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {}))
 
     def began_ms(self, group: str, topic: str) -> int | None:
-        """Return when a group without offsets in a topic committed one since this start, epoch ms, or None."""
+        """Return when a commit gave a group its first offset in a topic, epoch ms; None if none did since this start."""
         return self._began_ms.get(topic + TOPIC_GROUP_SEPARATOR + group)
 
     def copy(self, group: str, other_group: str, topic: str) -> None:
-        """Replace another group's offsets in a topic by those of this group, if it has any."""
+        """Replace the offsets of `other_group` in a topic by those of `group`, if `group` has any there."""
         offsets = self.of(group, topic)
         if offsets:
             key = topic + TOPIC_GROUP_SEPARATOR + other_group
@@ -350,7 +350,7 @@ class Offsets:
         return OffsetTable(self._version, offsets)
 
     def save_if_dirty(self) -> None:
-        """Save what was committed since the last save, unless a save is in progress; called by a background job."""
+        """Save changes since the last save, unless a save or the pause after it is in progress; for a background job."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
 """The rule by which the broker counts what a consumer group has not consumed; metrics and consoles share it.
 
-A group continues at the offset that it has committed, or to which it has popped. A queue without one counts from the
-first offset that the group's members pulled, else from the queue's first message. Messages that were popped, not in
-order, and not acknowledged count, too, although the group's offset has passed them.
+A group continues at the offset that it has committed, or to which it has popped. Without one, the count begins at the
+first offset that the group's members are known to have pulled, or else at the queue's first message. Messages that were
+popped, not in order, and neither acknowledged nor delivered again count, too, although the group's offset has passed them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -101,7 +101,7 @@ class GroupPositions:
         return found
 
     def topics_of(self, group: str, committed: list[str]) -> list[str]:
-        """Return the topics that a group consumes, of `committed`, where it has offsets, and of subscribed ones."""
+        """Return the topics that a group consumes: those of `committed`, where it has offsets, and others it subscribes to."""
         consumed = [topic for topic in committed if self._is_consumed(group, topic)]
         return consumed + list(self._begun(group))
 

@@ -17,7 +17,7 @@ class CopyState:
         broker_id: Its id, if known; a Java slave does not send it.
         acked: Physical offset up to which it has acknowledged the log.
         gap: Number of bytes of the master's log that it lacks.
-        is_in_sync: Whether the gap is below haMaxGapNotInSync, so that it counts for sends.
+        is_in_sync: Whether it has acknowledged an offset, and the gap is below haMaxGapNotInSync.
         transferred_per_second: Bytes of the log sent to it in the last full second.
         sent: Physical offset of the next byte to send to it (transferFromWhere of RocketMQ).
         error: Why it could not copy, for example why its last connection was closed; None once it acknowledges more.
@@ -38,8 +38,8 @@ class MasterState:
     """The master that a slave copies from, as the slave sees it.
 
     Attributes:
-        address: "ip:port" of its HA port; empty if not known yet.
-        max_offset: Physical offset after the last record here.
+        address: "host:port" of its HA port; empty if not known yet.
+        max_offset: Physical offset after the last record of this slave's log.
         master_flushed: Physical offset up to which the master has reported its log as flushed; 0 if it has not.
         is_active: Whether the slave is connected and the two logs fit.
         transferred_per_second: New bytes of the log received in the last full second.
@@ -62,14 +62,14 @@ class MasterState:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationState:
-    """The state of all copies of one broker's log.
+    """The replication state of one broker, a master or a slave.
 
     Attributes:
         is_master: Whether this broker is the master.
         max_offset: Physical offset after its last record.
         copies: Its slaves that are connected and copy the log; empty for a slave.
         in_sync: Number of members in sync, including this broker (inSyncSlaveNums of RocketMQ is one less). Slave: 1.
-        needed: Number of members that must have a send before it is answered, including the broker; 1: no waiting.
+        needed: Number of members, including the broker, that must have a send for the answer SEND_OK; 1: no waiting.
         refused: Number of connections that this master has refused or closed as faulty; 0 for a slave.
         master: The master of a slave; None for a master.
     """

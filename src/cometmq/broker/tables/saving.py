@@ -32,7 +32,7 @@ Snapshot = Callable[[], Callable[[], str]]
 
 
 class _Saved(asyncio.Future[None]):
-    """A future that is done when a save is finished."""
+    """A future that is done when a save has succeeded or failed."""
 
     def cancel(self, msg: object = None) -> bool:
         """Refuse (False), because others wait, too; a waiting task that is cancelled ends when the save is done."""
@@ -60,7 +60,7 @@ class Saver:
         self._began = 0.0  # Start of the current save, seconds of the loop.
 
     def changed(self) -> None:
-        """Note a change of the table; `save_if_dirty` saves it later."""
+        """Note a change of the table, without a save; `save_if_dirty`, or any other later save, writes it."""
         if not self.is_dirty:
             self.is_dirty = True
             for tell in self.on_dirty:

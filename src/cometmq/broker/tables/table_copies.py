@@ -1,6 +1,6 @@
 """Tracks which slaves have copied a master's tables, so that a deletion is answered when they have it, or after 4 s.
 
-Without this wait, a slave that is promoted would bring a deleted topic back. CometMQ's slaves send their id when they
+Without this wait, a slave that is promoted could bring a deleted topic back. CometMQ's slaves send their id when they
 request tables, one after the other: each when the one before is on disk. The request after that for topics thus proves
 that the slave has the topics. A slave that is not connected cannot learn of a deletion: the master logs its id, if it
 knows it.
@@ -74,10 +74,10 @@ class TableCopies:
         return slave in self._slaves() and slave in self._peers
 
     def copied(self, slave: str) -> Steps[None]:
-        """Wait until a slave has all tables as they are now; raise TimeoutError if that takes too long or it is gone.
+        """Wait until a slave that has this log has all tables as they are now; raise TimeoutError if it is too slow or gone.
 
-        A slave requests every table in a round, and applies those that depend on the log when the round ends. A current
-        round may have begun before now, so `copied` waits for several rounds.
+        A slave requests every table in a round, and applies those that depend on the log when the round ends, if its log
+        is that long. A current round may have begun before now, so `copied` waits for several rounds.
         """
         for _ in range(_ROUNDS):
             self._deletions += 1

@@ -1,7 +1,7 @@
-"""Refuses values of the topic attributes `cleanup.policy`, `reserve.time` and `queue.type` that are not implemented.
+"""Refuses values of the topic attributes `cleanup.policy` and `reserve.time` that are not implemented, and batch queues.
 
 A compaction topic (`cleanup.policy=COMPACTION`) would be an ordinary one, which loses the last values of its keys with
-the log; a topic's own `reserve.time` would not be observed. At the start it warns of such values of the first two.
+the log; a topic's own `reserve.time` would not be observed. A start warns of such values that topics already have.
 """
 
 import logging

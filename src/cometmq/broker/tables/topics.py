@@ -57,8 +57,8 @@ class Topics:
         was_copy: Whether topics.json was marked as a slave's when it was read; older versions marked it so.
         is_promoted: Whether this broker was promoted from a slave in this run, and has not become one again.
         on_change: Called with the name of each topic that was created, changed or deleted, except by `make_again`.
-        on_delete: Called with the name of each deleted topic, before `on_change`: every table and feature that stores
-            something by topic forgets it (`forget_topic`).
+        on_delete: Called with the name of each deleted topic, before `on_change`: tables and features that store
+            something by topic forget it (`forget_topic`).
         deleted: The remembered deletions of topics and groups.
     """
 
@@ -82,7 +82,7 @@ class Topics:
         self._unsaved: dict[str, asyncio.Future[None]] = {}
 
     def load(self) -> None:
-        """Read topics.json (with a warning its .bak if damaged, or none) and deletedTopics.json; add system topics."""
+        """Read topics.json (if missing or damaged, its .bak or nothing) and deletedTopics.json; add system topics."""
         self.deleted.load()
         found = self._file.load(decode_topics_file, is_needed=False)
         self.is_whole = self._file.is_whole
@@ -259,7 +259,7 @@ class Topics:
         return self._changed(config.name)
 
     def delete(self, name: str, *, end: int) -> asyncio.Future[tuple[None, None]]:
-        """Delete a topic, and what is stored under its name; the future is done when the deletion is on disk.
+        """Delete a topic from the table and let `on_delete` clean up; the future is done when the deletion is on disk.
 
         The caller deletes its queues. `end` is the physical offset of the log's end: all earlier records of the topic
         are of the deleted one.

@@ -1,4 +1,4 @@
-"""Moves timed messages into the timer wheel, and delivers each when it is due.
+"""Moves timed messages into the timer wheel, and delivers those that are due.
 
 One background job does both, so that no message enters a slot while the slot is being passed. Reads that may wait for the
 disk run in a pool thread. Follows TimerMessageStore of RocketMQ 5.3.3.
@@ -88,7 +88,7 @@ class TimedDelivery:
         self._drop_at = clock.monotonic() + _DROP_SECONDS
 
     def open(self) -> Steps[None]:
-        """Open the files and continue where they end.
+        """Open the files and continue at the last saved progress.
 
         Raises:
             OSError: The disk failed.
@@ -111,7 +111,7 @@ class TimedDelivery:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no message waits, neither in the wheel nor in the timer's topic."""
+        """Whether the number of messages in the wheel, minus recalls, is 0, and the timer's topic is read to its end."""
         _, end = self._queue.bounds()
         return not self.files.waiting_count and self.files.queue_offset >= end
 
@@ -127,7 +127,7 @@ class TimedDelivery:
         }
 
     def _behind_ms(self, now_ms: int) -> int:
-        """Return by how many ms the first slot with messages is late; 0 if none is."""
+        """Return about how many ms ago the first slot with messages began; 0 if it begins later, or no message waits."""
         begin_ms = self.files.read_ms
         if not begin_ms or not self.files.waiting_count:
             return 0
@@ -179,7 +179,7 @@ class TimedDelivery:
         return self._store.queue_to_watch(WHEEL_TIMER_TOPIC, 0)
 
     def turn(self) -> Steps[float]:
-        """Move a batch of arrivals into the wheel and deliver a batch; return the seconds until the next call.
+        """Move a batch of arrivals into the wheel and deliver a batch, unless settings stop it; return the pause in seconds.
 
         Raises:
             StoreError, CodecError, OSError: It failed; the batch that failed does not count as done.
@@ -220,7 +220,7 @@ class TimedDelivery:
         return max(seconds_until(self._clock, due_ms), 0.001)
 
     def _enqueue(self) -> Steps[bool]:
-        """Put a batch of arrivals into the wheel; return whether there was one."""
+        """Put a batch of arrivals into the wheel, or deliver those that are due already; return whether there was one."""
         files = self.files
         if not self._queue.has_any_from(files.queue_offset):
             return False
@@ -237,7 +237,7 @@ class TimedDelivery:
         return True
 
     def _leave_out_delivered(self, arrived: ArrivedMessages) -> Steps[None]:
-        """Remove messages that another broker has delivered: a promoted slave learned of deliveries some seconds late."""
+        """Remove (almost) due messages that the index shows as delivered: a promoted slave learned of deliveries too late."""
         until_ms = self._clock.now_ms() + DOUBT_MS
         doubted = [record for waiting, record in arrived.messages if waiting.due_ms < until_ms]
         kept = yield from not_delivered(self._store, doubted)
@@ -324,7 +324,7 @@ class TimedDelivery:
         return self._go_on(now_ms)
 
     def _go_on(self, now_ms: int) -> bool:
-        """Pass the slots that are over, up to the next one with messages; return whether any was passed."""
+        """Pass slots that are over, at most up to the next one with messages; return whether any was passed."""
         files, precision_ms = self.files, self._settings.timer_precision_ms
         begin_ms = files.read_ms
         for _ in range(_EMPTY_SLOTS_AT_ONCE):
@@ -339,7 +339,7 @@ class TimedDelivery:
     # --- files
 
     def keep_files(self) -> Steps[float]:
-        """Save the progress and delete unneeded files; return the seconds until the next call.
+        """Save the progress and, at most every 30 s, delete unneeded files; return the seconds until the next call.
 
         Raises:
             OSError: It could not be saved; everything remains to be saved.

@@ -96,7 +96,7 @@ class Timer(Feature):
         )
 
     async def follow(self) -> None:
-        """If the timer is on, load counts and progress, which tables of the master then update; deliver nothing."""
+        """If the timer is on, load counts and checkpoint, which the master's tables then update; a slave delivers nothing."""
         if self._parts.settings.is_timer_on:
             self._counts.load()
             await self._machines.run(elsewhere(self._files.load_check))
@@ -149,7 +149,7 @@ class Timer(Feature):
             yield Gauge("rocketmq_timing_messages", (topic,), count)
 
     def _count(self) -> None:
-        """Reset the counts if no message waits, because a kill may have left wrong ones."""
+        """Reset the counts if no message seems to wait, because a kill may have left wrong ones."""
         if self._delivery.is_empty:
             self._counts.set_all({})
 

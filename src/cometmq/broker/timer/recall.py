@@ -53,13 +53,13 @@ class Recall:
         self._clock = clock
 
     def recall(self, request: RecallRequest, born_host: bytes) -> Steps[RecallResult]:
-        """Recall a message; done when that is flushed as a send would be. `born_host` is the client's host in bytes.
+        """Recall a message; done when the recall is flushed as a send would be. `born_host` is the client's host in bytes.
 
         Whether the message still waits is not checked.
 
         Raises:
             RequestError: The message cannot be recalled; the code says why.
-            StoreError: The second message was not stored, or its flush is late or failed.
+            StoreError, CodecError: The second message was not stored, or (StoreError) its flush is late or failed.
         """
         self._check_allowed()
         topic = self._topics.get(request.topic)

@@ -50,8 +50,8 @@ class DueMessages(NamedTuple):
     Attributes:
         messages: To be stored: in their own topic, or again in the timer's if they were due beyond the wheel's range.
             A recalled or undeliverable one is missing.
-        taken: Number of units that were processed; they may be fewer than the caller named.
-        topics: Topic of each timed message that leaves the wheel, also of recalled ones; no deleted topics.
+        taken: Number of units that were processed, maybe fewer than the caller named.
+        topics: Topics of the timed messages that leave the wheel, also of recalled ones; no deleted topics.
     """
 
     messages: list[InnerMessage]
@@ -60,7 +60,7 @@ class DueMessages(NamedTuple):
 
 
 class GatheredUnits(NamedTuple):
-    """The units that were read: as ints, with the keys of recalled messages and the last position read."""
+    """The units that were read: as ints, with the keys of recalled messages and the position up to which they were read."""
 
     keys: list[int]
     deleted: set[str]

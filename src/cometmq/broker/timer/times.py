@@ -35,8 +35,8 @@ class TimedSends:
         A send without a delivery time or whose time is over, and a delayed or half message, are returned unchanged.
 
         Raises:
-            RequestError: The time is invalid or too far ahead, the timer is off, or the send recalls a message of
-                another topic or one that is already delivered.
+            RequestError: The time is invalid or too far ahead, the timer is off, or the send is a recall of a message of
+                another topic, with too long a key, or whose time is over.
         """
         properties = sent.properties
         if (

@@ -25,8 +25,8 @@ class TransactionHandler:
     def end(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
         """End a transaction (END_TRANSACTION 37).
 
-        Differs: a producer that does not know the outcome is answered, too. Clients that send this one-way ignore the
-        answer; others need not wait for a timeout.
+        Unlike RocketMQ, it also answers a producer that does not know the outcome, unless the request is one-way, so
+        that the producer need not wait for a timeout.
         """
         request = decode_fields(EndTransaction, command.fields)
         may = may_of(asker, Action.PUB)

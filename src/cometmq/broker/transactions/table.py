@@ -1,8 +1,8 @@
 """The states of transactions and their transitions, without I/O or time.
 
-A transaction has several half messages if a producer's retry or a check stored it again; these copies are one entry and end
-together. Open transactions are read from the half and op queues (`transactions.queues`). Ended ones are remembered for a
-while, to answer repeated ends.
+A transaction has several half messages if a producer's retry stored it again; copies with one unique key are one entry,
+and end together. A check replaces them by a new copy. Open transactions are read from the half and op queues
+(`transactions.queues`). The outcome of the last ended ones is remembered, to answer repeated ends.
 """
 
 from collections import deque
@@ -105,7 +105,7 @@ class PreparedCopy(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class OpenTransaction:
-    """A transaction whose end is not in the log; its times and immunity are as in `PreparedCopy`.
+    """A transaction that is not known to have ended; its times and immunity are as in `PreparedCopy`.
 
     Attributes:
         offsets: Offsets of its copies in the half queue; producers are asked about the last one.
@@ -134,7 +134,7 @@ class TransactionTable:
     """The open transactions of a broker, and the outcome of transactions that have ended recently.
 
     Attributes:
-        open: Transactions whose end is not in the log, by key.
+        open: Transactions that are not known to have ended, by key.
         unmarked: Half offsets that have ended but that no op names yet.
         on_full: Called when OPEN_MAX transactions are open, so that no more half messages are accepted.
     """
@@ -199,14 +199,14 @@ class TransactionTable:
         self._is_loading = True
 
     def loaded(self) -> None:
-        """Note that both queues were read to their ends, so that later half messages are new."""
+        """Note that both queues were read to their ends, so that half messages read later are new."""
         self._done.clear()  # Everything that the ops name has been read.
         self._is_loading = False
 
     # --- finding
 
     def find(self, offset: int, key: TransactionKey) -> OpenTransaction | None:
-        """Return the transaction with a copy at this half offset or with this key, unless its end is in the log."""
+        """Return the transaction with a copy at this half offset or with this key; None if it is not in `open`."""
         return self._by_offset.get(offset) or self.open.get(key)
 
     def outcome(self, key: TransactionKey) -> OpenTransactionState | None:

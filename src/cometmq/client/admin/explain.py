@@ -182,7 +182,7 @@ class Explainer:
         return None
 
     async def _other_topics(self, group: str, looked_at: list[str]) -> list[str]:
-        """Return up to 500 topics not in `looked_at`, those with offsets of the group first; none of the system."""
+        """Return up to 500 topics not in `looked_at`, first those of the group; no retry, dead-letter and reserved topics."""
         addresses = (await self._instance.nameserver_api.readable_brokers()).values()
         answers = await side_by_side(
             lambda address: self._api.topics_of_group(address, group), addresses
