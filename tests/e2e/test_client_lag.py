@@ -59,7 +59,7 @@ def test_a_broker_group_without_a_master_is_answered_for_by_its_slave(tmp_path):
         admin.create_topic("orders", queues=1)
         mq.put(*[Message("orders", b"x")] * COUNT)
         admin.set_offsets("billing", {queue: 2})
-    slave = {"brokerRole": "SLAVE", "brokerId": 1}
+    slave: dict[str, str | int | bool] = {"brokerRole": "SLAVE", "brokerId": 1}
     with Embedded(tmp_path, settings=slave) as mq, Admin(mq.nameserver) as admin:
         assert admin.lag("billing") == {queue: COUNT - 2}
 

@@ -12,7 +12,7 @@ def main() -> None:
     """Run the nameserver; for a CometError or OSError print one line and exit with a status of `model.exit_status`."""
     parser = argparse.ArgumentParser(
         "python -m cometmq.nameserver",
-        description="Run a nameserver. Every setting is also a flag: --listen-port 0 means listenPort=0.",
+        description="Run a nameserver. Every setting but secrets is also a flag: --listen-port 0 means listenPort=0.",
         allow_abbrev=False,
     )
     parser.add_argument(
