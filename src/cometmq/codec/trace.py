@@ -104,8 +104,13 @@ def encode_traces(traces: Iterable[Trace]) -> bytes:
 
 
 def trace_keys(traces: Iterable[Trace]) -> tuple[str, ...]:
-    """Return the keys of a message with these traces: their message ids and keys, without duplicates."""
-    words = (word for trace in traces for word in (trace.message_id, *split_keys(trace.keys)))
+    """Return the keys of a message with these traces: their message ids and keys, without duplicates.
+
+    An id with spaces, which a foreign client may give, counts as several keys, as for brokers.
+    """
+    words = (
+        word for trace in traces for word in split_keys(f"{trace.message_id} {trace.keys}")
+    )
     return tuple(dict.fromkeys(words))
 
 

@@ -17,6 +17,7 @@ from cometmq.codec.trace import (
     trace_keys,
 )
 from cometmq.model.errors import CodecError
+from cometmq.model.message import Message
 
 PAGE = Path(__file__).parents[3] / "docs" / "format" / "trace.md"
 ID = "7F0000010000000000000000C0FFEE01"
@@ -62,6 +63,12 @@ def test_records_are_read_back():
 def test_a_key_of_a_trace_is_not_cut_at_what_python_calls_white_space():
     trace = replace(PUB, keys="订单\u3000号 b")
     assert trace_keys([trace]) == (ID, "订单\u3000号", "b")
+
+
+def test_an_id_with_spaces_gives_keys_that_a_message_may_have():
+    traces = [replace(PUB, message_id="an id", keys="b"), replace(PUB, message_id="", keys="c")]
+    assert trace_keys(traces) == ("an", "id", "b", "c")
+    Message("t", b"", keys=trace_keys(traces))
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ class CommittedOffsets:
                 ResponseCode.QUERY_NOT_FOUND,
                 "Not found, do not set to zero, maybe this group boot first",
             )
-        if self._is_young(request.topic, request.queue_id):
+        if (yield from self._is_young(request.topic, request.queue_id)):
             # A new group starts at the beginning of a topic whose first messages are still there and recent.
             return 0
         queue = self._store.queue(request.topic, request.queue_id)
@@ -63,12 +63,14 @@ class CommittedOffsets:
             "Not found, V3_0_6_SNAPSHOT maybe this consumer boot first",
         )
 
-    def _is_young(self, topic: str, queue_id: int) -> bool:
+    def _is_young(self, topic: str, queue_id: int) -> Steps[bool]:
         """Return whether the queue still has its first message, and that is recent enough to count as in memory."""
         queue = self._store.queue(topic, queue_id)
         if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
             return False
         first = self._store.get(topic, queue_id, 0, max_count=1)
+        if first.cold is not None:
+            first = yield from elsewhere(first.cold)
         return not first.suggest_slave
 
     def _is_younger_than_group(

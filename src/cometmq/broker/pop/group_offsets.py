@@ -60,7 +60,7 @@ class GroupOffsets:
         began_ms = self._offsets.began_ms(group, topic)
         if queue is not None:
             is_from_min = init_mode == FROM_MIN or is_retry_topic(topic)
-            is_from_min = is_from_min or self._is_young(queue, topic, queue_id)
+            is_from_min = is_from_min or (yield from self._is_young(queue, topic, queue_id))
             if not is_from_min and began_ms is not None and not queue.min_offset:
                 is_from_min = yield from at_once_or_elsewhere(
                     lambda wait: (
@@ -75,11 +75,14 @@ class GroupOffsets:
             self._offsets.commit(group, topic, queue_id, offset=offset)
         return offset
 
-    def _is_young(self, queue: ConsumeQueue, topic: str, queue_id: int) -> bool:
+    def _is_young(self, queue: ConsumeQueue, topic: str, queue_id: int) -> Steps[bool]:
         """Return whether a queue starts at offset 0, and a read there does not suggest that a slave should serve it."""
         if queue.min_offset > 0:
             return False
-        return not self._store.get(topic, queue_id, 0, max_count=1).suggest_slave
+        found = self._store.get(topic, queue_id, 0, max_count=1)
+        if found.cold is not None:
+            found = yield from elsewhere(found.cold)
+        return not found.suggest_slave
 
     def passed(self, place: Place, offset: int, point: CheckPoint | None = None) -> None:
         """Note that a group's pops continue at `offset`, after the messages of `point`; None: after skipped ones."""

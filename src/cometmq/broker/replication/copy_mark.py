@@ -55,14 +55,14 @@ class CopyMark:
         self._disk = disk
 
     def load(self) -> None:
-        """Read slaveMark.json or its .bak; if there are only damaged ones, assume that no topic is known (`log_end` 0).
+        """Read slaveMark.json or its .bak; if there are only damaged ones, write that no topic is known (`log_end` 0).
 
         Raises:
             OSError: The disk failed.
         """
         self.known = self._file.load(decode_known, is_needed=False)
         if self.known is None and self._file.is_lost:
-            self.known = KnownTopics(0, DataVersion(0))
+            self.save(KnownTopics(0, DataVersion(0)))
 
     def save(self, known: KnownTopics) -> None:
         """Write slaveMark.json if its content changes; the topics must be on disk already. Callable in any thread.

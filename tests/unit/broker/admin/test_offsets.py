@@ -14,6 +14,7 @@ from cometmq.codec.headers.offset import (
 )
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.store.real_disk import RealDisk
 from tests.support.store_puts import put
 
 
@@ -102,7 +103,20 @@ async def test_a_queue_has_a_beginning_an_end_and_times(tables, bounds):
 @pytest.fixture
 def out_of_memory(tables, monkeypatch):
     """Let no message count as being in memory, as in a log that is larger than the memory."""
-    monkeypatch.setattr(CommittedOffsets, "_is_young", lambda *_: False)
+    monkeypatch.setattr(tables.store._reading._reader, "_in_memory_bytes", -1)
+
+
+@pytest.mark.usefixtures("out_of_memory")
+async def test_a_new_group_is_not_sent_to_the_beginning_of_an_old_queue_whose_read_must_wait(
+    tables, committed, monkeypatch
+):
+    put(tables.store, b"a")
+    monkeypatch.setattr(tables.store._reading._reader._log, "warm_start", 1 << 40)
+    monkeypatch.setattr(RealDisk, "pread_nowait", lambda *_: None)
+    assert tables.store.get("orders", 0, 0).cold is not None
+    with pytest.raises(RequestError) as refused:
+        found(tables, committed, QueryConsumerOffset("new", "orders", 0))
+    assert refused.value.code == ResponseCode.QUERY_NOT_FOUND
 
 
 def restart(tables) -> None:

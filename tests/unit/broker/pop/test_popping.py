@@ -33,6 +33,7 @@ from cometmq.codec.record import decode_records
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.steps.steps import elsewhere
+from cometmq.store.real_disk import RealDisk
 from tests.support.hand_clock import HandClock
 from tests.support.store_puts import put
 from tests.unit.broker.list_caller import ListCaller
@@ -174,7 +175,7 @@ async def test_what_came_while_a_pop_read_what_is_not_in_memory_answers_it(bench
 
 
 async def test_the_store_time_where_a_group_begins_is_not_read_on_the_loop(bench, monkeypatch):
-    monkeypatch.setattr(GroupOffsets, "_is_young", lambda *_: False)
+    monkeypatch.setattr(bench.parts.store._reading._reader, "_in_memory_bytes", -1)
     bench.parts.offsets.commit("g", "orders", 1, offset=0)
     bench.clock.turn(1)
     bench.send(b"1", b"2")
@@ -191,6 +192,19 @@ async def test_the_store_time_where_a_group_begins_is_not_read_on_the_loop(bench
     assert waits == [False, False]
     bench.world.settle()
     assert [bodies(answer) for each in callers for answer in each.answers] == [[b"1", b"2"], []]
+
+
+async def test_a_new_group_is_not_sent_to_the_beginning_of_an_old_queue_whose_read_must_wait(
+    bench, monkeypatch
+):
+    bench.send(b"1", b"2")
+    reader = bench.parts.store._reading._reader
+    monkeypatch.setattr(reader, "_in_memory_bytes", -1)
+    monkeypatch.setattr(reader._log, "warm_start", 1 << 40)
+    monkeypatch.setattr(RealDisk, "pread_nowait", lambda *_: None)
+    caller = bench.pop(queue_id=0, init_mode=FROM_MAX)
+    bench.world.settle()
+    assert [bodies(answer) for answer in caller.answers] == [[b"2"]]
 
 
 async def test_a_pop_that_was_answered_at_once_keeps_what_came_with_it(bench):

@@ -390,3 +390,14 @@ async def test_the_store_of_a_slave_of_an_older_version_is_promoted_once(tmp_pat
     seen = [await run_as(tmp_path / "slave", "ASYNC_MASTER") for _ in range(2)]
     assert seen == [(1, True), (1, False)]
     assert "isCopy" not in json.loads(file.read_text())
+
+
+async def test_a_damaged_mark_stays_one_that_knows_no_topic(tmp_path):
+    """At the start after it, too: a mark at the log's end would delete topics that the old table lacks."""
+    await run_as(tmp_path / "slave", "SLAVE")
+    config = tmp_path / "slave" / "config"
+    for name in ("slaveMark.json", "slaveMark.json.bak"):
+        (config / name).write_text("{")
+    for _ in range(2):
+        await run_as(tmp_path / "slave", "SLAVE")
+        assert json.loads((config / "slaveMark.json").read_text())["logEnd"] == 0
