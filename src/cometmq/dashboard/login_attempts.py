@@ -1,4 +1,4 @@
-"""Counts failed logins per minute, against guessing of passwords. It reads no clock: callers pass the time."""
+"""Counts the failed logins of the last minute, against guessing of passwords. Callers pass the time."""
 
 from collections import OrderedDict
 
@@ -9,7 +9,7 @@ _KEYS_MAX = 10_000
 
 
 class LoginAttempts:
-    """Recent failed logins of each address, and of each pair of address and user name.
+    """Recent failed logins by address, and by pair of address and user name; at most 10,000 of these are kept.
 
     Failures from one address do not lock the user out at other addresses.
     """
@@ -18,7 +18,7 @@ class LoginAttempts:
         self._failed: OrderedDict[tuple[str, str | None], list[int]] = OrderedDict()
 
     def wait_ms(self, address: str, name: str, now_ms: int) -> int:
-        """Return the time until another login attempt is accepted, ms; 0 for now."""
+        """Return the time until this address may try to log in with this name again, ms; 0 for now."""
         return max(
             self._wait(key, most, now_ms)
             for key, most in (
@@ -38,7 +38,7 @@ class LoginAttempts:
             self._failed.popitem(last=False)
 
     def succeeded(self, address: str, name: str) -> None:
-        """Undo `failed` for an attempt that succeeded, and forget earlier failures of this pair of address and name."""
+        """Forget the failures of this pair of address and name, and the last one of the address, after a login."""
         self._failed.pop((address, name), None)
         if times := self._failed.get((address, None)):
             times.pop()

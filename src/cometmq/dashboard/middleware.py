@@ -1,4 +1,4 @@
-"""Security middleware for all requests: checks host, method, origin and body size, and sets headers of answers."""
+"""Security middleware for HTTP requests: checks host, method, origin and body size, and sets headers of answers."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ _METHODS = frozenset(("GET", "HEAD", "POST"))
 
 
 class SecurityMiddleware:
-    """ASGI middleware that refuses requests that no page should get, and adds security headers to HTTP answers.
+    """ASGI middleware that refuses HTTP requests by host, method, origin or body, and adds security headers to answers.
 
     `hosts` are the host names by which browsers may reach the application, without ports.
     """
@@ -43,7 +43,7 @@ class SecurityMiddleware:
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer an HTTP request with a refusal, or pass it to the application; WebSocket connections are ignored."""
+        """Answer an HTTP request with a refusal, or pass it to the application; ignore WebSocket connections."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -69,7 +69,7 @@ class SecurityMiddleware:
         await self._app(scope, _given(body, receive), sender)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Return the status and text with which a request is refused by its head; None if it is accepted."""
+        """Return the status and text with which a request is refused because of its head; None if its head is acceptable."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if _name(host) not in self._hosts:
@@ -121,7 +121,7 @@ async def _read(receive: Receive) -> bytes:
 
 
 def _given(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI `receive` that first returns the body, which was read already, and then what `receive` does."""
+    """Return an ASGI `receive` that first returns `body` as the complete body, and then what the given `receive` returns."""
     is_given = False
 
     async def give() -> Message:

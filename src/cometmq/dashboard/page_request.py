@@ -1,4 +1,4 @@
-"""`PageRequest`, the request of a page, and `Page`, an entry in the table of pages."""
+"""`PageRequest`, the request of a page, `AppContext`, which pages share, and `Page`, an entry in the table of pages."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class CspReport(NamedTuple):
-    """A browser's report of a page element that its policy blocked (CSP), and the browser's address."""
+    """A report that an element of a page violated its policy (CSP), and the address from which it was sent, or "?"."""
 
     address: str
     text: str
@@ -34,7 +34,7 @@ class CspReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The objects that all pages of the dashboard share, such as settings, clients and sessions; made once."""
+    """The objects that all pages of a dashboard share, such as settings, clients and sessions."""
 
     settings: DashboardSettings
     clock: Clock
@@ -65,7 +65,7 @@ class PageRequest:
         session: The user's session.
         cluster: Clients of the cluster that sign with the user's credentials; for own users, with the dashboard's.
         fields: Fields of the address or of the submitted form.
-        problem: Error to show, such as that of the form that was just submitted; empty if there is none.
+        problem: Error that the page shows, such as that of the form that was just submitted; empty if there is none.
         subject: What an action concerns, such as a topic's name, for the audit.
         status: HTTP status of the page.
     """
@@ -119,14 +119,14 @@ class PageRequest:
         return HTMLResponse(text.encode("utf-8", "replace"), self.status)
 
     def audit(self, action: str, subject: str, outcome: str) -> None:
-        """Write to the audit that this user did something, and its outcome."""
+        """Write an action of this user and its outcome to the audit; if that fails, only log an error."""
         address = self.http.client.host if self.http.client else "?"
         self.context.log_action(
             AuditEntry(self.now_ms(), self.session.user, address, action, subject, outcome)
         )
 
     def go(self, path: str, note: str = "", /, **fields: object) -> Response:
-        """Return a redirect to a page of the dashboard; the session's next page shows `note` unless it is empty."""
+        """Return a redirect to a page of the dashboard; the session's next full page shows `note` unless it is empty."""
         if note:
             self.session.note(note)
         return RedirectResponse(address_of(path, **fields), 303)
@@ -142,7 +142,7 @@ class Page(NamedTuple):
         path: Path of its address.
         show: Handles a request and returns the response.
         does: The change that its form makes, in words for the audit; None for a page that only shows something.
-        form_on: The page with its form, shown again if the form fails; None for an error page instead.
+        form_on: The page with its form, shown again, if possible, after a CometError of `show`; None: an error page.
         is_part: Whether it is only a part of a page, requested by the part's automatic refreshes.
     """
 

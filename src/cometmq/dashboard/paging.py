@@ -31,7 +31,7 @@ def last_page(count: int, rows: int) -> int:
 
 
 def check_page(page: int, last: int) -> None:
-    """Check that a page exists. Raises WrongInput if it is after the last page."""
+    """Raise WrongInput if a page is after the last one; pages count from 1."""
     if page > last:
         raise WrongInput(f"Page {page} does not exist; the last page is {last}.")
 

@@ -1,4 +1,4 @@
-"""The dashboard's own users: names, roles and scrypt hashes of passwords, in a file that only its owner can read.
+"""The dashboard's own users: names, roles and scrypt hashes of passwords, in a file written for its owner only.
 
     {"version": 1, "users": [{"name": "admin", "role": "admin", "password": "scrypt$14$8$1$SALT$HASH"}]}
 
@@ -47,7 +47,7 @@ class DashboardUser:
     """One of the dashboard's own users.
 
     Attributes:
-        name: Name; a new one has 1 to 64 letters, digits and `. @ + - _`.
+        name: Name; a new one has 1 to 64 ASCII letters, digits and `. @ + - _`.
         role: What the user may do.
         password: Hash of the password, as in the file.
     """
@@ -58,7 +58,7 @@ class DashboardUser:
 
 
 def new_password() -> str:
-    """Return a random password of 123 bits, in groups of letters and digits that can be read aloud."""
+    """Return a random password of 123 bits, five groups of lower-case letters and digits that are easy to tell apart."""
     letters = "abcdefghjkmnpqrstuvwxyz23456789"
     return "-".join("".join(secrets.choice(letters) for _ in range(5)) for _ in range(5))
 
@@ -93,7 +93,7 @@ def _scrypt(password: str, salt: bytes) -> bytes:
 
 
 class UserFile:
-    """The file with the dashboard's own users in a data folder; only its owner can read it."""
+    """The file with the dashboard's own users in a data folder, written with permissions for its owner only."""
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / FILE_NAME
@@ -107,7 +107,7 @@ class UserFile:
         return self._path
 
     def users(self) -> dict[str, DashboardUser]:
-        """Return all users by name, reloading a changed file; empty without a file; SettingsError if unreadable."""
+        """Return all users by name, reloading a changed file; empty without a file; SettingsError for unusable content."""
         try:
             state = self._path.stat()
         except FileNotFoundError:
@@ -152,7 +152,7 @@ class UserFile:
             self._write(users)
 
     def remove(self, name: str) -> None:
-        """Remove one of the dashboard's own users; their sessions end.
+        """Remove one of the dashboard's own users; their sessions end at their next request.
 
         Raises:
             SettingsError: There is no such user, it is the last one, or the file cannot be read.
@@ -194,7 +194,7 @@ class UserFile:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lock the file against changes through other objects of this class, in any process."""
+        """Wait for and hold the lock under which all objects of this class, in any process, change the file."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(
             self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600

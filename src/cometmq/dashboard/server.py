@@ -49,7 +49,7 @@ class Dashboard:
         clock: Source of the time.
 
     Attributes:
-        url: URL of the address that it listens on, set by `start`.
+        url: URL of the address that it listens on, set by `start`; empty before.
         first_password: Password of the user `admin` if this start created it, otherwise None.
     """
 
@@ -129,7 +129,7 @@ class Dashboard:
         self._stack.callback(tidied.cancel)
 
     async def _tidy(self) -> None:
-        """Every 30 s, forget expired sessions, and close the clients of cluster users without a session."""
+        """Repeatedly, with pauses of 30 s, forget expired sessions and close the clients of cluster users without a session."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             self._context.sessions.drop_ended(self._context.clock.now_ms())
@@ -140,9 +140,9 @@ class Dashboard:
         await self._stack.aclose()
 
     def write_first_password(self) -> Path:
-        """Write the password of the user that this start created to a file for its owner only; return the path.
+        """Write the password of the user that this start created to a new file for its owner only; return the path.
 
-        Raises OSError if the file exists already or cannot be written.
+        Raises OSError if the file exists already or cannot be written, AssertionError if the start created no user.
         """
         assert self.first_password is not None, "it was made at this start"
         path = self._settings.data_dir / "first-password"

@@ -32,7 +32,7 @@ class Session:
         stamp: Role and password hash, at login, of a user of the dashboard's own; empty for a cluster user.
         credentials: Sign the requests of a cluster user; None for a user of the dashboard's own.
         begun_ms: Time of the login, ms since 1970.
-        seen_ms: Time of the login or the last request that was not an automatic refresh, ms since 1970.
+        seen_ms: Time of the login or the last page request that was no automatic refresh, ms since 1970.
         checked_ms: Time of the login or the last check that the cluster accepts a cluster user, ms since 1970.
         notes: Notes for the next page: (whether it is a success, text).
     """
@@ -101,7 +101,7 @@ class Sessions:
         stamp: str = "",
         credentials: Credentials | None = None,
     ) -> str:
-        """Begin a session, and return the token for the browser; beyond limits end those unused for longest."""
+        """Begin a session and return its token, for the browser; beyond 50 of a user or 1,000 end those unused for longest."""
         token = secrets.token_urlsafe(32)
         self._by_hash[_hashed(token)] = Session(
             user, role, secrets.token_urlsafe(32), stamp, credentials, now_ms, now_ms, now_ms
@@ -139,7 +139,7 @@ class Sessions:
                 del self._by_hash[key]
 
     def has_credentials(self, credentials: Credentials) -> bool:
-        """Return whether a session signs with these credentials."""
+        """Return whether a kept session signs with these credentials, even if it has expired meanwhile."""
         return any(each.credentials == credentials for each in self._by_hash.values())
 
 

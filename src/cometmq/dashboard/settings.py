@@ -24,14 +24,14 @@ class DashboardSettings:
         host_names: Names by which browsers may reach it, in addition to loopback names and `host`.
         certificate: PEM file with the certificate and its chain.
         key: PEM file with the private key.
-        is_behind_proxy: Whether a proxy in front ends TLS; its headers with the browser's address are trusted.
+        is_behind_proxy: Whether a proxy in front ends TLS; headers of `proxies` with a browser's address are trusted.
         proxies: IP addresses from which the proxy connects.
-        credentials: Sign requests for the dashboard's own users; None for those of the environment.
+        credentials: Sign requests of the dashboard and its own users; None: those of the environment, if any.
         job_folders: Folders with outputs of Spark jobs, whose runs are shown.
-        sample_seconds: Interval between two polls of the brokers, seconds.
+        sample_seconds: Pause between two polls of the brokers, seconds, 0.1 to 3600.
 
     Raises:
-        SettingsError: Passwords would cross a network in cleartext, or a value cannot be used.
+        SettingsError: Passwords would cross a network in cleartext; or certificate and key, `proxies` or `sample_seconds` are wrong.
     """
 
     nameservers: str | None = None
@@ -68,7 +68,7 @@ class DashboardSettings:
 
     @property
     def is_secure(self) -> bool:
-        """Whether browsers reach the dashboard by TLS, its own or that of a proxy."""
+        """Whether, by these settings, browsers reach the dashboard by TLS, its own or that of a proxy."""
         return self.certificate is not None or self.is_behind_proxy
 
     @property
@@ -81,7 +81,7 @@ class DashboardSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback address or "localhost", which only this machine can reach."""
+    """Return whether a host is a loopback address, which only this machine can reach, or "localhost"."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,6 +1,6 @@
-"""Polls brokers (at most 64) and the lag of consumer groups repeatedly, for live numbers, charts, times of outages.
+"""Polls brokers and the lag of consumer groups repeatedly, for live numbers, charts, times of outages.
 
-Pages with these numbers read the results here, so any number of them causes no further requests for them.
+Of a poll it keeps the answers of up to 64 brokers. The overview, the list of brokers and charts show these without new requests.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ class WatchedBroker:
     """A member of a broker group, as last polled.
 
     Attributes:
-        state: Its last answer; before its first one, the failed poll.
+        state: Its last answer; before its first one, the first failed poll.
         answered_ms: Time of its last answer, ms since 1970; 0 for never.
-        away_ms: Time since which it does not answer, or is not registered, ms since 1970; None if it answers.
+        away_ms: Time of its last answer (if none, when first missed), ms since 1970; None if it answered the last poll.
         error: Why it does not answer, or last did not.
         samples: Its totals of recent polls, at most SAMPLES_MAX.
     """
@@ -59,7 +59,7 @@ class WatchedBroker:
 
     @property
     def rates(self) -> tuple[float, float] | None:
-        """Messages stored and delivered per second between its last two answers; None if unknown, or it is away."""
+        """Messages stored and delivered per second between its last two samples; None if unknown, or it is away."""
         if self.away_ms is not None or len(self.samples) < 2:
             return None
         return _rates(self.samples[-2], self.samples[-1])
@@ -139,18 +139,18 @@ class Watcher:
     # --- results
 
     def brokers(self) -> list[WatchedBroker]:
-        """Return the polled brokers (64 a poll), with those unregistered in the last hour, by cluster, name, id."""
+        """Return the kept brokers by cluster, name, id; an unregistered one stays at least an hour after its last answer."""
         return sorted(
             self._brokers.values(),
             key=lambda each: (each.state.cluster, each.state.broker_name, each.state.broker_id),
         )
 
     def broker(self, name: str, broker_id: int) -> WatchedBroker | None:
-        """Return a broker by its name and id; None if never polled, or unregistered for over an hour."""
+        """Return a broker by its name and id; None if it is not among the kept ones (see `brokers`)."""
         return self._brokers.get((name, broker_id))
 
     def troubles(self) -> list[Trouble]:
-        """Return troubles: nameserver and brokers that did not answer, or were not registered, when last polled."""
+        """Return troubles: the nameserver, or kept brokers, that did not answer or were not registered when last polled."""
         away = [
             Trouble(
                 f"The broker {each.state.broker_name} ({each.state.broker_id})"
@@ -164,7 +164,7 @@ class Watcher:
         return [self._nameserver, *away] if self._nameserver else away
 
     def rate_curve(self, name: str | None = None) -> list[list[float]]:
-        """Return lists: times (s since 1970), messages stored and delivered per second; of one master or all (None)."""
+        """Return lists: times (s since 1970), messages stored and delivered per second; of one master or all kept ones (None)."""
         sums: dict[int, list[float]] = {}
         grid_ms = max(int(self._seconds * 1000), 1)
         for (broker_name, broker_id), each in self._brokers.items():
@@ -189,18 +189,18 @@ class Watcher:
         return [[ms / 1000 for ms, _ in points], [float(lag) for _, lag in points]]
 
     def lags(self) -> Mapping[str, int] | None:
-        """Return the known lag of each group with queues, without system groups, in messages; None before a poll."""
+        """Return the known lag of each group with queues, without system groups, in messages; None before a successful poll."""
         return self._lags
 
     @property
     def lag_of_all(self) -> Total | None:
-        """The lag of all groups together, without system groups, in messages, as last polled; None before a poll."""
+        """The lag of all groups but system groups together, in messages, by the last successful poll; None before one."""
         return self._lag_of_all
 
     # --- polling
 
     async def look(self) -> None:
-        """Poll the brokers once; a server that does not answer is recorded for `troubles`, not raised."""
+        """Poll the brokers once and keep the answers of the first 64; errors of servers are recorded for `troubles`."""
         try:
             states = await self._inspector.brokers()
         except CometError as error:

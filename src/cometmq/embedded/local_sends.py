@@ -110,7 +110,7 @@ class LocalSends:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Yield the messages in lists that end at 256 messages or 1 MiB of bodies, to keep the loop responsive."""
+    """Yield the messages in lists, each ending at 256 messages, at 1 MiB of bodies or at the end; keeps the loop responsive."""
     part: list[Message] = []
     size = 0
     for message in messages:

@@ -1,7 +1,7 @@
 """The hot loops over bytes and integers, in plain Python and as compiled twins.
 
 The plain modules define what each function does; `declines` is the send fast path without a compiler. Modules with an
-underscore are compiled twins, used if all are built; COMETMQ_KERNEL=reference or =fast selects (docs/design/0017).
+underscore are compiled twins, used if all can be imported; COMETMQ_KERNEL=reference or =fast selects (docs/design/0017).
 """
 
 import os

@@ -1,7 +1,7 @@
 """Acknowledgements of popped messages: from requests to bits of check points and the frames that answer them.
 
-A client that pops 32 messages acknowledges each with its own request. These requests arrive one after the other, and their
-receipt handles differ only in the last word, so the check point is looked up once for such a run.
+Clients mostly acknowledge each message with its own request. Of messages popped from one queue together, receipt handles
+differ only in the last word, so the check point is looked up once for consecutive requests with the same one.
 
 Compiled twin: `_acks`.
 """
@@ -36,7 +36,7 @@ def plain_acks(
         end: Header after the opaque.
 
     Returns:
-        For each check point that `find` returned, in order, a bit set of the acknowledged offsets (lowest bit for the
+        For each time that `find` returned a check point, a bit set of the acknowledged offsets (lowest bit for the
             first); the frames of the answers, none for one-way requests; and the requests that are not simple.
     """
     run = _AckRun(find, before, end)
@@ -47,7 +47,7 @@ def plain_acks(
 def take_acks(
     data: bytes, position: int, count_max: int, find: Find, before: bytes, end: bytes
 ) -> tuple[int, int, list[int], bytes]:
-    """Process acknowledgements in received frames, up to the first unusual frame; this version processes none.
+    """Process up to `count_max` acknowledgements in received frames, up to an unusual frame; this version processes none.
 
     The compiled twin in `_acks` does it.
 

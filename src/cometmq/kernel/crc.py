@@ -1,6 +1,6 @@
 """CRC-32 by zlib-ng, which takes a fifth of zlib's time for a KiB; by zlib if zlib-ng is not installed.
 
-The compiled twin `_crc` calls zlib-ng directly: for 128 bytes, a call through Python takes twice as long as the CRC.
+The compiled twin `_crc` calls zlib-ng directly if it can: for 128 bytes, a call through Python takes twice as long as the CRC.
 """
 
 import ctypes

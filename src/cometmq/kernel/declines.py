@@ -2,7 +2,7 @@
 
     bytes of a connection -> `take_sends` -> rows of a `SendBatch` -> `pack_columns`: records; then queue entries, answers, keys
 
-A frame becomes a row of a `SendBatch`, a batch message a row for each of its messages. An unusual frame ends the batch.
+A frame becomes a row of a `SendBatch`, a batch message a row for each of its messages. Parsing stops at an unusual frame.
 Accepted sends are stored and answered as by the slow path (`broker.send.admission`), so the fast path may decline any
 send; in plain Python it would cost more than it saves. The functions here document what their compiled twins do.
 """
@@ -46,7 +46,7 @@ class KnownSigner:
     and sign them: with their fields, `AccessKey` and `Signature`. Without the twin this is only a record.
 
     Attributes:
-        topics: Topics that the user may send to; added after each check of the user's rights.
+        topics: Topics that the user may send to, as bytes; the owner adds each after checking the user's rights.
         asked: If parsing ended at a validly signed send to a topic not in `topics`, that topic; otherwise None.
     """
 
@@ -71,17 +71,17 @@ class SendBatch(Generic[End]):
     count = request_count = start = 0
 
     def __init__(self, suffix: bytes) -> None:
-        """Start empty; `suffix` is appended to each message's properties by the broker."""
+        """Start empty; `suffix` has the properties that the broker adds to each message, encoded."""
 
     def __len__(self) -> int:
         return 0
 
     def puts(self) -> list[Put[End]]:
-        """Return a list of the sends as `Put` tuples, the input of the slow path; empty without a compiler."""
+        """Return a list of the rows as `Put` tuples, the input of the slow path; empty without a compiler."""
         return []
 
     def requests(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Return first index and number of sends of each request that starts in a range; empty without a compiler."""
+        """Return first index and number of rows of each request that starts in a range; empty without a compiler."""
         return []
 
     def pending(self, first: int, last: int) -> list[Pending]:
@@ -89,15 +89,15 @@ class SendBatch(Generic[End]):
         return []
 
     def results(self, first: int, last: int) -> list[PutResult]:
-        """Return a `PutResult` (offsets and size) of each packed send in a range; empty without a compiler."""
+        """Return a `PutResult` (offsets and size) of each packed row in a range; empty without a compiler."""
         return []
 
     def arrivals(self) -> list[Arrival[End]]:
-        """Return a list of the packed sends' queue entries as `Arrival` tuples; empty without a compiler."""
+        """Return a list of the packed rows' queue entries as `Arrival` tuples; empty without a compiler."""
         return []
 
     def end_of(self, last: int) -> int:
-        """Return the physical offset after the first `last` sends. Raises IndexError if not packed or not compiled."""
+        """Return the physical offset after the first `last` (over 0) rows. Raises IndexError if not packed or not compiled."""
         raise IndexError(last)
 
 
@@ -111,17 +111,17 @@ def take_sends(
     limits: TakeLimits,
     signer: KnownSigner | None = None,
 ) -> int:
-    """Parse sends from a connection's bytes, up to the first frame that is no send or unusual; none without a compiler.
+    """Parse sends from a connection's bytes, up to a frame that is incomplete, no send or unusual; none if not compiled.
 
     Args:
         batch: Receives a row for each message.
-        data: Received bytes; kept, because the bodies remain in them.
+        data: Received bytes; the batch keeps them, because bodies remain in them.
         position: Start of the first frame.
         count_max: Maximum number of requests; a batch message is one.
         host: Client's address in the format of records.
-        straight: Open queues, whose sends need no checks.
+        straight: Open queues, whose sends need fewer checks; a send to another queue is unusual.
         limits: Maximum sizes; a larger send is declined.
-        signer: User whose signature each send must have; None: none.
+        signer: User whose valid signature each send must have; None: signatures are not checked.
 
     Returns:
         The position after the last accepted send.
@@ -138,12 +138,12 @@ def take_reads(
     straight: LaneTable[End],
     limits: TakeLimits,
 ) -> None:
-    """Parse sends of connections that delivered one send each, up to the first other connection; none without a compiler.
+    """Parse sends of connections that delivered one send each, up to any other connection; none without a compiler.
 
     Args:
         turn: Read batch, from which accepted connections are removed.
         batch: Receives a row for each message.
-        ends: Receives the accepted connections, each with the index after its last send.
+        ends: Receives the accepted connections, each with the index after its last row.
         count_max: Maximum number of requests; a batch message is one.
         size_min: Stop when fewer bytes than this are waiting.
         straight: As in `take_sends`.
@@ -152,7 +152,7 @@ def take_reads(
 
 
 def answer_reads(batch: SendBatch[End], ends: list[tuple[OfPeer, int]], host: str) -> None:
-    """Answer the packed sends of each connection with one write; does nothing without a compiler.
+    """Answer the packed sends of each connection together; does nothing without a compiler.
 
     `ends` has the connections as from `take_reads`; `host` is this broker's address in the format of message ids.
     """
@@ -168,11 +168,11 @@ def pack_columns(
     store_host: bytes,
     content: list[Buffer],
 ) -> tuple[int, int]:
-    """Encode sends as records, as many as fit before `end`, and keep their places in the batch; none if not compiled.
+    """Encode rows as records, as many as fit before `end`, and keep their places in the batch; none if not compiled.
 
     Args:
         batch: The sends.
-        first: Index of the first send to encode; all before it are packed.
+        first: Index of the first row to encode; all before it are packed.
         position: Physical offset of the first record.
         end: Physical offset that no record may exceed.
         layouts: Record layouts by the size of the born host.
@@ -181,11 +181,11 @@ def pack_columns(
         content: Receives the records' bytes.
 
     Returns:
-        The index of the first send that was not encoded, and the physical offset after the last record. No request is
+        The index of the first row that was not encoded, and the physical offset after the last record. No request is
             split between two files.
 
     Raises:
-        struct.error, OverflowError: A queue offset is invalid; `take_back` undoes what was packed.
+        KeyError, ValueError: There is no fitting layout for the hosts of a row.
     """
     return first, position
 
@@ -205,17 +205,17 @@ def show_columns(
 
 
 def answer_columns(batch: SendBatch[End], first: int, last: int, host: str) -> bytes:
-    """Return the frames that answer the requests starting within sends `first` to `last` (exclusive), as bytes.
+    """Return the frames that answer the requests, but one-way ones, starting in rows `first` to `last` (exclusive).
 
-    `host` is this broker's address in the format of message ids. Raises IndexError if the sends are not packed; always
+    `host` is this broker's address in the format of message ids. Raises IndexError if the rows are not packed; always
     empty without a compiler.
     """
     return b""
 
 
 def count_columns(batch: SendBatch[Any], first: int, last: int, time_us: int) -> None:
-    """Add packed sends to the tallies of their queues, one addition for each run of sends to the same queue.
+    """Add packed rows to the tallies, if any, of their queues, one addition for each run of rows of the same queue.
 
-    The sends are those from index `first` to before `last`; `time_us` is the duration of each, microseconds. Does
+    The rows are those from index `first` to before `last`; `time_us` is the duration of each, microseconds. Does
     nothing without a compiler.
     """

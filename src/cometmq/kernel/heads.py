@@ -1,7 +1,7 @@
 """Constants of headers as official clients and brokers write them, for code that reads frames before decoding.
 
-The form is ASCII JSON without blanks and escapes, with distinct names and only texts as field values. Any other header is
-decoded by the slow path, as a command. Compiled twin: `_scan.pxd`.
+The compiled twin, `_scan.pxd`, reads ASCII JSON without escapes or blanks between its parts, with only texts as field values.
+Headers that no compiled reader accepts are decoded by the slow path, as commands.
 """
 
 from cometmq.model.codes import Language

@@ -37,7 +37,7 @@ def plain_messages(
         body: Concatenated records.
         position: Position of the first record, bytes.
         queue: Queue from which they were pulled.
-        topic: Topic as encoded in records.
+        topic: Name of the topic as bytes, without a size; over 127 bytes no record is simple.
         new: Creates an empty message, which gets `queue`, `queue_offset`, `body`, and `_record` (head and properties).
         messages: The messages are appended to this list.
 

@@ -1,6 +1,6 @@
 """Finds OpenSSL's SHA-1 functions for the compiled kernel, in the library that `hashlib` is linked to.
 
-Calling `hashlib` for each message takes three times as long as the computation.
+Calling `hashlib` for each signed message takes three times as long as the computation.
 """
 
 import ctypes
@@ -9,7 +9,7 @@ _FUNCTIONS = ("SHA1_Init", "SHA1_Update", "SHA1_Final")
 
 
 def sha1_addresses() -> list[int] | None:
-    """Return the addresses of SHA1_Init, SHA1_Update and SHA1_Final; None if Python has OpenSSL built in, or has none."""
+    """Return the addresses of SHA1_Init, SHA1_Update and SHA1_Final; None if not found, as if Python has OpenSSL built in."""
     try:
         import _hashlib
 

@@ -1,9 +1,9 @@
-"""Simple sends that are written together, and their answers: one call for all sends, and one for all answers.
+"""Simple sends that are written together, and their answers: one call handles many sends, or many answers.
 
     frames = pack_pipelined_sends(sends, waiting, 0, head, limits, awaited, deadline)
     position, sends, settled, size = plain_answers(data, 0, awaited, 32)
 
-A simple message has a body of bytes, WAIT, at most a short tag and one short key, and no other properties. A simple
+A simple message has a body of bytes, WAIT, at most a short ASCII tag and key, and no other properties. A simple
 answer is a success as official brokers and ours write it. Any other ends the call and is handled by the caller.
 The compiled twin is `_pipelined_sends`; this version decodes no answers.
 """
@@ -78,7 +78,7 @@ def pack_pipelined_sends(
         start: Index of the first message.
         head: Common parts of the headers.
         limits: Maximum number and sizes.
-        awaited: Receives each send by its opaque. Encoding ends at an opaque that is in use.
+        awaited: Receives deadline and `sends` by the opaque of each send. Encoding ends at an opaque that is in use.
         deadline: Deadline of the answers.
     """
     topic, front, born, back, end, id_front, numbers = head
@@ -112,7 +112,7 @@ def pack_pipelined_sends(
 
 
 def _plain_body(message: object, topic: str, size_max: int) -> bytes | None:
-    """Return a message's body; None if it is too large, or the message has another topic or is not simple."""
+    """Return a message's body; None if it is too large, or the message has another topic or is not simple, tag and keys aside."""
     if type(message) is not Message:
         return None
     of, body, _, _, properties, flag, delay_level, _, deliver = parts_of(message)

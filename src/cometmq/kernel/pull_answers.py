@@ -1,8 +1,8 @@
 """Fast path of pulls that find messages in memory: from the offset to the frame of the answer.
 
-The terms of repeated pulls are the same and are checked once (broker.pull.found_pulls). The entries come from the queue's
-tail or its reader's cache, the records from the mapped log; the answer is a single block of bytes. Compiled twin:
-`_pull_answers`; this version leaves each pull to the slow path.
+The terms of repeated pulls are the same and are checked once, until tables change (broker.pull.found_pulls). The entries
+come from the queue's tail or its reader's cache, the records from the mapped log; the answer is a single block of bytes.
+Compiled twin: `_pull_answers`; this version leaves each pull to the slow path.
 """
 
 from cometmq.kernel.queue_ends import QueueEnd
@@ -35,7 +35,7 @@ def pull_answer(
 
     Returns:
         The frame, the size of its messages in bytes and their number. None if nothing was found, the answer exceeds
-            ANSWERED_SIZE_MAX, the entries are not in memory, the log file of the first record is not mapped or may require
-            waiting, or an entry is not simple (`plain_read`).
+            ANSWERED_SIZE_MAX, the entries are not in memory, the log file of the first record is not mapped, reading may have
+            to wait for the disk, or an entry is not simple (`plain_read`).
     """
     return None

@@ -21,7 +21,7 @@ class QueueEnd:
         max_offset: Offset after the newest message that consumers may see.
         tail: Entries that are not in a file yet.
         watched: Whether new entries must be reported.
-        tally: Counts the messages; None: they are not counted.
+        tally: Counts stored messages; None: they are not counted.
     """
 
     __slots__ = (
@@ -44,5 +44,5 @@ class QueueEnd:
 
 
 def has_filled(size: int, size_max: int) -> bool:
-    """Return whether the last entry filled the tail of `size` bytes to `size_max` bytes or a multiple of it."""
+    """Return whether the last entry of a tail of `size` bytes reached or passed a multiple of `size_max` bytes."""
     return size >= size_max and size % size_max < QUEUE_ENTRY.size

@@ -57,7 +57,7 @@ def plain_read(
 
     Args:
         entries: Complete entries of a queue.
-        count_max: Maximum number of messages.
+        count_max: Maximum number of messages, at least 1.
         size_max: Maximum size of the records, bytes; the first one may exceed it.
         log_start: Physical offset of the log's first byte.
         match: Returns whether a tags code is subscribed; None: all are.

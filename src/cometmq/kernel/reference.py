@@ -37,7 +37,7 @@ _PLACE_AT = layouts.RECORD_HEAD.at["physical_offset"]
 
 
 def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame], int]:
-    """Find every complete frame from `position` on.
+    """Find the complete frames from `position` on, up to the first invalid one.
 
     A length is checked as soon as the 8 bytes of the frame's head are received, before memory is used for the rest.
     Valid frames before an invalid one are returned first, and the next call, which starts at the invalid one, raises;
@@ -53,7 +53,7 @@ def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame]
         (kind, header start, body start, end) of each frame, and the position after the last.
 
     Raises:
-        FrameTooLarge: The frame at `position` is longer than `limit`.
+        FrameTooLarge: The frame at `position` is longer than `limit`, or another protocol begins there.
         CodecError: Its length is less than 4.
     """
     frames: list[Frame] = []
@@ -83,7 +83,7 @@ def split_frames(buffer: Buffer, position: int, limit: int) -> tuple[list[Frame]
 def read_commands(
     buffer: bytes, position: int, limit: int, header_size_max: int, languages: dict[str, int]
 ) -> tuple[list[Any], int, bool]:
-    """Find every complete frame, and decode the simple ones.
+    """Find the complete frames, up to an invalid one, and decode the simple ones.
 
     An item of the result is either a frame as in `split_frames`, to be decoded by the caller, or a decoded command
     (`RawCommand`). This kernel decodes nothing; the compiled twin decodes the JSON headers of official clients.
@@ -184,7 +184,7 @@ def choose_entries(
 
     Args:
         entries: Concatenated entries of a queue (docs/format/queue-entry.md).
-        count_max: Maximum number of messages.
+        count_max: Maximum number of messages, at least 1.
         size_max: Maximum size of the records, bytes; the first one may exceed it.
         log_start: Physical offset of the log's first byte.
         match: Returns whether a tags code is subscribed; None: all are.
@@ -257,9 +257,9 @@ def count_records(piece: Buffer) -> int:
 def java_hash_many(texts: Sequence[bytes]) -> list[int]:
     """Return Java's `String.hashCode` of each text, as a signed 32-bit number; texts are given as UTF-8.
 
-    ASCII texts are hashed many at a time, as lanes of one long int. A hash is a polynomial in 31, and leading zeros do not
-    change it. So each text is a lane of bytes with leading zeros, and log2(width) steps combine two neighbours a, b of n
-    units into 31**n * a + b. That takes a sixth of the time of a loop over characters.
+    ASCII texts of up to 256 bytes are mostly hashed many at a time, as lanes of one long int. A hash is a polynomial in
+    31, and leading zeros do not change it. So each text is a lane of bytes with leading zeros, and log2(width) steps
+    combine two neighbours a, b of n units into 31**n * a + b. That takes a sixth of the time of a loop over characters.
     """
     longest = max(map(len, texts), default=0)
     width = _WIDTH_SHORT if longest <= _WIDTH_SHORT else _WIDTH_LONG
@@ -287,7 +287,7 @@ def java_hash_many(texts: Sequence[bytes]) -> list[int]:
 
 
 def _java_hash(text: bytes) -> int:
-    """Return Java's hash of one arbitrary text, from its UTF-16 units; invalid UTF-8 is decoded as in Java."""
+    """Return Java's hash of one arbitrary text, from its UTF-16 units; invalid UTF-8 counts as U+FFFD."""
     if text.isascii():
         units: Sequence[int] = text
     else:
@@ -347,7 +347,7 @@ def index_insert(
 
 
 def _powers(count: int) -> Sequence[int]:
-    """Return 31**(count-1), ..., 31, 1, each modulo 2**32; only long texts need to compute them."""
+    """Return 31**(count-1), ..., 31, 1, each modulo 2**32, for a count over 0; only those of long texts are computed."""
     return _POWERS[-count:] if count <= len(_POWERS) else _powers_of_31(count)
 
 

@@ -1,6 +1,6 @@
 """The loops of the send path over sends, records, queue entries and answers, in plain Python.
 
-They work on tuples (`cometmq.kernel.rows`), bytes and ints; compiled twins (`_packing.pyx` and others) do the same.
+They work on tuples (`cometmq.kernel.rows`), bytes and ints; most have compiled twins (`_packing.pyx` and others).
 """
 
 import json

@@ -25,7 +25,7 @@ class Tally:
         sizes: Number of messages in each class of record sizes, without those of `add`; empty before the first one.
         kept: Data of the owner; the kernel does not use it.
         fresh: List that receives this tally at an addition.
-        is_fresh: Whether it is in that list.
+        is_fresh: Whether it was appended to that list since the last `looked_at`.
     """
 
     __slots__ = (

@@ -35,7 +35,7 @@ class TurnReads(Generic[OfPeer]):
         fresh: Connections with unhandled bytes that had none before.
         size: Number of bytes that wait for the read batch.
         size_max: Limit on `size`; further bytes are handled as they arrive.
-        lone_reads: Number of next reads that are handled immediately, because recent batches had only one.
+        lone_reads: Number of next reads to handle immediately unless they are large, as recent batches had only one.
         is_due: Whether the next read batch is scheduled.
     """
 
@@ -56,11 +56,11 @@ class TurnReads(Generic[OfPeer]):
         raise NotImplementedError
 
     def take_alone(self) -> None:
-        """Handle the last read immediately, as recent batches had only one; a subclass implements this."""
+        """Handle the last read immediately unless it is large, as recent batches had only one; a subclass implements this."""
         raise NotImplementedError
 
     def work_off(self) -> None:
-        """Handle queued requests until the waiting bytes are within the limit; a subclass implements this."""
+        """Handle queued requests until the waiting bytes are within the limit or none is queued; a subclass implements this."""
         raise NotImplementedError
 
 
@@ -73,9 +73,9 @@ class PeerEnd:
         unread: Received bytes that were not handled yet.
         has_read: Whether bytes were received since the last check.
         state: What it is doing, a `PeerState`.
-        sends_alone: A hint that its last bytes were all parsed as unsigned sends, with no partial frame left over.
+        sends_alone: A hint that its last bytes were all parsed as sends, signatures unchecked, with no partial frame left over.
         asks_alone: Whether its last bytes were a single request that is answered before the batch, with nothing left over.
-            Set by the handler of such a request, and cleared by the next read that is not one.
+            Set by the handler of such a request, and cleared by the next read that is not answered so.
         direct_fd: Its socket's file descriptor while data can be written directly; -1 if other data must be written first.
     """
 
@@ -90,7 +90,7 @@ class PeerEnd:
         self.direct_fd = -1
 
     def data_received(self, data: bytes) -> None:
-        """Queue received bytes for the next read batch, or handle or answer them now if a batch would gain nothing."""
+        """Queue received bytes for a read batch, or handle them now if a batch would gain nothing or too many bytes wait."""
         self.has_read = True
         turn = self.turn
         is_quiet = self.state == PeerState.QUIET

@@ -165,7 +165,7 @@ def index_hash(code: int) -> int:
 def stored_keys(
     slots: "memoryview[int]", number: int, entries: bytes
 ) -> tuple[bytes, int, bool]:
-    """Return the keys of an index file's entries, and whether their chains are correct.
+    """Return the keys of an index file's entries, and whether their chains and hashes are correct.
 
     Args:
         slots: Newest entry of each slot before these, 0 if there is none; modified.
@@ -174,7 +174,7 @@ def stored_keys(
 
     Returns:
         The keys, each packed with `KEY`; the number of slots that had no entry before; and whether each entry refers to the
-            previous one of its chain.
+            previous one of its chain and has no negative hash.
 
     Raises:
         ValueError: `entries` contains an incomplete entry.

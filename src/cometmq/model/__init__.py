@@ -1,1 +1,1 @@
-"""Values, rules, codes and errors; no bytes, no I/O; every layer may import it."""
+"""Values, rules, codes and errors, without wire formats and without I/O; every layer may import it."""

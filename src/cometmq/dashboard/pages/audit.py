@@ -1,4 +1,4 @@
-"""The dashboard's audit page: logins and changes of its users, with time and outcome; and reports of CSP violations."""
+"""The dashboard's audit page: successful logins, requested changes with their outcome; and reports of CSP violations."""
 
 from starlette.responses import Response
 
@@ -8,7 +8,7 @@ from cometmq.dashboard.paging import table_page
 
 
 async def show_audit(request: PageRequest) -> Response:
-    """Return the audit's last actions as an HTML page, newest first. Raises FormRefused unless the user is an admin."""
+    """Return a page of the audit's last 1,000 actions as HTML, newest first. Raises FormRefused unless the user is an admin."""
     if not request.session.is_admin:
         raise FormRefused(
             f"The audit is shown to admins only, but user {request.session.user} may only read; log in as an admin"

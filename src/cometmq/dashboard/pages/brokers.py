@@ -32,9 +32,9 @@ async def show_rows(request: PageRequest) -> Response:
 
 
 async def show_broker(request: PageRequest) -> Response:
-    """Return the HTML page of one broker: its runtime numbers as last polled, and its settings or why they are unknown.
+    """Return the HTML page of one broker: its last known runtime numbers, and its settings or why they are unknown.
 
-    Raises PageMissing if the watcher, which polls the brokers, has no such broker.
+    The field `find` filters both. Raises PageMissing if the watcher, which polls the brokers, has no such broker.
     """
     name = needed(request.fields, "name", "broker")
     broker_id = number_of(request.fields, "id", "Broker id", least=0, most=2**31 - 1, default=0)

@@ -28,7 +28,7 @@ REPLAY = "replay dead letter"
 
 
 class DeadLettersRow(NamedTuple):
-    """A group with its number of dead letters (None: unknown) and the store time of the last (ms since 1970, or 0)."""
+    """A group, its known number of dead letters (None: unknown), and store time of the last (ms since 1970, or 0)."""
 
     group: str
     letters: int | None
@@ -36,7 +36,7 @@ class DeadLettersRow(NamedTuple):
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """Return the HTML page with the groups that have a dead-letter topic, and their numbers of dead letters."""
+    """Return an HTML page with up to 50 of the groups that have a dead-letter topic, and their numbers of dead letters."""
     topics = [each for each in await request.admin.topics() if each.startswith(DLQ_PREFIX)]
     part = table_page(topics, page_of(request.fields), rows=_GROUPS_A_PAGE)
     rows = await asyncio.gather(*(_row(request, topic) for topic in part.rows))
@@ -94,7 +94,7 @@ async def replay(request: PageRequest) -> Response:
     """Send the dead letters chosen in a form to their original topics; return a redirect to the group's dead letters.
 
     They also stay in the dead-letter topic. Raises WrongInput, and sends nothing, if none or over 20 are chosen, or one
-    has no original topic or was replayed before (unless `again` is ticked); raises it, too, if some cannot be sent.
+    has no original topic or was replayed before (unless `again` is ticked); raises it, too, if some were not sent.
     """
     group = needed(request.fields, "name", "group")
     chosen = [text for name, text in sorted(request.fields.items()) if name.startswith("pick")]
@@ -141,7 +141,7 @@ async def _check(
 async def export(request: PageRequest) -> Response:
     """Return a download of JSON lines: up to EXPORT_MAX (10,000) dead letters of a group, by queue and offset.
 
-    It ends after about 256 MiB of bodies, and, if a broker fails meanwhile, with a line that has the error.
+    It ends after about 256 MiB of bodies. If a broker fails meanwhile, the last line has the error.
     """
     group = needed(request.fields, "name", "group")
     puller = request.cluster.puller

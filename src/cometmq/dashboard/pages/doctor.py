@@ -1,4 +1,4 @@
-"""The dashboard's doctor page: problems of the cluster and what to do about them, as `cometmq doctor` reports them."""
+"""The dashboard's doctor page: problems of the cluster and what to do about them, like `cometmq doctor`."""
 
 from starlette.responses import Response
 

@@ -28,7 +28,7 @@ def is_system_group(name: str) -> bool:
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """Return the HTML page of consumer groups, largest known lag first; with system groups only on request."""
+    """Return an HTML page of up to 100 consumer groups, largest known lag first; with system groups only on request."""
     find = text_of(request.fields, "find")
     is_all = bool(request.fields.get("all"))
     groups = [
@@ -68,7 +68,7 @@ async def show_group(request: PageRequest) -> Response:
 
 
 async def known_group(request: PageRequest) -> GroupState:
-    """Return the state of the consumer group that a request names. Raises PageMissing if no broker has the group."""
+    """Return the state of the consumer group that a request names. Raises PageMissing if no broker that answers has it."""
     name = needed(request.fields, "name", "group")
     try:
         return await request.inspector.group(name)
@@ -80,7 +80,7 @@ async def known_group(request: PageRequest) -> GroupState:
 
 
 async def _conflicts(request: PageRequest, group: str) -> Sequence[Conflict]:
-    """Return the conflicts between a group's members; empty if the query fails, as at Java's brokers."""
+    """Return the conflicts between a group's members; empty if the query fails, as it does with a Java broker."""
     try:
         return await request.inspector.conflicts(group)
     except CometError:
@@ -104,7 +104,7 @@ async def show_member(request: PageRequest) -> Response:
 
 
 async def show_new_group(request: PageRequest) -> Response:
-    """Return the HTML page with the form for a new consumer group."""
+    """Return the HTML page for a new consumer group; only for admins it has the form."""
     return request.page("group_new.html", "New group", section="groups")
 
 
@@ -112,7 +112,7 @@ async def show_new_group(request: PageRequest) -> Response:
 
 
 async def create_group(request: PageRequest) -> Response:
-    """Create the group of a form at every broker; return a redirect to its page. Raises WrongInput if it exists."""
+    """Create the group of a form at every master; return a redirect to its page. Raises WrongInput if it exists."""
     request.subject = name = needed(request.fields, "name", "group")
     if name in await request.admin.groups():
         raise WrongInput(f"The group {in_quotes(name, 100)} exists; change it on its own page.")
@@ -122,9 +122,9 @@ async def create_group(request: PageRequest) -> Response:
 
 
 async def change_group(request: PageRequest) -> Response:
-    """Change settings of a consumer group as a form says, at each broker that has it; return a redirect to its page.
+    """Change settings of a consumer group as a form says, at each master that has it; return a redirect to its page.
 
-    Raises WrongInput if no broker has settings of the group.
+    Raises WrongInput if no broker has settings of the group, or a number is wrong.
     """
     request.subject = name = needed(request.fields, "name", "group")
     try:
@@ -169,7 +169,7 @@ def _settings(request: PageRequest, before: GroupConfig) -> dict[str, Any]:
 
 
 async def delete_group(request: PageRequest) -> Response:
-    """Delete a group with offsets at each broker; redirect to the list. Raises WrongInput if its name is not typed."""
+    """Delete a group with offsets at each master; redirect to the list. Raises WrongInput if its name is not typed."""
     request.subject = name = needed(request.fields, "name", "group")
     if text_of(request.fields, "sure") != name:
         raise WrongInput(

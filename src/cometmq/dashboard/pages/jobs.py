@@ -11,12 +11,12 @@ from cometmq.dashboard.paging import table_page
 
 
 async def show_jobs(request: PageRequest) -> Response:
-    """Return the HTML page with the list of runs of Spark jobs, last written first."""
+    """Return an HTML page with up to 100 of the 500 last runs of Spark jobs, last written first."""
     return await _jobs(request, "jobs.html", "Jobs")
 
 
 async def jobs_part(request: PageRequest) -> Response:
-    """Return the part of the page of Spark jobs that refreshes itself, the list of runs, as HTML."""
+    """Return the part of the page of Spark jobs that refreshes itself, the runs as in `show_jobs`, as HTML."""
     return await _jobs(request, "part_jobs.html", "")
 
 

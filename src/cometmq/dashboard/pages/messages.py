@@ -1,7 +1,7 @@
 """Web pages of messages: search by time, key or id; one message, its body, why a group has not consumed it; resending.
 
-The address of a message is its position (topic, broker, queue, offset). An offset message id names a host;
-only a broker of the cluster is connected to (`MessageQueries.view`).
+The address of a message is its position (topic, broker, queue, offset). An offset message id names a host, which is
+queried only if it is a registered broker (`MessageQueries.view`).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _OFFSET_ID = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 
 
 async def show_messages(request: PageRequest) -> Response:
-    """Return the HTML page with the forms to search messages by time, key or id, and the results of a submitted one."""
+    """Return the HTML page with the forms to search messages by time, key or id, and up to 64 results of a submitted one."""
     fields = request.fields
     by = text_of(fields, "by") or BY_TIME
     topic = text_of(fields, "topic")
@@ -74,7 +74,7 @@ async def show_messages(request: PageRequest) -> Response:
 
 
 async def _topics(request: PageRequest) -> list[str]:
-    """Return up to 1000 topic names to suggest in a form, no system topics; empty if the cluster does not answer."""
+    """Return up to 1000 topic names to suggest in a form, no system topics; empty if the query fails."""
     try:
         return [each for each in await request.admin.topics() if not is_system_topic(each)][
             :1000
@@ -92,7 +92,7 @@ async def _by_key(request: PageRequest, topic: str) -> list[MessageRow]:
 async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMessage:
     """Return the message with this id of its producer in `topic`, or with this offset message id at a known broker.
 
-    Without a topic, only the offset message id is tried. Raises PageMissing if there is no such message.
+    Without a topic, only the offset message id is tried. Raises PageMissing if none is found, TopicNotFound without a route.
     """
     if topic:
         found = await request.admin.message_by_id(topic, message_id)
@@ -117,7 +117,7 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
 
 
 async def show_message(request: PageRequest) -> Response:
-    """Return the HTML page of a message, and why a named group has not consumed it. Raises PageMissing if unknown."""
+    """Return the HTML page of a message and, if a group is named, findings on why this group has not consumed it."""
     message = await message_at(request)
     kind = text_of(request.fields, "as") or None
     if kind is not None and kind not in KINDS:
@@ -168,7 +168,7 @@ async def _explained(
 
 
 async def message_at(request: PageRequest) -> StoredMessage:
-    """Return the message at the position in a request (queue and offset: default 0); raise PageMissing without one."""
+    """Return the message at the position in a request (queue and offset: default 0). Raises the errors of `message_in`."""
     fields = request.fields
     queue = MessageQueue(
         needed(fields, "topic", "topic"),
@@ -180,7 +180,7 @@ async def message_at(request: PageRequest) -> StoredMessage:
 
 
 async def message_in(request: PageRequest, queue: MessageQueue, offset: int) -> StoredMessage:
-    """Return the message at an offset of a queue. Raises PageMissing if there is no such queue or message."""
+    """Return the message at an offset of a queue. Raises TopicNotFound, or PageMissing without such a queue or message."""
     if queue not in await request.cluster.puller.queues(queue.topic):
         raise PageMissing(
             f"The topic {in_quotes(queue.topic, 100)} has no queue {queue.queue_id} at broker "

@@ -8,12 +8,12 @@ _GROUPS_SHOWN = 8
 
 
 async def show_overview(request: PageRequest) -> Response:
-    """Return the dashboard's start page, HTML: message rates, brokers and groups furthest behind, as last polled."""
+    """Return the dashboard's start page, HTML: message rates, brokers and the 8 groups furthest behind, as last polled."""
     return request.page("overview.html", "Overview", section="overview", **_seen(request))
 
 
 async def show_numbers(request: PageRequest) -> Response:
-    """Return the part of the start page that refreshes itself, which is all its numbers, as HTML."""
+    """Return the part of the start page that refreshes itself, with all its numbers and the chart, as HTML."""
     return request.page("part_overview.html", "Overview", **_seen(request))
 
 

@@ -1,4 +1,4 @@
-"""The dashboard's replication page: each master and slave with the position of its copy of the log."""
+"""The dashboard's replication page: each master and slave with its copy's position in the log, or an error."""
 
 from starlette.responses import Response
 
@@ -6,7 +6,7 @@ from cometmq.dashboard.page_request import Page, PageRequest
 
 
 async def show_replicas(request: PageRequest) -> Response:
-    """Return the HTML page with the replication status of all members of all broker groups, which it queries now."""
+    """Query the registered members of all broker groups; return the HTML page with their replication status or errors."""
     return request.page(
         "replicas.html",
         "Replication",

@@ -26,12 +26,12 @@ class QueueMove(NamedTuple):
 
     @property
     def again(self) -> int | None:
-        """Number of messages that are delivered again; negative for skipped ones, None without a committed offset."""
+        """Number of offsets by which the group moves back; negative if forward, None without a committed offset."""
         return None if self.now is None else self.now - self.then
 
 
 async def show_preview(request: PageRequest) -> Response:
-    """Return the HTML page with the moves that a reset would make in each queue of a topic; it changes nothing."""
+    """Return the HTML page with the moves that a reset would make now in each queue of a topic; it changes nothing."""
     state = await known_group(request)
     topic = needed(request.fields, "topic", "topic")
     to, timestamp_ms = _target(request)
@@ -74,7 +74,7 @@ async def _move(
 
 
 async def reset(request: PageRequest) -> Response:
-    """Move a group's offsets in a topic to the position chosen in a form; return a redirect to the group's page."""
+    """Move a group in a topic to the position chosen in a form; return a redirect to the group's page."""
     name = needed(request.fields, "name", "group")
     topic = needed(request.fields, "topic", "topic")
     request.subject = f"{name} in {topic}"

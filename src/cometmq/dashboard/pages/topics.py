@@ -50,7 +50,7 @@ class TopicRow(NamedTuple):
 
     @property
     def messages(self) -> Total | None:
-        """Number of messages in all queues of the topic, and reasons why there may be more; None if unknown."""
+        """Number of messages in all known queues of the topic, and reasons why there may be more; None if unknown."""
         return None if self.stats is None else self.stats.messages
 
     @property
@@ -70,7 +70,7 @@ class TopicRow(NamedTuple):
 def kind_of(topic: str, own: Collection[str] = ()) -> str:
     """Return the kind of a topic by its name: "retry", "dead letters", "system" or "messages".
 
-    `own` are the topics that brokers create for themselves; they are "system".
+    `own` are the topics that brokers create for themselves; they are "system", too.
     """
     if topic.startswith(RETRY_PREFIX):
         return "retry"
@@ -87,7 +87,7 @@ def own_topics(request: PageRequest) -> set[str]:
 
 
 async def show_topics(request: PageRequest) -> Response:
-    """Return the HTML page with the list of topics by name; with system, retry and dead-letter ones only on request."""
+    """Return an HTML page of up to 50 topics by name; with system, retry and dead-letter topics only on request."""
     find = text_of(request.fields, "find")
     is_all = bool(request.fields.get("all"))
     own = own_topics(request)
@@ -130,12 +130,12 @@ async def _row(
 
 
 async def show_new_topic(request: PageRequest) -> Response:
-    """Return the HTML page with the form for a new topic."""
+    """Return the HTML page for a new topic; only for admins it has the form."""
     return request.page("topic_new.html", "New topic", section="topics", perms=PERMS)
 
 
 async def show_topic(request: PageRequest) -> Response:
-    """Return the HTML page of one topic: its queues, settings and consumer groups, and forms to change it."""
+    """Return the HTML page of one topic: queues, settings, consumer groups, and (only for admins) forms for changes."""
     name = needed(request.fields, "name", "topic")
     configs, stats, groups = await asyncio.gather(
         request.admin.topic_configs(name),
@@ -170,7 +170,7 @@ async def _groups(request: PageRequest, topic: str) -> list[str] | str:
 
 
 async def create_topic(request: PageRequest) -> Response:
-    """Create the topic of a form at every broker; return a redirect to its page. Raises WrongInput if it exists."""
+    """Create the topic of a form at every master; return a redirect to its page. Raises WrongInput if it exists."""
     request.subject = name = needed(request.fields, "name", "topic")
     if name in await request.admin.topics():
         raise WrongInput(f"The topic {in_quotes(name, 100)} exists; change it on its own page.")
@@ -182,7 +182,7 @@ async def create_topic(request: PageRequest) -> Response:
 
 
 async def change_topic(request: PageRequest) -> Response:
-    """Change queues or permission of a topic, at each broker that has it, and return a redirect to its page.
+    """Change queues or permission of a topic, at each master that has it, and return a redirect to its page.
 
     Raises WrongInput, and changes nothing, if its queues, permission or brokers changed since the form was loaded.
     """
@@ -221,7 +221,7 @@ def _settings(request: PageRequest, before: TopicConfig) -> dict[str, int]:
 
 
 async def delete_topic(request: PageRequest) -> Response:
-    """Delete a topic with messages at each broker; redirect to the list. Raises WrongInput if its name is not typed."""
+    """Delete a topic with messages at each master; redirect to the list. Raises WrongInput if its name is not typed."""
     request.subject = name = needed(request.fields, "name", "topic")
     if text_of(request.fields, "sure") != name:
         raise WrongInput(

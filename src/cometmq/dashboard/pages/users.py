@@ -1,7 +1,7 @@
 """Web pages of the cluster's users and policies (Auth 2.0): the list, one user with policies, and changes to them.
 
-Every broker has its own users, so pages name the brokers of each value, and changes go to all brokers. No page shows
-a password, and the dashboard does not store one that is typed into a form here, but sends it to the brokers.
+Every broker has its own users, so pages name the brokers of each value, and changes go to all registered ones. No page
+shows a password, and the dashboard does not store one that is typed into a form here, but sends it to the brokers.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _STATES = ("enable", "disable")
 
 
 async def show_users(request: PageRequest) -> Response:
-    """Return the HTML page with the list of the cluster's users. Raises FormRefused if the session may not see them."""
+    """Return an HTML page of the cluster's users, 100 a page. Raises FormRefused if the session may not see them."""
     told = await _told(request)
     find = text_of(request.fields, "find")
     users = [each for each in told.users if find.lower() in each.user.lower()]
@@ -45,13 +45,13 @@ async def show_users(request: PageRequest) -> Response:
 
 
 async def show_new_user(request: PageRequest) -> Response:
-    """Return the HTML page with the form for a new user; after an error with the input except for the password."""
+    """Return the HTML page for a new user; for admins with the form, after an error with the input but for the password."""
     _check_may_look(request)
     return request.page("user_new.html", "New user", section="users")
 
 
 async def show_user(request: PageRequest) -> Response:
-    """Return the HTML page of one user with policies, and forms to change them. Raises PageMissing if unknown."""
+    """Return the HTML page of one user with policies, for admins with forms for changes. Raises PageMissing if unknown."""
     told, users = await _known(request)
     name = users[0].user
     return request.page(
@@ -89,7 +89,7 @@ async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLin
     """Return the report on all users and policies, and its lines about the user that a request names.
 
     Raises:
-        PageMissing: No broker that answered knows the user.
+        FormRefused, PageMissing: The session may not see users; no broker that answered knows the user.
         CometError: No broker reported a user, and at least one refused or failed.
     """
     _check_may_look(request)
@@ -106,7 +106,7 @@ async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLin
 
 
 async def create_user(request: PageRequest) -> Response:
-    """Create the user of a form at every broker, and return a redirect to the user's page.
+    """Create the user of a form at every registered broker, and return a redirect to the user's page.
 
     Raises WrongInput if the user exists, or if the password is missing, too long or typed differently.
     """
@@ -158,7 +158,7 @@ async def delete_user(request: PageRequest) -> Response:
 
 
 async def put_entry(request: PageRequest) -> Response:
-    """Allow or deny a user actions on a resource at every broker, replacing its entry; redirect to the user's page."""
+    """Allow or deny a user actions on a resource at every broker, replacing a Custom entry; redirect to the user's page."""
     name = needed(request.fields, "name", "user")
     resource = needed(request.fields, "resource", "resource")
     request.subject = f"{name}: {resource}"
@@ -178,7 +178,7 @@ async def put_entry(request: PageRequest) -> Response:
 async def delete_entry(request: PageRequest) -> Response:
     """Delete a resource's entry from a user's Custom policy at every broker, and redirect to the user's page.
 
-    Raises PageMissing if there is no such entry, and WrongInput unless the box to confirm was ticked.
+    Raises PageMissing if no policy of the user has such an entry, and WrongInput unless the box to confirm was ticked.
     """
     name = needed(request.fields, "name", "user")
     resource = needed(request.fields, "resource", "resource")

@@ -1,7 +1,7 @@
 """The dashboard's page of messages that wait for a delay level, a time, or the end of their transaction.
 
 They are in system topics. Delayed messages are sorted by due time. Of half messages the page shows those after the position of the
-broker's own check, newest first; it also shows those that were discarded after too many checks.
+broker's own check, newest first. Another tab shows those that were discarded after too many checks or as too old.
 """
 
 import asyncio
