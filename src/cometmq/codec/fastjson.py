@@ -35,9 +35,9 @@ Value = TypeVar("Value")
 
 
 class JavaList(list[object]):
-    """An array that is a `List` in Java, which the indented form writes with one item per line.
+    """An array that is a `List` in Java; the indented form begins a new line for each of its items.
 
-    Other arrays are written on one line, as Java writes its sets and primitive arrays.
+    Between the items of other arrays it has no line break, as Java writes its sets and primitive arrays.
     """
 
 
@@ -47,13 +47,13 @@ class JavaList(list[object]):
 def loads(content: bytes | str, *, lenient_size_max: int | None = None) -> Any:
     """Parse a JSON or fastjson text; return None for an empty one, as fastjson does.
 
-    Objects become dicts. Keys that are objects become `FrozenObject`, those that are arrays become tuples. `$ref` is
-    replaced by the object it refers to. Texts longer than `lenient_size_max` bytes must be strict JSON, as the lenient
-    parser is slow.
+    Objects become dicts. Keys that are objects become `FrozenObject`, those that are arrays become tuples. A value
+    `{"$ref":path}` within another one is replaced by the value at that path. Texts longer than `lenient_size_max` bytes
+    must be strict JSON, as the lenient parser is slow.
 
     Raises:
-        CodecError: The text is neither JSON nor fastjson, is not UTF-8, is nested deeper than 32 levels, or has a
-            reference that cannot be resolved, for example to nothing or to an object that contains it.
+        CodecError: The text is neither JSON nor fastjson, is not UTF-8, is nested deeper than 32 levels, or has
+            references that cannot be resolved, for example to nothing, to an object around them or to too much.
     """
     raw = content.encode("utf-8", "replace") if isinstance(content, str) else content
     try:
@@ -79,7 +79,7 @@ def _text(raw: bytes) -> str:
 
 
 def _check_nesting(value: object) -> None:
-    """Reject deep nesting, level by level to avoid recursion."""
+    """Raise CodecError if a parsed value has more than 32 levels; looks level by level to avoid recursion."""
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(NESTING_MAX):
         level = [
@@ -93,7 +93,7 @@ def _check_nesting(value: object) -> None:
 
 
 def int_keys(mapping: Mapping[Any, Value]) -> dict[int, Value]:
-    """Return a map with its keys (numbers, or strings of digits) as integers; raises CodecError if one is no number."""
+    """Return a map with its keys (integers, or texts of integers) as integers; raises CodecError for other texts."""
     try:
         return {int(key): value for key, value in mapping.items()}
     except (TypeError, ValueError):
@@ -158,7 +158,7 @@ class _Writer:
         self._is_quoted = is_quoted
 
     def write(self, value: object, line: str, depth: int) -> None:
-        """Append a value to the text."""
+        """Append a value to the text; raises CodecError beyond 32 levels, TypeError for a type without JSON form."""
         if depth > NESTING_MAX and isinstance(value, _HOLDERS):
             raise CodecError(f"JSON: more than {NESTING_MAX} levels")
         match value:
@@ -180,7 +180,7 @@ class _Writer:
                 raise TypeError(f"{type(value).__name__} has no JSON form")
 
     def _write_object(self, content: Mapping[Any, object], line: str, depth: int) -> None:
-        """Append an object as MapSerializer does: only a string key starts a new line."""
+        """Append an object as MapSerializer does: of the keys of the indented form, only strings start a new line."""
         inner = line + "\t"
         parts, keys = self.parts, self._keys
         items = content.items()
@@ -216,7 +216,7 @@ class _Writer:
         parts.append("}")
 
     def _are_numbers(self, content: Mapping[Any, object]) -> bool:
-        """Return whether all keys and values are integers (offset tables), unless keys are to be quoted or sorted."""
+        """Return whether all keys and values are integers (offset tables); False if keys are to be quoted or sorted."""
         if (
             not content
             or self._is_quoted
@@ -227,7 +227,7 @@ class _Writer:
         return set(map(type, content)) == {int} == set(map(type, content.values()))
 
     def _key(self, key: object, line: str, depth: int) -> str:
-        """Return a key and a colon, in the indented form after a line break if it is a string; caches 256 strings."""
+        """Return a key and a colon, in the indented form after a line break if it is a string; caches the first 256."""
         if not isinstance(key, str):
             begin = len(self.parts)
             self._write_key(key, line, depth)
@@ -246,7 +246,7 @@ class _Writer:
             self.write(key, line, depth)
 
     def _write_array(self, items: Iterable[object], line: str, depth: int) -> None:
-        """Append an array as ListSerializer (one item per line) or CollectionCodec (one line) does."""
+        """Append an array: between items of an indented `JavaList` with line breaks (ListSerializer), else without."""
         is_in_lines = self._is_pretty and isinstance(items, JavaList) and bool(items)
         inner = line + "\t" if is_in_lines else line
         before = inner if is_in_lines else ""
@@ -275,7 +275,7 @@ def _escaped(special: re.Match[str]) -> str:
 
 
 def _java_double(value: float) -> str:
-    """Format a float as Java's `Double.toString`: 1.0E7 instead of 10000000.0; null for NaN and infinity."""
+    """Format a float in the form of Java's `Double.toString`: 1.0E7 for 10000000.0; null for NaN and infinity."""
     if value - value != 0:  # NaN or infinite.
         return "null"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

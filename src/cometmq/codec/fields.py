@@ -1,8 +1,8 @@
 """Custom headers: conversion between frozen dataclasses and the text fields of a command.
 
 A header class (in `codec.headers`) is a frozen dataclass of `str`, `int`, `bool` and their `| None` forms. The wire
-name of an attribute is its camelCase form, unless `wire("name")` sets another. None is omitted. If a
-required field is missing or a field is invalid, decoding raises an error that names it.
+name of an attribute is its camelCase form, unless `wire("name")` sets another. None is omitted. If a required field is
+missing or a field is invalid, decoding raises RequestError, which names it; numbers and booleans need not be strings.
 """
 
 from collections.abc import Callable

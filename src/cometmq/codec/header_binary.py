@@ -12,8 +12,8 @@
 | fields length | 4 |
 | fields: name length 2, name, value length 4, value, repeated | n |
 
-Java truncates a code above 32767 to 16 bits (200050 becomes 3442). `FULL_CODES` restores those of the pop family, so
-that pop works with this coding (docs/format/remoting.md).
+Java truncates a code above 32767 to 16 bits (200050 becomes 3442). `FULL_CODES` restores those of the pop family
+only, so that pop works with this coding (docs/format/remoting.md).
 """
 
 import struct
@@ -35,7 +35,7 @@ def decode_binary_header(header: bytes) -> Header:
     """Decode a binary header to (code, flag, opaque, language, version, remark, fields).
 
     Raises:
-        CodecError: A length is negative or exceeds the header, or a text is not UTF-8.
+        CodecError: The header is too short, a length in it is negative or too large, or a text is not UTF-8.
     """
     try:
         code, language, version, opaque, flag, remark_size = _HEAD.unpack_from(header)

@@ -6,8 +6,8 @@ Header: | begin time 8 | end time 8 | begin offset 8 | end offset 8 | slots used
 Entry:  | key hash 4 | physical offset 8 | seconds 4 | previous entry 4 |
 
 A slot holds the number of the newest entry whose hash maps to it, and each entry holds the number of the previous one.
-Entry 0 is never used: the number 0 ends a chain, and the index count of a new file is 1. Source: IndexFile, IndexHeader
-of RocketMQ 5.3.3; docs/format/index-file.md.
+Entry 0 is never used: the number 0 ends a chain, and the index count of an empty file is 1. Source: IndexFile,
+IndexHeader of RocketMQ 5.3.3; docs/format/index-file.md.
 """
 
 from struct import Struct, error
@@ -35,10 +35,10 @@ class IndexHeader(NamedTuple):
     """The first 40 bytes of an index file.
 
     Attributes:
-        begin_timestamp: Store time of the first indexed record, ms.
-        end_timestamp: Store time of the last indexed record, ms.
-        begin_offset: Commitlog offset of the first indexed record, bytes.
-        end_offset: Commitlog offset of the last indexed record, bytes.
+        begin_timestamp: Store time of the first indexed record, ms; in an empty file the previous file's end time or 0.
+        end_timestamp: Store time of the last indexed record, ms; likewise.
+        begin_offset: Commitlog offset of the first indexed record, bytes; likewise.
+        end_offset: Commitlog offset of the last indexed record, bytes; likewise.
         slots_used: Number of slots with an entry.
         index_count: Number of the next entry; 1 in a new file.
     """
@@ -57,7 +57,7 @@ class IndexEntry(NamedTuple):
     Attributes:
         key_hash: `key_hash` of topic and key.
         physical_offset: Commitlog offset of the record, bytes.
-        seconds: Store time of the record, in s after the file's begin time.
+        seconds: Store time of the record, in s after (about) the file's begin time.
         previous: Number of the previous entry in the same slot; 0 if there is none.
     """
 

@@ -1,7 +1,7 @@
-r"""Java properties files (`broker.conf`, `namesrv.conf`) and their keys and values.
+r"""Conversion between Java properties files (`broker.conf`, `namesrv.conf`) and dicts of their keys and values.
 
 These files are Latin-1 with `\uXXXX` escapes, as java.util.Properties reads them. Bodies of remote configuration
-requests have the same form without escapes. The package javaproperties does the parsing.
+requests are written as UTF-8 without escapes, but read like files. The package javaproperties does the parsing.
 """
 
 from collections.abc import Mapping

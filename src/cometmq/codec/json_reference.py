@@ -7,9 +7,9 @@ r"""fastjson's references: `{"$ref":"$.a[0]"}` for an object that occurs in a bo
 | `..` | the container that holds that one |
 | `$.a.b[0]` | from the whole body, by names and indexes; `\` escapes a special character |
 
-A reference is replaced by the object itself. `@`, `..` and `$` refer to an object that contains the reference. fastjson
-builds such cycles, but no body of RocketMQ has one; they are rejected here like every other infinite value. Source:
-SerialContext, JSONPath of fastjson 1.2.83.
+A reference within a body is replaced by the object itself. `@`, `..` and `$` refer to an object that contains the
+reference. fastjson builds such cycles, but no body of RocketMQ has one; they are rejected here like every other
+infinite value. Source: SerialContext, JSONPath of fastjson 1.2.83.
 """
 
 import re
@@ -90,7 +90,7 @@ def _path_of(value: object) -> str | None:
 
 
 def _target(path: str, root: object, holder: object, above: object) -> object:
-    """Return the value that a path leads to, following further `$` references; CodecError without one or after 32."""
+    """Return the value at a path, following further `$` references; raises CodecError without one or after 32 steps."""
     for _ in range(_HOPS_MAX):
         target = _lookup(path, root, holder, above)
         next_path = _path_of(target)

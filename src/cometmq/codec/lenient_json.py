@@ -1,9 +1,9 @@
 """Parser for fastjson syntax, called by `cometmq.codec.fastjson` for texts that are no strict JSON.
 
-Keys may be numbers (`{0:12}`, kept as ints), bare words, or whole objects and arrays (`{{"queueId":0}:12}`, kept as
+Keys may be numbers (`{0:12}`, kept as numbers), bare words, or whole objects and arrays (`{{"queueId":0}:12}`, kept as
 `FrozenObject` and tuples). Strings may have single quotes; commas may be missing, doubled or trailing; comments may
-stand between tokens. `NaN` and `undefined` become None. Source: JSONLexerBase and DefaultJSONParser of fastjson 1.2.83,
-with its default features.
+stand between tokens. The values `NaN` and `undefined` become None. Source: JSONLexerBase and DefaultJSONParser of
+fastjson 1.2.83, with its default features.
 """
 
 import re
@@ -97,7 +97,7 @@ def parse(text: str) -> object:
 class _JsonReader:
     """Recursive descent parser for one text; `depth` limits the recursion.
 
-    The methods that parse take a position, and return the parsed value and the position after it.
+    Most methods that parse take a position, and return the parsed value and the position after it.
     """
 
     def __init__(self, text: str) -> None:
@@ -115,7 +115,7 @@ class _JsonReader:
         return match.end() if match else position
 
     def value(self, position: int, depth: int) -> tuple[object, int]:
-        """Parse the value at a position; return it and the position after it. Raises CodecError if it is malformed."""
+        """Parse the value at a position; return it and the position after it. Raises CodecError if none fits there."""
         match self._text[position : position + 1]:
             case "{":
                 return self._object(position, depth)

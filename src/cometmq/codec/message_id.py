@@ -4,7 +4,7 @@ The offset message id holds the location of a message, so that a broker finds it
 
 | store host 8 or 20 | physical offset 8 |          as 32 or 56 upper-case hex digits
 
-The unique id (property UNIQ_KEY, shown to users as "msgId") is made by the producer:
+The unique id (property UNIQ_KEY, usually shown as "msgId") is made by the producer:
 
 | ip 4 or 16 | process 2 | loader 4 | time 4 | counter 2 |          as 32 or 56 digits
 
@@ -63,7 +63,7 @@ def decode_message_id(message_id: str) -> tuple[bytes, int]:
 
 
 def _from_hex(message_id: str, *sizes: int) -> bytes:
-    """Decode a hex id that must have one of the given sizes in bytes."""
+    """Decode a hex id that must have one of the given sizes in bytes; raises CodecError if it has not."""
     # bytes.fromhex alone would accept blanks.
     if len(message_id) in {2 * size for size in sizes} and message_id.isalnum():
         try:

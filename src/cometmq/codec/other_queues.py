@@ -1,4 +1,4 @@
-"""Entries of queue files that only some topics have: batch queues and extended units.
+"""Entries of the less common queue files: batch queues and extended units.
 
 A batch queue (`batchconsumequeue`) has 46 bytes for each record of a batch topic:
 

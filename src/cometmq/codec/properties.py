@@ -93,7 +93,7 @@ def decode_properties(block: bytes) -> dict[str, str]:
 
 
 def find_property(block: bytes, name: bytes) -> str | None:
-    """Return a property's value in a block without decoding others, or None; raises CodecError if it is not UTF-8."""
+    """Return the last non-empty value of a property in a block, or None; raises CodecError if that is not UTF-8."""
     value = find_value(block, name)
     if value is None:
         return None
@@ -104,7 +104,7 @@ def find_property(block: bytes, name: bytes) -> str | None:
 
 
 def join_blocks(first: bytes, second: bytes) -> bytes:
-    """Join two property blocks, adding a missing separator; values in `second` override those in `first`."""
+    """Join two property blocks, adding a missing separator; non-empty values in `second` override those in `first`."""
     if first and second and not first.endswith(_VALUE_END):
         return first + _VALUE_END + second
     return first + second

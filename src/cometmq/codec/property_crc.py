@@ -1,4 +1,4 @@
-r"""The CRC of a whole record, which a broker may append as the last property.
+r"""The CRC of a record, which a broker may append as the last property.
 
     __CRC32# 8 | \1 | ten decimal digits, least significant first | \2
 
@@ -40,7 +40,7 @@ def with_room(block: Buffer) -> bytes:
 
 
 def fill_in(records: bytearray, start: int, size: int) -> None:
-    """Write the CRC of a record into the space reserved in its properties."""
+    """Write the CRC of a record into the space that `with_room` reserved at the end of its properties."""
     end = start + size
     crc = _crc(memoryview(records)[start : end - TAIL_SIZE])
     records[end - _DIGITS - 1 : end - 1] = b"%010d" % crc

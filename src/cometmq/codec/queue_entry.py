@@ -3,8 +3,8 @@
 | physical offset 8 | size 4 | tags code 8 |
 
 The tags code is usually Java's hash of the message's tag, sign-extended, or 0 without a tag. In the delay topic it is
-the time in ms when the message is due. Entry n of a queue is at byte n * 20. Source: ConsumeQueue of RocketMQ 5.3.3;
-docs/format/queue-entry.md.
+the time in ms when the message is due. Entry n of a queue is at byte n * 20 of its files together. Source:
+ConsumeQueue of RocketMQ 5.3.3; docs/format/queue-entry.md.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def gap_entries(count: int, topic: str, next_offset: int, next_size: int) -> byt
     """Encode consume-queue entries for `count` consecutive messages that the log lacks although it has later ones.
 
     RocketMQ has no such entries. The entries point to the next record of the queue (`next_offset`, the physical offset,
-    and `next_size`, both in bytes), so that RocketMQ delivers that one again and skips nothing; our own code recognizes
+    and `next_size`, both in bytes), so that RocketMQ delivers that one again and skips nothing; CometMQ recognizes
     them by the tags code. Gaps of more than 32 messages, and those in topics of delayed messages, get blank entries
     instead (docs/format/queue-entry.md explains why).
     """

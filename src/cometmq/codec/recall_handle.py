@@ -21,7 +21,7 @@ class RecallHandle(NamedTuple):
     Attributes:
         topic: Topic of the message.
         broker_name: Broker that stores the message.
-        time_ms: A time in ms within the message's slot of the timer wheel, as text.
+        time_ms: A time in ms within the message's slot of the timer wheel, as text; not checked here.
         unique_key: Property UNIQ_KEY of the message.
     """
 
@@ -37,7 +37,7 @@ def encode_recall_handle(handle: RecallHandle) -> str:
 
 
 def decode_recall_handle(text: str) -> RecallHandle:
-    """Decode the handle for cancelling a timed message; raises CodecError for any other text."""
+    """Decode the handle for cancelling a timed message; raises CodecError if it is malformed; accepts any TIME."""
     try:
         words = base64.b64decode(text, altchars=b"-_", validate=True).decode().split(" ")
     except (binascii.Error, ValueError):

@@ -5,7 +5,7 @@ A handle has eight words, separated by blanks (the last may be missing):
 | start offset | time of the pop, ms | invisible time, ms | revive queue | kind of topic | broker | queue | queue offset |
 
 The kind is 0 for the topic itself, and 1 or 2 for its retry topics (`%RETRY%group_topic` and `%RETRY%group+topic`). A
-pop answer contains for each queue `kind queue start` in startOffsetInfo and `kind queue offset,offset` in
+pop answer contains for each queue with messages `kind queue start` in startOffsetInfo and `kind queue offset,offset` in
 msgOffsetInfo, separated by semicolons. Source: ExtraInfoUtil of RocketMQ 5.3.3; docs/format/pop.md.
 """
 
@@ -51,7 +51,7 @@ class Receipt(NamedTuple):
 
 
 def parse_receipt(text: str) -> Receipt:
-    """Parse the receipt handle of a popped message; raises RequestError (INVALID_PARAMETER) for any other text."""
+    """Parse a popped message's receipt handle; raises RequestError (INVALID_PARAMETER) if it lacks words or numbers."""
     words = text.split(" ")
     try:
         return Receipt(

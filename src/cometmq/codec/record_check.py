@@ -32,7 +32,7 @@ class NoRecordError(CodecError):
     """The bytes at a position are not a valid record; the message describes what they are.
 
     Attributes:
-        why: Kind of end of the walk through the log; WalkEnd.UNKNOWN for a record with wrong sizes or CRC.
+        why: What is there instead: WalkEnd.BLANK, EMPTY, SHORT (the bytes end first), or UNKNOWN for anything else.
     """
 
     def __init__(self, why: WalkEnd, text: str) -> None:
@@ -90,7 +90,7 @@ def check_record(
 def _parts_end(
     buffer: bytes | bytearray | memoryview, *, start: int, body_end: int, end: int, magic: int
 ) -> int:
-    """Return the end of the properties according to the stored sizes; 0 if body or topic exceed the record."""
+    """Return the end of the properties according to the stored sizes; 0 if body or topic do not fit into the record."""
     width = 1 if magic == MAGIC_V1 else 2
     topic_start = body_end + width
     if body_end < start or topic_start > end:

@@ -2,11 +2,11 @@
 
 | direction | fields with their sizes in bytes |
 | --- | --- |
-| slave to master | end offset of its log 8 |
+| slave to master | first the offset from which it wants the log, later the one up to which it has it 8 |
 | master to slave | physical offset 8, size 4, that many bytes of the log; size 0 is a heartbeat |
 
 Numbers are big-endian. Source: DefaultHAConnection and DefaultHAClient of RocketMQ 5.3.3. If both are CometMQ, a
-handshake precedes it (docs/design/0048):
+handshake comes first (docs/design/0048):
 
 | sender | fields with their sizes in bytes |
 | --- | --- |

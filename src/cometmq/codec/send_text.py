@@ -1,6 +1,6 @@
 r"""The JSON header of a send, as text pieces around the values that differ between sends.
 
-The headers of a producer are nearly identical: sends to one topic share the front, sends to one broker the back.
+The headers of a producer are nearly identical: most sends to one topic share the front, those to one broker the back.
 
     {"code":310,"extFields":{"a":"group","b":"topic","c":"TBW102","d":"4","e":"   front, of a topic
     3                                                                          the queue

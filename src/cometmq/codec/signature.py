@@ -51,7 +51,7 @@ def signed_content(
 ) -> bytes:
     """Return the bytes of a request that its signature covers: values of header fields, then the body.
 
-    The field `Signature` is excluded, and the field `without`. Raises CodecError if a field is no string.
+    The field `Signature` is excluded, and the field `without`. Raises CodecError if a field is no valid string.
     """
     try:
         return "".join(_in_order(tuple(fields), without)(fields)).encode() + body

@@ -1,7 +1,7 @@
 """The files of the timer: slots of `timerwheel`, units of `timerlog`, and `timercheck`.
 
-A slot covers one time unit (timerPrecisionMs, 1 s) and holds the positions of its first and last log unit; each log
-unit holds the position of the previous one in the same slot:
+A slot covers one time unit (timerPrecisionMs, by default 1 s) and holds the positions of its first and last log unit;
+each log unit holds the position of the previous one in the same slot:
 
 | size 4 | previous 8 | magic 4 | write time 8 | delay 4 | physical offset 8 | size 4 | hash 4 | 0 8 |
 
@@ -40,9 +40,9 @@ class TimerSlot(NamedTuple):
 
     Attributes:
         time: The time that it covers, in units of the precision since 1970.
-        first: Position of its first unit in timerlog, bytes.
-        last: Position of its last unit in timerlog, bytes.
-        unit_count: Number of waiting units minus units that cancel one.
+        first: Position of its first unit in timerlog, bytes; -1 for an empty slot.
+        last: Position of its last unit in timerlog, bytes; likewise.
+        unit_count: Number of its units, with -1 for each that cancels a message; after a recovery approximate.
         magic: 0; reserved by RocketMQ.
     """
 
@@ -90,9 +90,9 @@ class TimerCheck(NamedTuple):
     """The progress of the timer, as stored in `timercheck`.
 
     Attributes:
-        read_ms: Slots before this time have been delivered, ms since 1970.
+        read_ms: The timer has handled the slots before this time (delivered or moved on), ms since 1970.
         log_flushed: timerlog is flushed to the disk up to this position, bytes.
-        queue_offset: Messages of the timer topic before this queue offset are in the wheel.
+        queue_offset: The timer has read its topic up to this queue offset.
         master_queue_offset: The master's `queue_offset`; on a master, its own.
         state_version: State version of the data version.
         timestamp: Time of the data version, ms.

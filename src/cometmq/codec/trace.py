@@ -71,7 +71,7 @@ class Trace:
         request_id: Shared by SubBefore and SubAfter of one listener call.
         tries: Number of earlier deliveries, as the client reports it.
         outcome: Outcome of the listener call.
-        transaction_id: Id of the transaction at the broker.
+        transaction_id: Id of the transaction, usually the unique id of its message.
         state: How the transaction ended: COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW.
         is_from_check: Whether the broker had asked how the transaction ended.
     """
@@ -118,7 +118,7 @@ def decode_traces(body: bytes) -> list[Trace]:
     """Decode the trace records of a message in the trace topic; unknown kinds are skipped.
 
     Raises:
-        CodecError: A record is truncated, or a number is malformed or not one of its enumeration.
+        CodecError: A record lacks a required field, or a number is malformed or not one of its enumeration.
     """
     return [
         trace

@@ -1,4 +1,4 @@
-"""The ASGI application of the dashboard: login, logout, and all pages behind the checks of session, form and role."""
+"""The ASGI application of the dashboard: login, logout, pages for users with a session, and forms for admins."""
 
 import contextlib
 import logging
@@ -170,7 +170,7 @@ class Application:
         return None
 
     async def _is_gone(self, session: Session, request: Request) -> bool:
-        """Return whether the cluster refuses a cluster user, and end the session then; False within 2 s of a check."""
+        """Ask the cluster, at most every 2 s, if it refuses a cluster user; if so, end the session and return True."""
         now_ms = self._context.clock.now_ms()
         if session.credentials is None or now_ms - session.checked_ms < _CHECKED_MS:
             return False
@@ -207,9 +207,9 @@ class Application:
         return Route(page.path, answer, methods=["POST" if page.does else "GET"])
 
     async def _do(self, page: Page, page_request: PageRequest) -> Response:
-        """Handle a submitted form: check its session, role and single use, run it, audit it, and return the answer.
+        """Handle a submitted form: check its session, role and single use, run it, and return the answer.
 
-        A form of another session and a form that was sent before are refused without an audit.
+        Writes the outcome to the audit, except for a form of another session or one that was sent before, both refused.
         """
         session, fields = page_request.session, page_request.fields
         if not session.has_token(fields.get("csrf", "")):
@@ -287,7 +287,7 @@ class Application:
         return HTMLResponse(render(self._context.templates, "bare.html", values), status)
 
     async def _broken(self, _request: Request, error: Exception) -> Response:
-        """Return an error page, without a traceback, for a request that failed by a bug."""
+        """Return an error page, without a traceback, for a request that failed by an unexpected exception."""
         values = {
             "title": "Internal error",
             "text": f"The page could not be created ({type(error).__name__}). The log of the dashboard has the details; please report them as an issue.",
@@ -297,7 +297,7 @@ class Application:
     # --- the rest
 
     async def _take_report(self, request: Request) -> Response:
-        """Record a browser's report of a blocked page element (CSP) for log and audit page; beyond limits ignore it."""
+        """Record a report, usually of a page element that a browser blocked (CSP), for log and audit page, within limits."""
         text = (await request.body())[:4000].decode("utf-8", "replace")
         address = request.client.host if request.client else "?"
         reports = self._context.csp_reports
@@ -336,7 +336,7 @@ def _path_of(url: str) -> str:
 
 
 def _own_path(path: str) -> str:
-    """Return a path of this site that is safe for a redirect; empty if it may not be, is the login, or is too long."""
+    """Return a path of this site if it is safe for a redirect; empty if not, for the login, or if it is too long."""
     is_own = (
         path.startswith("/")
         and not path.startswith(("//", "/\\", "/login"))

@@ -21,7 +21,7 @@ class AuditEntry(NamedTuple):
     Attributes:
         ms: Time of the action, ms since 1970.
         user: Name of the user.
-        address: IP address of the user's browser, or "?".
+        address: IP address of the user's browser, or of an unknown proxy before it; or "?".
         action: The requested action, for example "delete topic".
         subject: What the action concerns, such as the name of a topic; may be empty.
         outcome: "done", or why the action failed or was refused.
@@ -57,7 +57,7 @@ class Audit:
     def write(self, action: AuditEntry) -> None:
         """Append an entry to the file, with texts cut to 500 characters.
 
-        A full file replaces the previous full one. Raises OSError if writing fails; `last` returns the entry
+        A full file (10 MiB) first replaces the previous one. Raises OSError if writing fails; `last` returns the entry
         all the same.
         """
         cut = action._replace(

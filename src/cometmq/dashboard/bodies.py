@@ -1,4 +1,4 @@
-"""Formats message bodies, at most their first 64 KiB, for display: as text, JSON, a hex dump, or one line of a list."""
+"""Formats the beginning of message bodies (at most 64 KiB) for display: as text, JSON, a hex dump, or one line."""
 
 import json
 from typing import NamedTuple
@@ -55,7 +55,7 @@ def body_view(body: bytes, kind: str | None = None) -> BodyView:
 
 
 def body_line(body: bytes) -> str:
-    """Format the beginning of a body as one line for a list; if it is not UTF-8, as its size and first bytes in hex."""
+    """Format the beginning of a body as one line for a list; if that is not UTF-8, as size and first bytes in hex."""
     start = bytes(body[: 4 * LINE_SHOWN_MAX])
     text, bad_byte = _decoded(start, is_whole=len(start) == len(body))
     if bad_byte is not None:
@@ -67,7 +67,7 @@ def body_line(body: bytes) -> str:
 
 
 def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
-    """Return the text (invalid bytes as U+FFFD, a cut end left out) and the place of any first invalid byte."""
+    """Return the text, without a cut last character or with invalid bytes as U+FFFD, and any first bad place."""
     try:
         return start.decode(), None
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
 """Reads a topic's messages page by page for the dashboard; offsets of the queues determine the messages of a page.
 
 The newest message of each queue has rank 0, the one before it rank 1. A page has 20 messages in order of (rank, queue).
-While queues do not change, each message is on exactly one page; if they are evenly filled, pages go back in time.
+While queues do not change, each message counts for exactly one page; if they are evenly filled, pages go back in time.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _EMPTY_PULLS_MAX = 3
 class MessageRow(NamedTuple):
     """A row of a message list: the message without its body, the body's beginning as one line and size in bytes.
 
-    If `is_deleted`, the message belongs to a deleted topic of this name, and so is in no queue.
+    If `is_deleted`, it seems to belong to a deleted topic of this name: its place in the queue has another or none.
     """
 
     message: StoredMessage
@@ -67,7 +67,7 @@ def row_of(message: StoredMessage, *, is_deleted: bool = False) -> MessageRow:
 async def rows_of(
     puller: AsyncPullConsumer, found: Sequence[StoredMessage]
 ) -> list[MessageRow]:
-    """Return the list rows of messages found by an index, in their order; marks those that belong to a deleted topic.
+    """Return the list rows of messages found by an index, in order; marks those that seem to be of a deleted topic.
 
     Raises CometError if a broker does not answer, or refuses.
     """
@@ -124,7 +124,7 @@ async def time_slice(
 
 
 def slices_of_page(slices: Sequence[QueueSlice], start: int, count: int) -> list[QueueSlice]:
-    """Return slices with up to `count` messages from number `start` on, in order of (rank, queue); rank 0: the newest.
+    """Return slices with up to `count` messages from number `start` on, counted by (rank, queue); rank 0: the newest.
 
     >>> a, b = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
     >>> [s[1:] for s in slices_of_page([QueueSlice(a, 0, 3), QueueSlice(b, 5, 6)], 0, 2)]

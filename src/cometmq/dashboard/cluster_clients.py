@@ -1,4 +1,4 @@
-"""The dashboard's clients of the cluster: a set for itself, and one for each cluster user with a session."""
+"""The dashboard's clients of the cluster: a set for itself and, made on demand, one for each logged-in cluster user."""
 
 import asyncio
 from collections.abc import Callable

@@ -24,7 +24,7 @@ class Guest(Protocol):
 
     Attributes:
         address: IP address of the browser.
-        silent_since: Loop time, seconds, when it was accepted or its last answer was complete.
+        silent_since: Loop time, seconds, when it was accepted (and its TLS set up), or its last answer was complete.
     """
 
     address: str
@@ -105,7 +105,7 @@ class PageProtocol(H11Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection; it is closed unless the head of a request arrives within HEAD_SECONDS."""
+        """Count the connection; close it beyond a limit, or if no head of a request arrives within HEAD_SECONDS."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         self.silent_since = self.loop.time()
@@ -115,7 +115,7 @@ class PageProtocol(H11Protocol):
         self._places.enter(self)
 
     def data_received(self, data: bytes) -> None:
-        """Parse received bytes; stop the timeout of a request's head if a request is being answered, else start it."""
+        """Parse received bytes; stop the timeout of a request's head if a request is being answered, else run it."""
         super().data_received(data)
         if self.is_asked:
             if self._head_timer is not None:

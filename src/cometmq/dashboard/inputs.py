@@ -71,7 +71,7 @@ def page_of(fields: Mapping[str, str]) -> int:
 def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
     """Return a time in a field as ms since 1970; None if the field is empty.
 
-    Accepts ms since 1970 or ISO 8601 (in this machine's zone if it names none), from 1970 (the day before: 0) to 9999;
+    Accepts ms since 1970 (digits) or ISO 8601 (in this machine's zone if it names none), 1970 (day before: 0) to 9999;
     raises WrongInput for any other text: the message names `what`, or `name` if the text is longer than TEXT_MAX.
     """
     text = text_of(fields, name)
@@ -99,7 +99,7 @@ def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
 
 
 def hex_of(text: str, what: str) -> bytes:
-    """Return the bytes of a hexadecimal text, which may have white space. Raises WrongInput if it is something else."""
+    """Return the bytes of a hexadecimal text, maybe with white space between bytes; raises WrongInput for others."""
     try:
         return bytes.fromhex(text)
     except ValueError as error:

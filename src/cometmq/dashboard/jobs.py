@@ -28,7 +28,7 @@ class JobRun(NamedTuple):
     Attributes:
         place: Folder of its output.
         id: Id of the run.
-        job: Name of the job.
+        job: Name of the job; empty if the manifest cannot be read.
         status: "running", "done" or "failed"; empty if the manifest cannot be read (reason in `error`).
         counts: Up to 50 counters so far by name, such as rows and bytes.
         batch: Last counted micro-batch; -1 if none.
@@ -53,14 +53,14 @@ class JobRun(NamedTuple):
 
     @property
     def rows_per_second(self) -> float | None:
-        """Average rows per second; None if it counted no rows or took no time."""
+        """Average rows per second up to its end or last write; None if it counted no rows or took no time."""
         ms = (self.ended_ms or self.written_ms) - self.started_ms
         rows = self.counts.get("rows", 0)
         return rows * 1000 / ms if rows and ms > 0 else None
 
 
 def job_runs(places: Sequence[Path]) -> list[JobRun]:
-    """Return the 500 last written runs with manifests in `_jobs` of these folders or one level below, newest first.
+    """Return at most 500 runs with manifests in `_jobs` of these folders or one level below, last written first.
 
     At most 1,000 folders are read. An invalid manifest becomes a run with an `error`. Blocks: use a thread.
     """

@@ -21,7 +21,7 @@ _NOBODY = Credentials("-", "-")
 
 
 class Authenticator:
-    """Checks the name and password of a login, for the dashboard's own users and those of the cluster."""
+    """Checks names and passwords of the dashboard's own users and those of the cluster."""
 
     def __init__(self, settings: DashboardSettings, users: UserFile) -> None:
         self._settings = settings
@@ -71,7 +71,7 @@ class Authenticator:
 
 
 async def _refuses(inspector: AsyncInspector) -> bool:
-    """Return whether nameserver or first answering broker give NO_PERMISSION. Raises CometError if none answers."""
+    """Return whether nameserver or first answering broker give NO_PERMISSION. Raises CometError if that is unknown."""
     try:
         for broker in await inspector.brokers():
             try:

@@ -8,7 +8,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UnregisterClient:
-    """Header to remove a client from groups at a broker, UNREGISTER_CLIENT 35."""
+    """Header with which a client leaves groups at a broker, UNREGISTER_CLIENT 35."""
 
     client_id: str = field(metadata=wire("clientID"))
     producer_group: str | None = None

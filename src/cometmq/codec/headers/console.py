@@ -1,4 +1,4 @@
-"""Headers of requests by consoles and mqadmin about groups and clients: 208 to 353."""
+"""Headers of requests by consoles and mqadmin, mostly about groups and clients: 208 to 353."""
 
 from dataclasses import field
 
@@ -50,10 +50,10 @@ class ResetOffsetRequest:
     Attributes:
         topic: Topic of the queues.
         group: Group whose offsets are reset.
-        timestamp: Reset to the first message stored at or after this time, ms since 1970; -1 to the end.
+        timestamp: Reset to the first message stored at or after this time (ms since 1970), if any; -1 to the end.
         queue_id: Queue to reset; -1 for all.
-        offset: Queue offset to reset to instead; used only with a queue.
-        is_force: Also move forward; without it, a reset that the broker pushes to clients never does.
+        offset: Queue offset to reset to instead; used only with a queue, and if not -1.
+        is_force: If False, a broker whose clients reset themselves moves them only backward; others ignore it.
     """
 
     topic: str
@@ -66,7 +66,7 @@ class ResetOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClientStatusRequest:
-    """Header to query the offsets in the memory of clients, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
+    """Header to query offsets in the memory of a group's clients, INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223."""
 
     topic: str
     group: str
@@ -84,7 +84,7 @@ class RunningRequest:
 
 @dataclass(frozen=True, slots=True)
 class DirectRequest:
-    """Header to deliver a message directly, CONSUME_MESSAGE_DIRECTLY 309; the broker adds body, name and flags."""
+    """Header to deliver a message directly, CONSUME_MESSAGE_DIRECTLY 309; the broker adds message and broker name."""
 
     consumer_group: str
     client_id: str | None = None
@@ -106,7 +106,7 @@ class CorrectionOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class CloneOffsetsRequest:
-    """Header to copy the offsets of a group to another one, for a topic or for all, CLONE_GROUP_OFFSET 314."""
+    """Header to copy a group's offsets to another group, in one topic or in all that it has, CLONE_GROUP_OFFSET 314."""
 
     src_group: str
     dest_group: str
@@ -116,7 +116,7 @@ class CloneOffsetsRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntriesRequest:
-    """Header to query up to `count` queue entries from `index` on, QUERY_CONSUME_QUEUE 321."""
+    """Header to query at most `count` queue entries from queue offset `index` on, QUERY_CONSUME_QUEUE 321."""
 
     topic: str
     queue_id: int
@@ -127,7 +127,7 @@ class QueueEntriesRequest:
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenRequest:
-    """Header to forbid or allow a group a topic, or query it (`readable` None), UPDATE_AND_GET_GROUP_FORBIDDEN 353."""
+    """Header to forbid or allow a group a topic, or (`readable` None) only ask, UPDATE_AND_GET_GROUP_FORBIDDEN 353."""
 
     group: str
     topic: str

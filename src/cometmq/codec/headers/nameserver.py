@@ -20,7 +20,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerResponse:
-    """Header of the answer to a registration: addresses of a slave's master, if known; None for a master."""
+    """Header of the answer to a registration: addresses of a slave's master, or None if unknown; None for a master."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
@@ -38,7 +38,7 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class DataVersionResponse:
-    """Header of the answer to QUERY_DATA_VERSION: whether the broker's table differs from the nameserver's."""
+    """Header of the answer to QUERY_DATA_VERSION: whether the nameserver has another version of the broker."""
 
     changed: bool
 
@@ -70,7 +70,7 @@ class KvConfigRequest:
 
 @dataclass(frozen=True, slots=True)
 class KvConfigResponse:
-    """Header of the answer to GET_KV_CONFIG: the value of a key, or None."""
+    """Header of the answer to GET_KV_CONFIG: the value of the key; an unknown key gives the code QUERY_NOT_FOUND."""
 
     value: str | None = None
 
@@ -91,7 +91,7 @@ class ClusterRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopicInNameserver:
-    """Header to delete a topic in one cluster, or without a cluster in all, DELETE_TOPIC_IN_NAMESRV 216."""
+    """Header to delete a topic from the routes of one cluster, or (None) of all, DELETE_TOPIC_IN_NAMESRV 216."""
 
     topic: str
     cluster_name: str | None = None
@@ -99,21 +99,21 @@ class DeleteTopicInNameserver:
 
 @dataclass(frozen=True, slots=True)
 class BrokerNameRequest:
-    """Header to remove or restore a broker's write permission, WIPE_ and ADD_WRITE_PERM_OF_BROKER 205 and 327."""
+    """Header to remove or add a broker's write permission in routes, WIPE_ and ADD_WRITE_PERM_OF_BROKER 205 and 327."""
 
     broker_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class WipeWritePermResponse:
-    """Header of the answer to WIPE_WRITE_PERM_OF_BROKER 205: number of the broker's topics, now all unwritable."""
+    """Header of the answer to WIPE_WRITE_PERM_OF_BROKER 205: number of the broker's topics in the routes."""
 
     wipe_topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class AddWritePermResponse:
-    """Header of the answer to ADD_WRITE_PERM_OF_BROKER 327: number of the broker's topics, now all writable."""
+    """Header of the answer to ADD_WRITE_PERM_OF_BROKER 327: number of the broker's topics in the routes."""
 
     add_topic_count: int
 

@@ -14,7 +14,7 @@ FROM_MIN, FROM_MAX = 0, 1  # ConsumeInitMode: start of a group without offsets.
 
 @dataclass(frozen=True, slots=True)
 class PopRequest:
-    """Header to pop messages, POP_MESSAGE; times in ms, queue_id -1 for any queue, poll_time is the maximum wait."""
+    """Header to pop messages, POP_MESSAGE; times in ms, queue_id -1 for any queue, poll_time: how long it may wait."""
 
     consumer_group: str
     topic: str
@@ -58,7 +58,7 @@ class AckRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChangeInvisibleTimeRequest:
-    """Header to deliver a popped message again `invisible_time` ms from now, CHANGE_MESSAGE_INVISIBLETIME."""
+    """Header to hide a popped message for another `invisible_time` ms from now on, CHANGE_MESSAGE_INVISIBLETIME."""
 
     consumer_group: str
     topic: str
@@ -80,7 +80,7 @@ class ChangeInvisibleTimeResponse:
 
 @dataclass(frozen=True, slots=True)
 class NotificationRequest:
-    """Header of a request answered when the group can pop, or after `poll_time`, NOTIFICATION; times in ms."""
+    """Header to ask whether a group can pop, and wait for that for at most `poll_time`, NOTIFICATION; times in ms."""
 
     consumer_group: str
     topic: str
@@ -93,7 +93,7 @@ class NotificationRequest:
 
 @dataclass(frozen=True, slots=True)
 class PeekRequest:
-    """Header to query messages from a group's offsets on, unfiltered and without popping, PEEK_MESSAGE; queue_id -1 for any."""
+    """Header to read messages from a group's offsets on without popping them, PEEK_MESSAGE; queue_id -1: all queues."""
 
     consumer_group: str
     topic: str
@@ -103,7 +103,7 @@ class PeekRequest:
 
 @dataclass(frozen=True, slots=True)
 class PollingInfoRequest:
-    """Header to query how many requests of a group wait for a queue, POLLING_INFO; queue_id -1 for any queue."""
+    """Header to count a group's requests that wait for just this queue, POLLING_INFO; queue_id -1: for any queue."""
 
     consumer_group: str
     topic: str

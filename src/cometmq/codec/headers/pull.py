@@ -28,7 +28,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class PullResponse:
-    """Header of the answer to a pull, whether it found messages or not (PullMessageResponseHeader)."""
+    """Header of the answer to a pull, usually also if it found no messages (PullMessageResponseHeader)."""
 
     next_begin_offset: int
     min_offset: int

@@ -23,7 +23,7 @@ class QueryMessageRequest:
 
 @dataclass(frozen=True, slots=True)
 class QueryMessageResponse:
-    """Header of the answer to a query by key: store time (ms) and physical offset at the end of the index; or zeros."""
+    """Header of the answer to a query by key: store time (ms) and offset of the last indexed record, or zeros."""
 
     index_last_update_timestamp: int
     index_last_update_phyoffset: int

@@ -1,11 +1,11 @@
-"""Header of RECALL_MESSAGE 370, with which a producer cancels a timed message."""
+"""Header of RECALL_MESSAGE 370, with which a client cancels a timed message."""
 
 from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """Header to cancel a timed message (RecallMessageRequestHeader); the only field of the answer is msgId."""
+    """Header to cancel a timed message (RecallMessageRequestHeader); the answer has its unique id as msgId."""
 
     topic: str
     recall_handle: str

@@ -14,7 +14,7 @@ class HaExchange:
 
 @dataclass(frozen=True, slots=True)
 class ResetMasterFlushed:
-    """Header of RESET_MASTER_FLUSH_OFFSET 908, which sets the flushed offset that a slave assumes for its master."""
+    """Header of RESET_MASTER_FLUSH_OFFSET 908, which sets the flushed offset of its master that a slave has stored."""
 
     master_flush_offset: int
 
@@ -32,19 +32,19 @@ class MinBrokerIdChange:
 
 @dataclass(frozen=True, slots=True)
 class RoleChange:
-    """Header of NOTIFY_BROKER_ROLE_CHANGED 1008, which makes a broker the master, or lets it follow one.
+    """Header of NOTIFY_BROKER_ROLE_CHANGED 1008, which makes a broker the master or a slave.
 
     The first four fields are RocketMQ's, whose controller sends this; the others are CometMQ's.
 
     Attributes:
-        master_address: Address of the broker that is to be the master.
+        master_address: Address of the broker that is to be the master; ignored here, too.
         master_epoch: Ignored here.
         sync_state_set_epoch: Ignored here.
-        master_broker_id: The present id of that broker.
+        master_broker_id: The present id of that broker; None if no slave is to succeed the receiver.
         broker_id: The id that the receiver is to have; 0: it is to be the master.
-        broker_role: The new master's brokerRole.
-        log_end: Physical offset up to which the new master must have the log.
-        is_forced: Whether to change the role even if messages may be lost.
+        broker_role: The new master's brokerRole; None for ASYNC_MASTER. Not used for a slave.
+        log_end: Physical offset up to which the new master must have the log; None if unknown.
+        is_forced: Whether to make the receiver the master even if messages may be lost.
     """
 
     master_address: str | None = None

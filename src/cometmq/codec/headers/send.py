@@ -51,7 +51,7 @@ class SendRequestV2:
 
 @dataclass(frozen=True, slots=True)
 class SendResponse:
-    """Header of the answer to a send; the message ids of a batch are separated by commas."""
+    """Header of the answer to a send that was not refused; the message ids of a batch are separated by commas."""
 
     msg_id: str
     queue_id: int

@@ -1,11 +1,11 @@
-"""Header of CONSUMER_SEND_MSG_BACK 36, with which a consumer requests redelivery of a message."""
+"""Header of CONSUMER_SEND_MSG_BACK 36, with which a consumer returns a message that it did not consume."""
 
 from cometmq.model.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SendBackRequest:
-    """Header to request redelivery of the message at a commitlog `offset`; no body, the broker reads the record."""
+    """Header to request a retry or, with delay_level < 0, a dead letter of the message at commitlog `offset`."""
 
     offset: int
     group: str

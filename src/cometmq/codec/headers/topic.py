@@ -33,7 +33,7 @@ class TopicRequest:
 
 @dataclass(frozen=True, slots=True)
 class GroupRequest:
-    """Header to query the topics of a consumer group, QUERY_TOPICS_BY_CONSUMER 343, or its settings, 352."""
+    """Header to query the topics in which a group has offsets, QUERY_TOPICS_BY_CONSUMER 343, or its settings, 352."""
 
     group: str
 

@@ -18,7 +18,7 @@ class EndTransaction:
         msg_id: Unique key of the message.
         topic: Topic that the message is sent to.
         from_transaction_check: Whether this answers a check of the broker.
-        transaction_id: The unique key again.
+        transaction_id: Usually the unique key again.
         broker_name: Broker that stores the half message.
     """
 
@@ -37,7 +37,7 @@ class EndTransaction:
 class CheckTransaction:
     """Header of a broker's question about the state of a transaction, CHECK_TRANSACTION_STATE 39.
 
-    The body of the request is the record of the half message (CheckTransactionStateRequestHeader).
+    The body is the half message's record, with its real topic and queue (CheckTransactionStateRequestHeader).
 
     Attributes:
         tran_state_table_offset: Queue offset of the half message in the half topic.
@@ -60,7 +60,7 @@ class CheckTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ResumeCheck:
-    """Header to check a discarded half message again, RESUME_CHECK_HALF_MESSAGE; `msg_id` is its offset message id."""
+    """Header to check a discarded half message again, RESUME_CHECK_HALF_MESSAGE; `msg_id`: its discarded copy."""
 
     msg_id: str | None = None
     topic: str | None = None

@@ -1,4 +1,4 @@
-"""SQL92 expressions over message properties, used by RocketMQ's brokers as filters (docs/design/0013)."""
+"""SQL92 expressions over message properties, used by brokers as filters of consumers (docs/design/0013)."""
 
 from cometmq.codec.sql92.filter import EXPRESSION_LENGTH_MAX, Sql92Filter, sql92_filter
 

@@ -128,7 +128,7 @@ def _searched(name: str) -> Fetch:
 
 
 def _before_empty(block: bytes, name: bytes) -> bytes | None:
-    """Return the last non-empty value of a property, as Java's decoder does; None without one."""
+    """Return the last non-empty value of a property, or None; raises CodecError if it is not UTF-8."""
     found = find_property(block, name)
     return None if found is None else found.encode()
 
@@ -188,7 +188,7 @@ def _readings(left: Kind, right: Kind) -> tuple[Reading, Reading]:
 
 
 def _is_text(name: str, text: str) -> Evaluate:
-    """Compile the most common term, property = 'text' with non-empty text, without slicing the block."""
+    """Compile the most common term, property = 'text' with non-empty text; it rarely slices the block."""
     fetch, key = _searched(name), b"\x02%b\x01" % name.encode()
     size, wanted = len(key), text.encode()
     ended = wanted + b"\x02"
@@ -227,7 +227,7 @@ def _property_order(
 
 
 class _Compiler:
-    """Compiles the functions of one expression."""
+    """Compiles the functions of one expression; `find` compiles the access to a property of a message."""
 
     def __init__(self, find: Callable[[str], Fetch]) -> None:
         self._property = find

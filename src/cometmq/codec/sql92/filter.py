@@ -1,4 +1,4 @@
-"""Compiled SQL92 expressions, which `matches` tests against a property block."""
+"""Compiled SQL92 expressions: `Sql92Filter.matches` tests one against the property block of a message."""
 
 from cometmq.codec.sql92.compiler import compile_for_values, compile_truth, split_block
 from cometmq.codec.sql92.parser import parse_counted
@@ -22,7 +22,7 @@ class Sql92Filter:
     __slots__ = ("_evaluate", "_is_split", "expression")
 
     def __init__(self, expression: str) -> None:
-        """Parse and compile an expression; raises ExpressionError, with the column, if it is invalid."""
+        """Parse and compile an expression; raises ExpressionError, with the column, if it is invalid or too large."""
         if len(expression) > EXPRESSION_LENGTH_MAX:
             raise ExpressionError(
                 f"the expression has more than {EXPRESSION_LENGTH_MAX} characters",
@@ -61,6 +61,6 @@ def sql92_filter(expression: str) -> Sql92Filter:
     """Return the compiled filter of an SQL92 expression, from a cache if possible.
 
     Raises:
-        ExpressionError: The expression is invalid; the error contains the column.
+        ExpressionError: The expression is invalid or beyond a limit; the error contains the column.
     """
     return _filters[expression]

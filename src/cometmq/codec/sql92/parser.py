@@ -1,8 +1,8 @@
 """Parser from tokens to nodes of an SQL92 expression, with the checks that Java makes while parsing.
 
 Follows the grammar of SelectorParser.jj and the `create` functions of ComparisonExpression (RocketMQ 5.3.3), including
-their surprises: NOT binds tighter than a comparison, and only properties and numbers can be ordered. Three differences:
-0.0 is a literal, tokens after the end of the expression are an error, and there are limits such as `OPERANDS_MAX`.
+their surprises: NOT binds tighter than a comparison, and `<` takes neither string literals nor conditions. Three
+differences: 0.0 is a literal, tokens after the end of the expression are an error, and there are limits of size.
 """
 
 import sys
@@ -56,7 +56,7 @@ def parse(expression: str) -> Truth:
 def parse_counted(expression: str) -> tuple[Truth, int]:
     """Parse a whole SQL92 expression; also return its number of properties and values; raises as `parse`.
 
-    The texts of IN and of searches are not counted.
+    The texts of IN and of searches and the NULL of IS NULL are not counted.
     """
     parser = _Parser(expression)
     return parser.whole(), parser.operand_count
@@ -103,7 +103,7 @@ class _Parser:
     # --- rules
 
     def whole(self) -> Truth:
-        """Parse the whole expression."""
+        """Parse the whole expression; raises ExpressionError if it is invalid, for example if tokens are left."""
         first = self._next
         truth = self._truth(self._or(), first)
         if self._next.kind != "end":
@@ -242,7 +242,7 @@ class _Parser:
     # --- checks made by Java
 
     def _truth(self, node: Operand, begins: Token) -> Truth:
-        """Return a node as a condition, a property as a `Cast`; raises ExpressionError if it is a value."""
+        """Return a node as a condition, a property as a `Cast`; raises ExpressionError for a value, also negated."""
         if isinstance(node, Property):
             return Cast(node)
         is_value = isinstance(node, Constant) and (

@@ -1,7 +1,7 @@
-"""The tokens of an SQL92 expression, with their columns.
+"""The tokens of an SQL92 expression, with their positions.
 
-Follows the token section of SelectorParser.jj (RocketMQ 5.3.3): keywords in any case, `--` comments up to the end of
-the line, `/* */` comments, strings in single quotes with '' for a quote. Names are ASCII.
+Follows the token section of SelectorParser.jj (RocketMQ 5.3.3): keywords in any case, `--` comments that a line
+break ends, `/* */` comments, strings in single quotes with '' for a quote. Names are ASCII.
 """
 
 import re
@@ -34,7 +34,7 @@ class Token(NamedTuple):
     Attributes:
         kind: float, integer, string, name, sign, end, or the keyword in capitals.
         text: Text as written; for a string, its content.
-        column: Column of its start, from 1.
+        column: Position of its first character in the whole expression, from 1.
     """
 
     kind: str

@@ -1,8 +1,8 @@
 """Conversion of property values to numbers and booleans, mostly as Java's valueOf does.
 
 Integer.valueOf and Long.valueOf accept decimal digits, maybe with a sign, within 32 or 64 bits. Double.valueOf accepts
-surrounding blanks, an exponent, a suffix of f or d, NaN, Infinity and hexadecimal floats. A value that cannot be
-converted ends the evaluation of the whole expression.
+surrounding blanks, an exponent, a suffix of f or d, NaN, Infinity and hexadecimal floats. A value that is
+no such number ends the evaluation of the whole expression.
 """
 
 import math
