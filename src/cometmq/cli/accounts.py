@@ -179,9 +179,10 @@ def check_right(
     found = [
         {
             "broker": broker,
-            **decided(user, access, source, known[broker], entries.get(broker, {})),
+            **decided(user, access, source, known[broker], entries[broker]),
         }
         for broker in known
+        if broker in entries  # Another one's failure was printed.
     ]
     if as_json:
         print_json(found)

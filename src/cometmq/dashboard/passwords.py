@@ -112,6 +112,8 @@ class UserFile:
             state = self._path.stat()
         except FileNotFoundError:
             return {}
+        except OSError as error:
+            raise SettingsError(f"{self._path} cannot be read: {error.strerror}") from None
         seen = state.st_mtime_ns, state.st_size
         if seen != self._seen:
             self._users = self._read()

@@ -98,6 +98,12 @@ def test_a_damaged_file_is_refused_and_kept(users, content):
     assert users.path.read_bytes() == content
 
 
+def test_a_folder_that_cannot_be_searched_is_told(tmp_path):
+    (tmp_path / "data").write_bytes(b"")
+    with pytest.raises(SettingsError, match=r"users\.json cannot be read: Not a directory"):
+        UserFile(tmp_path / "data").users()
+
+
 def test_the_audit_is_kept_over_a_start_and_turned_over(tmp_path):
     audit = Audit(tmp_path)
     audit.open()
