@@ -1,11 +1,11 @@
-"""The file sizes of a store: saved with an archive, chosen for a restore, needed to open the store.
+"""The file sizes and delay levels of a store: saved with its archive, and used or changed by a restore.
 
     PLACE/_archive/sizes.json
     {"mappedFileSizeCommitLog": 1073741824, "mappedFileSizeConsumeQueue": 6000000, "maxHashSlotNum": 5000000,
      "maxIndexNum": 20000000, "delayLevelsMs": [1000, 5000, …], "v": 1}
 
 A broker only opens a store with the sizes of its files (`MappedFileQueue.load` and `ConsumeQueue` of RocketMQ 5.3.3),
-so they belong to it. The names are those of broker.conf.
+so they belong to it. Names of sizes are those of broker.conf.
 """
 
 import json
@@ -21,7 +21,7 @@ SIZES_FILE = "_archive/sizes.json"
 
 
 def keep_sizes(target: StoreFolder, settings: StoreSettings) -> None:
-    """Save a store's file sizes and delay levels in its archive (`sizes.json`); raises OSError if a write fails."""
+    """Save a store's file sizes and delay levels in its archive (`sizes.json`); raises OSError if that fails."""
     kept: dict[str, object] = {**sizes_of(settings), "v": KEPT_VERSION}
     kept["delayLevelsMs"] = list(settings.delay_levels_ms)
     write_whole(target, SIZES_FILE, json.dumps(kept).encode())

@@ -33,12 +33,12 @@ class Summary(NamedTuple):
 
     Attributes:
         path: The directory (storePathRootDir).
-        stopped_cleanly: Whether the last stop was clean: there is no `abort` file.
+        stopped_cleanly: Whether there is no `abort` file: the last stop was clean, and no broker is running.
         log_files: Number of log files.
         log_file_size: Size of a log file.
         log_start: Physical offset of the oldest log file.
         log_end: Physical offset at which the log ends.
-        no_records: Bytes of the walked part that are not records.
+        no_records: Bytes of the walked part that are damaged, or follow the end of the log and are not all zero.
         first_ms: Store time of the record at the start of the log; None if there is none.
         last_ms: Store time of the last record; None if there is none.
         queue_file_size: Size of a queue file.
@@ -108,7 +108,7 @@ def summarize(store: FoundStore) -> Summary:
 
 
 def _log_end(store: FoundStore) -> tuple[int, Record | None, int]:
-    """Return the log's end (its start without records), its newest record, and the walked bytes that are no record."""
+    """Return the log's end (its start without records), its newest record, and the number of bytes for `Summary.no_records`."""
     chain = store.log.chain
     begun = (
         file.start for file in reversed(chain.files) if record_at(file, file.start) is not None

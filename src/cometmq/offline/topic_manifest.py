@@ -23,12 +23,12 @@ class TopicManifest:
     queues: Mapping[MessageQueue, tuple[Range, ...]]
 
     def end(self, queue: MessageQueue) -> int | None:
-        """Return the queue offset after the last archived message of a queue; None if none is archived."""
+        """Return the queue offset at which the last archived range of a queue ends (exclusive); None if it has none."""
         ranges = self.queues.get(queue)
         return ranges[-1][1] if ranges else None
 
     def with_ranges(self, more: Iterable[tuple[MessageQueue, Range]]) -> "TopicManifest":
-        """Return a manifest with additional, later ranges of queue offsets; adjacent ones are joined."""
+        """Return a manifest with additional, later ranges of queue offsets; adjacent or overlapping ones are joined."""
         queues = {queue: list(ranges) for queue, ranges in self.queues.items()}
         for queue, (lo, hi) in sorted(more):
             ranges = queues.setdefault(queue, [])

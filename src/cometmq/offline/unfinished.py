@@ -1,4 +1,4 @@
-"""The file `repair.cometmq`: JSON with file sizes and delay levels; exists during a repair and after an aborted one.
+"""The file `repair.cometmq`: JSON with file sizes and delay levels; exists while a repair changes files, and after an abort.
 
 Sizes and levels are normally derived from queues and index. While these are being rebuilt, this file is the only source
 for another repair that continues an aborted one.
@@ -17,7 +17,7 @@ NAME = "repair.cometmq"
 
 
 def note(disk: Disk, root: str, settings: StoreSettings) -> None:
-    """Write `repair.cometmq`, with file sizes and delay levels, as a repair starts; raises OSError if that fails."""
+    """Write `repair.cometmq`, with file sizes and delay levels, before a repair changes files; OSError if that fails."""
     known = {
         "queueFileSize": settings.queue_file_size,
         "indexSlots": settings.index.slots,
@@ -44,6 +44,6 @@ def known(disk: Disk, root: str, settings: StoreSettings) -> StoreSettings | Non
 
 
 def forget(disk: Disk, root: str) -> None:
-    """Delete `repair.cometmq` when a repair ends; raises OSError if that fails."""
+    """Delete `repair.cometmq` when a repair is complete; raises OSError if that fails."""
     disk.unlink(f"{root}/{NAME}")
     disk.sync_directory(root)

@@ -51,7 +51,7 @@ class StoreVerdict:
 
 
 def verify(store: FoundStore, *, on_progress: OnProgress | None = None) -> StoreVerdict:
-    """Check log, queues and index of a store on one core; return the verdict. Calls `on_progress` with checked bytes.
+    """Check log, queues and index of a store on one core; return the verdict. Calls `on_progress` with the bytes checked so far.
 
     Raises:
         OSError: The disk failed.
@@ -115,7 +115,7 @@ class StoreCheck:
         )
 
     def _joined(self, parts: Iterable[PartVerdict]) -> Iterator[PartVerdict]:
-        """Yield the parts so that each starts where the previous one ended.
+        """Yield the parts so that none begins before the previous one ended.
 
         A sender that knows where a message will be stored could put a record into its body. A part that began inside
         such a body is checked again, from its true first record.

@@ -189,7 +189,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
 
 
 def _kind(record: logging.LogRecord) -> LineKind:
-    """Return the kind of a log line: logger and template, and for errors the place, so that each bug is logged.
+    """Return the kind of a log line: logger, level, template, and for errors the place, to count bugs separately.
 
     Templates without words, such as "%s", count as one kind only for equal texts.
     """

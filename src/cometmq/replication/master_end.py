@@ -1,8 +1,8 @@
 """The protocol of a slave's connection on its master, without I/O: takes bytes and times, returns bytes and decisions.
 
-The master waits for the slave to begin. A slave that sends one offset is RocketMQ's. One that sends it twice at once is
-ours: it must prove that it knows the secret, if one is set, and is told where this log begins and ends. From then on
-it gets frames, and its reports are acknowledgements. Bytes that are wrong end the connection by a `LinkError`.
+The master waits for the slave to begin. A slave that sends its offset once is RocketMQ's. One that sends it twice is
+CometMQ's: it must prove that it knows the secret, if one is set, and is told where this log begins and ends. After that
+the slave gets frames, and acknowledges bytes of the log. Wrong bytes end the connection by a `LinkError`.
 """
 
 from enum import Enum, auto
@@ -31,7 +31,7 @@ SECOND_WORD_SECONDS = 1.0
 
 
 class MasterStep(Enum):
-    """State of a slave's connection on the master: SILENT, SPOKE_ONCE (sent an offset), ASKED (for proof), COPYING."""
+    """State of a slave's connection on the master: SILENT, SPOKE_ONCE (sent an offset), ASKED (got a challenge), COPYING."""
 
     SILENT = auto()
     SPOKE_ONCE = auto()
@@ -52,7 +52,7 @@ class MasterEnd:
     Attributes:
         acked: Physical offset up to which the slave has the log; -1 if unknown yet, or if this log cannot continue it.
         sent: Physical offset of the next byte to send.
-        broker_id: Broker id of a slave of ours; None for a Java slave, or if unknown yet.
+        broker_id: Broker id of a CometMQ slave; None for a Java slave, or if unknown yet.
         pace: Limits when it may be sent more of the log; None for no limit.
     """
 
@@ -80,7 +80,7 @@ class MasterEnd:
     def is_compared(self) -> bool:
         """Whether the acknowledged bytes count as this log.
 
-        A slave of ours begins before its log's end, and acknowledges more once it has compared; until then they do not
+        A CometMQ slave begins before its log's end, and acknowledges more once it has compared; until then they do not
         count. Those of a Java slave, which compares nothing, and of a slave that begins at 0 always count.
         """
         return self.broker_id is None or self.acked > self._start or not self._start

@@ -1,8 +1,8 @@
 """The protocol of a slave's connection to its master, without I/O: takes bytes and times, returns bytes and decisions.
 
 The slave mostly requests the log from slightly before its own end, so that the first bytes can be compared with
-existing ones. Received bytes are passed on in log order, piece by piece; frames are never assembled. The user of the
-pieces reports how far they match (`compared`), and how far its log now reaches.
+existing ones. Received bytes are passed on in log order, piece by piece; frames are never assembled. The caller
+reports how far the pieces match its log (`compared`), and how far that log now reaches.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def joint_start(oldest: int, end: int, file_size: int) -> int:
 
 
 class SlaveStep(Enum):
-    """State of a connection on the slave: ASKING (its offset was sent), PROVING (its proof was sent), COPYING."""
+    """State of a connection on the slave: ASKING (its offset was sent), PROVING (its answer to a challenge was sent), COPYING."""
 
     ASKING = auto()
     PROVING = auto()
@@ -81,7 +81,7 @@ class SlaveEnd:
         next: Physical offset of the next expected byte.
         is_java: Whether the master is not CometMQ; None if unknown yet.
         is_joined: Whether the two logs were found to match, or this log was empty at the start.
-        master_flushed: Physical offset that the master reported as flushed; 0 if none.
+        master_flushed: Physical offset that the master reported as flushed in the handshake; 0 if none.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class SlaveEnd:
         return view[WELCOME.size :]
 
     def _check(self, oldest: int, end: int, file_size: int) -> None:
-        """Raise CopyingStopped if this log cannot be the beginning of the master's, or has files of another size."""
+        """Raise CopyingStopped if the master's log cannot continue this one, or has files of another size."""
         if file_size != self._file_size:
             raise CopyingStopped(
                 f"files of another size: the master's have {file_size} bytes, but here "

@@ -10,7 +10,7 @@ class LogBounds(NamedTuple):
 
     Attributes:
         oldest: Offset of its first byte.
-        end: Offset of the end of its last record.
+        end: Offset at which it ends.
         sendable: Offset up to which slaves may have it.
         flushed: Offset up to which it is on the device.
         file_size: Size of its files in bytes.
@@ -44,7 +44,7 @@ class LinkTerms:
         heartbeat_seconds: Time without sending after which a heartbeat is sent (haSendHeartbeatInterval).
         silence_seconds: Time without receiving after which the connection is closed (haHousekeepingInterval).
         frame_size: Maximum bytes of the log per frame (haTransferBatchSize).
-        secret: Secret that our own members must prove to know (haSecretFile); None if there is none.
+        secret: Secret that both ends must prove to know (haSecretFile), which Java cannot; None if there is none.
     """
 
     heartbeat_seconds: float = 5.0

@@ -1,7 +1,7 @@
-"""Delta tables without a jar: Spark writes the Parquet files, delta-rs (package `deltalake`) merges and commits.
+"""Delta tables without a jar: Spark writes appended rows as Parquet, delta-rs (package `deltalake`) merges and commits.
 
-The transaction of a micro-batch records its query and number; if Spark repeats a micro-batch after a crash, it is
-skipped when its transaction is already committed. Why Spark's own jar is not used: docs/design/0065-delta-tables.md
+The transaction of a micro-batch records its query and number; a micro-batch that Spark repeats after a crash is
+therefore not committed a second time. Why Spark's own jar is not used: docs/design/0065-delta-tables.md
 """
 
 import json
@@ -327,7 +327,7 @@ def _check_plain(place: str, table: deltalake.DeltaTable) -> None:
 
 
 def _check_unruled(place: str, table: deltalake.DeltaTable) -> None:
-    """Raise SettingsError for constraints, and columns that are NOT NULL or have metadata, such as generated ones."""
+    """Raise SettingsError for constraints, and top-level columns that are NOT NULL or have metadata, as generated ones."""
     rules = [each for each in table.metadata().configuration if "constraints." in each]
     columns = [
         each.name for each in table.schema().fields if each.metadata or not each.nullable
@@ -392,7 +392,7 @@ def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
 
 
 def _check_place(place: str) -> None:
-    """Raise SettingsError if the folder has files that a reader of a table would see, but no Delta table."""
+    """Raise SettingsError if the folder has files or folders that a reader of a table would see, but no Delta table."""
     files, root = open_place(place)
     names = [
         each.base_name

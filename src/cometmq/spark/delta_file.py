@@ -51,7 +51,7 @@ def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
 
 
 def _bound(value: object, *, is_up: bool) -> int | str | None:
-    """Convert a bound to its form in Delta's log, or None if it has none; times get ms, rounded up with `is_up`."""
+    """Convert a bound to its form in Delta's log; None for a long text or other type. Times get ms, rounded up if `is_up`."""
     match value:
         case int() if not isinstance(value, bool):
             return value

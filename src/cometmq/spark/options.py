@@ -1,7 +1,7 @@
 """Definition and parsing of the options of the Spark formats "rocketmq" and "rocketmq-store".
 
 The tables of `Option` drive the parser, the error messages and the tables in docs/spark (checked by tests). An unknown
-option is an error that suggests a similar name, because a misspelt `startingOffset` would start at a wrong offset.
+option is an error that names a similar one or all, because a misspelt `startingOffset` would start at a wrong offset.
 """
 
 import os

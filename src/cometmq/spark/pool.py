@@ -1,8 +1,8 @@
 """Pool of clients of a process: tasks of a process share clients of the same role, cluster and settings.
 
 Spark reuses its Python workers and their modules across tasks and batches; a new client per task
-would reconnect and fetch routes every time. Idle clients are closed when the next client is
-requested, like in the consumer pool of Spark's Kafka source.
+would reconnect and fetch routes every time. Clients that were idle for long are closed when the next
+client is requested.
 """
 
 import logging

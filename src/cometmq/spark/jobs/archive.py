@@ -1,4 +1,4 @@
-"""Jobs "archive" and "restore": write a store's log or topics to Parquet files, and recreate a store from them."""
+"""Jobs "archive" and "restore": write a store's log or topics to Parquet files; recreate a store from its archived raw records."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -111,7 +111,7 @@ class _Rounds(NamedTuple):
 
 
 def _rounds(options: ArchiveOptions) -> _Rounds:
-    """Return the functions for a store or topics; SettingsError if neither is given, or for raw records of topics."""
+    """Return the functions for a store or topics; SettingsError if neither is given, or for raw records without a store."""
     if options.store:
         folder = StoreFolder(same_place(options.store))
         return _Rounds(
@@ -169,7 +169,7 @@ def _splits(
 ) -> list[Split]:
     """Return the parts of the log for this round, recorded in the manifest; a killed round's, if not archived yet.
 
-    Before new parts, deletes incomplete files that earlier runs left in the archive.
+    Before new parts, deletes files of earlier runs that are incomplete or not in the archive's manifest.
     """
     manifest = run.manifest
     splits = kernel.plan_archive(folder, _wanted(options), rules)
@@ -254,7 +254,7 @@ def _planned(parts: Sequence[back.LogPart]) -> Report:
 
 
 def _chosen(options: RestoreOptions) -> dict[str, int]:
-    """Return the requested sizes of queue and index files by name; 0 for the original size."""
+    """Return the requested sizes of queue and index files by name; 0 for the archived size."""
     names = ("queue_file_size", "index_slots", "index_entries")
     return {name: getattr(options, name) for name in names}
 

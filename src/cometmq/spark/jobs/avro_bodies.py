@@ -1,7 +1,7 @@
 """Avro bodies, decoded by fastavro: one record without a file header, as producers put it into a message.
 
-Types are those of Spark's `from_avro` (SchemaConverters of Spark 4.1): an enum becomes a string, a union with null a
-nullable column, int with long a long, float with double a double. Other unions and recursive records are not supported.
+Types follow `from_avro` of Spark 4.1: an enum becomes a string, a union with null a nullable column, int with long a
+long, float with double a double. Other unions of several types and recursive records are not supported.
 """
 
 import json
@@ -103,7 +103,7 @@ class AvroBodies:
 
 
 def _without_unknown(schema: Any) -> Any:
-    """Return the schema without logical types that Spark does not support."""
+    """Return the schema without logical types other than decimal and those in `_LOGICAL`."""
     if isinstance(schema, list):
         return [_without_unknown(each) for each in schema]
     if not isinstance(schema, dict):

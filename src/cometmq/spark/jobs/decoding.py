@@ -96,7 +96,7 @@ def schema_of(given: str) -> StructType:
 
 
 def _content(given: str) -> str:
-    """Return the text of a file, or `given` itself if it names no file or is too long; raise SettingsError for a binary file."""
+    """Return the text of a file, or `given` itself if it names no file or is long; raise SettingsError for a binary file."""
     path = Path(given)
     if len(given) >= 255 or not path.is_file():
         return given

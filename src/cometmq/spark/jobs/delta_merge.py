@@ -61,7 +61,7 @@ class DeltaMerge:
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
         """Merge a micro-batch's changes (true in `_is_gone`: deleted keys) once; return {"keys": increase in rows}.
 
-        Every 100th micro-batch also compacts the files, and deletes files that have been obsolete for a day.
+        Every 100th micro-batch also compacts files, and deletes old obsolete ones, after a day unless the table says otherwise.
         """
         # One change can delete a key and set the same key; then setting it wins.
         order = f.struct(*self._order, ~f.col(GONE))
@@ -126,7 +126,7 @@ class DeltaMerge:
         return f"({' OR '.join(f'({each})' for each in ways)})"
 
     def _tidy_up(self) -> None:
-        """Compact small files, and delete those that have been obsolete for a day."""
+        """Compact small files, and delete those that are obsolete for longer than the table keeps them (a day, if made here)."""
         for table in (self._rows, self._gone):
             table.lake.optimize.compact()
             table.lake.vacuum(dry_run=False)

@@ -1,4 +1,4 @@
-"""Job "dlq replay": sends dead letters of a group back to the topics they came from, on all cores.
+"""Job "dlq replay": sends dead letters of a group back to the topics they came from, or to one topic.
 
 Inspecting dead letters needs no Spark: `cometmq dlq list`, `stats` and `show`.
 """
@@ -132,7 +132,7 @@ def _of_origin(dead: DataFrame, where: str) -> DataFrame:
 
 
 def _users_topics(nameserver: str) -> list[str]:
-    """Return the topics from which dead letters can come: all but system, retry and dead-letter topics."""
+    """Return the cluster's topics from which dead letters can come: all but system, retry and dead-letter topics."""
     with Admin(nameserver) as admin:
         return [
             topic

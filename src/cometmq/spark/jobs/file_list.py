@@ -5,7 +5,7 @@ Spark 4.3): files that are not listed are ignored. It is one file, so a table of
 
     _spark_metadata/0    "v1", then a line of JSON for each file: path, size, times, "action": "add"
 
-Paths are absolute URIs: after a folder is moved, read its versions directly, or let the next run write the list again.
+Paths are absolute URIs: after a folder is moved, read its versions directly, until a run writes the next version.
 """
 
 import json

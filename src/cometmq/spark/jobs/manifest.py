@@ -1,4 +1,4 @@
-"""Manifest of a Spark job's run: `_jobs/<id>.json` in the folder of its output, on any file system.
+"""Manifest of a Spark job's run: `_jobs/<id>.json` in the folder of its output or state, a path or a URI.
 
 The file is replaced by a rename. A manifest with the status "running" whose process no longer exists belongs
 to a killed run.

@@ -1,7 +1,7 @@
 """Job "mirror": copies topics of one cluster to another, and records a map of the offsets.
 
-A queue of the source is copied to one queue of the target, in order. The map in
-`offsets/` tells where a consumer group that moves to the target has to start.
+In a run, a queue that the source has at its start is copied to one queue of the target, in order.
+The map in `offsets/` tells where a consumer group that moves to the target has to start.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class MirrorOptions(FlowOptions, JobOptions):
 def run(spark: SparkSession, options: MirrorOptions) -> Report:
     """Copy topics of one cluster to another, and record a map of their offsets.
 
-    Message ids and each queue's order are kept. If a run is killed, the next one continues, and omits what the target has.
+    Message ids are kept and, within a run, the order of each queue that exists at its start. The next run continues a killed one.
 
     Raises:
         SettingsError: Source and target are the same text, an option is invalid, or `prepare` finds unusable queues.
@@ -138,7 +138,7 @@ def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int)
 
 
 def _placed(batch: DataFrame, places: Places) -> DataFrame:
-    """Convert messages to rows for the sink, each with its target queue."""
+    """Convert messages to rows for the sink, each with its target queue; null if `places` lacks the source queue."""
 
     def chosen(values: Mapping[str, str]) -> Column:
         pairs = [f.lit(text) for pair in values.items() for text in pair]

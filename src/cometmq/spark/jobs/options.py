@@ -43,7 +43,7 @@ class JobOptions:
 
 
 def _as_one(value: Any, *, is_place: bool) -> Any:
-    """Return a place in canonical form, since it becomes part of a run's id; any other value unchanged.
+    """Return a place, or a text with "://", in canonical form, as part of a run's id; any other value unchanged.
 
     Paths become absolute: the same relative path is another folder in another working directory, and must not resume the
     run there. URIs are unified: a run to `s3a://` is the run to `s3://`.

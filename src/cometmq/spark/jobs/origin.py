@@ -1,6 +1,6 @@
 """Origin of a Spark job's messages: topics of a cluster, a store's directory, or an archive's files.
 
-Each is read as a batch or as a stream with the columns of docs/spark/schema.md.
+Each can be read as a batch or as a stream; docs/spark/schema.md describes the columns of messages.
 """
 
 import os
@@ -283,5 +283,5 @@ def _topic_of(path: str) -> str:
 
 
 def _is_hidden(path: str) -> bool:
-    """Return whether Spark ignores a file because a part of its path starts with "_" or "."."""
+    """Return whether a part of a path starts with "_" or ".", as those of files that Spark ignores."""
     return any(name.startswith(("_", ".")) for name in path.split("/"))

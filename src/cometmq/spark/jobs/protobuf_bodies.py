@@ -90,7 +90,7 @@ class ProtobufBodies:
 
 
 def _found(content: bytes, message: str) -> Descriptor:
-    """Return the descriptor of a message in a descriptor set; SettingsError without it, DecodeError if malformed."""
+    """Return the descriptor of a message in a descriptor set; SettingsError if it or a file is missing, DecodeError if malformed."""
     pool, names = DescriptorPool(), []
     files = FileDescriptorSet.FromString(content).file
     try:

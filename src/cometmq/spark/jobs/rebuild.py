@@ -1,4 +1,4 @@
-"""Job "rebuild-index": recreates a store's consume queue and index files from its commit log; no broker may run."""
+"""Job "rebuild-index": recreates a store's consume queue and index files from its commit log, or checks queue files."""
 
 from dataclasses import dataclass
 

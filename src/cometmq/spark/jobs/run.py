@@ -88,7 +88,7 @@ class Run:
         return Report(counts, this_run=self._added(), findings=[*findings], notes=[*notes])
 
     def _added(self) -> dict[str, int]:
-        """Return the counts that this run has added, without those that describe the current state of a table."""
+        """Return the counts that this run has added, without those that describe the current state of a table or archive."""
         return {
             name: count - self._before.get(name, 0)
             for name, count in self.manifest.counts.items()

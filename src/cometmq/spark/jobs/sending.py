@@ -1,4 +1,4 @@
-"""Sending of a Spark job's micro-batches to topics: each message once, even if its batch is repeated.
+"""Sending of a Spark job's micro-batches to topics; a repeated batch leaves out messages that the target has.
 
 Before a batch is sent, the ends of the target's queues are recorded in the manifest; a repeated batch is sent without the
 messages that have a copy after these ends. The property REPLAY_OF identifies the original of a copy; message ids cannot,

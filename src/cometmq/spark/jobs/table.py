@@ -88,7 +88,7 @@ def _check_none_twice(options: TableOptions) -> None:
 
 
 def _may_share(options: TableOptions, other: dict[str, Any]) -> bool:
-    """Return whether two runs can read the same message; SQL conditions are not considered."""
+    """Return whether two runs can read the same message, by the texts of their options; SQL conditions do not count."""
     if any(other.get(name, "") != options.what()[name] for name in _SOURCES):
         return False
     for name, of_all, mark in (("topic", "", ","), ("tag", "*", "||")):

@@ -1,6 +1,6 @@
 """Jobs as Spark tasks over parts of a store or of topics; the manifest records finished parts for a resumed run.
 
-The manifest is written after each wave of tasks: after a kill, only the parts of one wave are processed again. The
+The manifest, if any, is written after each wave of tasks: after a kill, only parts of one wave are repeated. The
 tasks read and write files themselves and return a few rows: messages do not pass through the JVM.
 """
 

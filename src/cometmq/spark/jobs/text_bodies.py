@@ -1,4 +1,4 @@
-"""JSON and CSV bodies: one document or one line, decoded by Python in the tasks.
+"""JSON and CSV bodies: one JSON document or one CSV record, decoded by Python in the tasks.
 
 Spark's `from_json` and `from_csv` change values: they round decimals, read milliseconds as seconds, add today's
 date to a time without one, and ignore a second document. A number such as 1e20000000 in a column DECIMAL
@@ -152,7 +152,7 @@ class CsvBodies(JsonBodies):
 
 
 def _line(value: re.Pattern[str], text: str) -> list[str | None]:
-    """Split a line of CSV into its values, None for an empty one without quotes; raise BodyMismatch if malformed."""
+    """Split a record of CSV into its values, None for an empty one without quotes; raise BodyMismatch if malformed."""
     values: list[str | None] = []
     place, is_more = 0, True
     while is_more:

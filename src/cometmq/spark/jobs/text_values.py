@@ -95,7 +95,7 @@ def _integer(kind: t.DataType) -> Convert:
 
 
 def _floating(kind: t.DataType) -> Convert:
-    """Return a converter to the nearest DOUBLE or FLOAT; a number without fraction and exponent must be exact."""
+    """Return a converter to DOUBLE or FLOAT, which may round; a number without fraction and exponent must be exact."""
 
     def convert(value: Any) -> float:
         found = _NUMBER.fullmatch(value) if type(value) is Number else None
@@ -185,7 +185,7 @@ def _date(kind: t.DataType) -> Convert:
 
 
 def _timestamp(kind: t.DataType) -> Convert:
-    """Return a converter of a time to text that Spark casts, in the session's time zone if the text has none."""
+    """Return a converter of a time to text that Spark casts; a TIMESTAMP without a zone gets the session's."""
     has_zone = isinstance(kind, t.TimestampType)
 
     def convert(value: Any) -> str:

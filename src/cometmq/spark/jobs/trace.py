@@ -210,7 +210,7 @@ def summary(records: DataFrame, *, sends: DataFrame | None = None) -> DataFrame:
 
 
 def _deliveries(records: DataFrame, sends: DataFrame, of: list[str]) -> DataFrame:
-    """Return a row for the first listener call of each group and message whose send is known, with the delay in ms."""
+    """Return a row for the first listener call (with windows no retry) of each group and sent message, with the delay, ms."""
     sent = sends.where(f.col("kind") == TraceKind.PUB).groupBy("msgId")
     begun = records.where(f.col("kind") == TraceKind.SUB_BEFORE)
     # A retry in a later window is not a delivery of that window.

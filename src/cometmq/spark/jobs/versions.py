@@ -2,16 +2,16 @@
 
     cometmq_version=RUN-N/     the rows, one (or the last few) for each key
     _gone/cometmq_version=RUN-N/   deleted keys, so that an older change that arrives late is ignored
-    _changes/RUN-N/    changes since the newest version, a folder for each micro-batch
+    _changes/RUN-N/    changes since the older version kept, a folder for each micro-batch
     _spark_metadata/   list of the newest version's files, which `spark.read` of the folder uses
 
 A micro-batch writes only its changes; a new version rewrites the whole table from the last version and these changes.
-That happens when the changes reach a tenth of the table or 200 folders, when the version is ten minutes old, at the
-end of a run, and with each micro-batch of a small table. The last two versions are kept, so that readers of the
+That happens when the changes reach a tenth of the table or 200 folders, after ten minutes, at the end of a run that
+does not fail, and with each micro-batch of a small table. The last two versions are kept, so that readers of the
 previous one can finish.
 
 A table may contain rows whose messages no longer exist. So each run, also with other options, continues from the newest
-version in the folder and from the changes pending there. Reading a message again changes nothing.
+version in the folder and from the changes pending there. Reading a message again adds no row.
 """
 
 import re

@@ -3,9 +3,9 @@
     windows/batch=RUN-N/   the windows that were closed after micro-batch N
     _open/version=RUN-N/   rows that the next micro-batch needs, mainly of open windows
 
-A window is closed when a row arrives that is `late_ms` newer than its end. Rows that arrive even later are
-not dropped, as with Spark's watermark, but become another row of that window in a later folder.
-The output depends only on the previous version and the micro-batch, so a repeated one writes the same.
+A window is closed when a row arrives that is `late_ms` newer than its end. Rows that arrive even later become
+another row of that window in a later folder; Spark's own watermark would drop them.
+The output depends only on the previous version and the micro-batch, so a repeated one writes the same rows.
 """
 
 from collections.abc import Callable
