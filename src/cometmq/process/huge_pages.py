@@ -84,7 +84,10 @@ async def join_as_it_grows(*, look_seconds: float = _LOOK_SECONDS) -> None:
     joined_at = 0
     while True:
         await asyncio.sleep(look_seconds)
-        held = held_bytes()
+        try:
+            held = held_bytes()
+        except OSError:
+            return  # A system without proc(5).
         joined_at = min(joined_at, held)  # Returned memory may be allocated again.
         if held > joined_at + _GROWN_BYTES:
             joined_at = held

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from cometmq.process import huge_pages
+
 PROGRAM = """
 import ctypes, mmap
 from pathlib import Path
@@ -44,3 +46,13 @@ assert whole[:] == content
 
 def test_only_what_is_in_use_whole_is_put_together():
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
+
+
+async def test_it_ends_on_a_system_without_proc(monkeypatch):
+    """As macOS is."""
+
+    def held_bytes():
+        raise FileNotFoundError("/proc/self/statm")
+
+    monkeypatch.setattr(huge_pages, "held_bytes", held_bytes)
+    await huge_pages.join_as_it_grows(look_seconds=0)
