@@ -1,6 +1,6 @@
-"""Numbers of the protocol with their names: request codes, response codes, languages, and the announced version.
+"""Numbers of the protocol with their names: request codes, response codes, languages, and some versions.
 
-Source: RequestCode, ResponseCode, LanguageCode and MQVersion of RocketMQ 5.3.3.
+Source: RequestCode, ResponseCode, LanguageCode and MQVersion of RocketMQ 5.3.3; a few request codes are CometMQ's own.
 """
 
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""The version of a table (topics, groups, offsets), which peers compare to detect changes."""
+"""The version of a table such as that of topics or groups, which peers compare to detect changes."""
 
 from dataclasses import dataclass
 from typing import Any

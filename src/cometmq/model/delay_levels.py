@@ -1,4 +1,4 @@
-"""RocketMQ's delay levels, and the setting that defines others (messageDelayLevel)."""
+"""RocketMQ's default delay levels, and a parser of the setting that defines others (messageDelayLevel)."""
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.numbers import whole_number

@@ -1,4 +1,4 @@
-"""Durations in human form: "250ms", "30s", "15m", "1h", "3d"."""
+"""A parser of durations in human form: "250ms", "30s", "15m", "1h", "3d"."""
 
 from cometmq.model.numbers import whole_number
 from cometmq.model.text import in_quotes

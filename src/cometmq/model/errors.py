@@ -1,6 +1,6 @@
-"""The common exceptions of CometMQ for failures of peers, disks and users, mostly with advice in their messages.
+"""The common exceptions of CometMQ for failures of peers, disks and users; others derive from them elsewhere.
 
-Bugs are not part of this tree. `net.answer` turns errors into answers to a peer.
+No class of this tree is meant for bugs. `net.answer` turns errors into answers to a peer.
 """
 
 from typing import Any

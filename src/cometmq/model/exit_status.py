@@ -1,4 +1,4 @@
-"""The exit statuses of all `cometmq` commands (docs/cli.md)."""
+"""The exit statuses with which `cometmq` commands end by themselves (docs/cli.md)."""
 
 from enum import IntEnum
 

@@ -1,6 +1,6 @@
 """Bit flags of records (sysFlag), pull requests, topics, permissions and commands, and tests of a permission.
 
-Source: protocol constants of RocketMQ 5.3.3 (MessageSysFlag, PullSysFlag, PermName, RemotingCommand).
+Source: protocol constants of RocketMQ 5.3.3 (MessageSysFlag, PullSysFlag, TopicSysFlag, PermName, RemotingCommand).
 """
 
 # sysFlag of a record, MessageSysFlag.

@@ -1,11 +1,11 @@
 """Frozen dataclasses with slots that are cheap to define, because they share most generated methods.
 
 `dataclasses.dataclass(frozen=True, slots=True)` compiles six functions per class, which takes half a millisecond and
-was a third of a broker's start. Classes made here behave alike for `fields`, `replace`, `asdict` and type checkers, but
-only `__init__` is compiled, on its first call; most headers and bodies are never created.
+was a third of a broker's start. Classes made here mostly behave alike for `fields`, `replace`, `asdict` and type
+checkers, but only `__init__` is compiled, on its first call; most headers and bodies are never created.
 
-Use this for large families of internal classes: headers, bodies, layers of settings. It rejects unsupported features
-(order, `__post_init__`), for which the standard decorator remains.
+Use this for large families of internal classes, such as headers, bodies and settings. It does not support `order`,
+`__post_init__`, nor `init`, `compare` and `hash` of a field; the standard decorator does.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The configuration of a consumer group: its permission to consume, its brokers and its retries."""
+"""The configuration of a consumer group, such as its permission to consume and its retries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Java's String.hashCode, which RocketMQ stores for tags and uses for keys."""
+"""Java's String.hashCode, with which RocketMQ hashes the tags and keys of messages."""
 
 from cometmq.model.bounded_cache import keep_short
 

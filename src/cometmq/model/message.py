@@ -1,4 +1,4 @@
-"""Messages for users: `Message` is sent, `StoredMessage` is received; with checks of user properties."""
+"""Messages for users: a `Message` to send, and a `StoredMessage` from a broker; with checks of user properties."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -208,7 +208,7 @@ def _check_properties(properties: object) -> None:
 
 
 def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
-    """Return name and value of the property with which a 5.x broker delays a message; raise MessageError if invalid."""
+    """Return name and value of a message's delay property (5.x); MessageError for a negative delay or a wrong type."""
     if isinstance(deliver, datetime):
         return keys_of.TIMER_DELIVER_MS, str(int(deliver.timestamp() * 1000))
     if not isinstance(deliver, timedelta):

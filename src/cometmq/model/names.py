@@ -1,7 +1,7 @@
 """Names of topics and groups: legal names, names reserved for the system, and derived names.
 
-The rules follow TopicValidator and Validators of RocketMQ 5.3.3 (protocol: "Names, system topics and groups"). They
-also prevent topics such as `../x`: no legal name has a dot or a slash.
+The rules mostly follow TopicValidator and Validators of RocketMQ 5.3.3 (protocol: "Names, system topics and groups").
+They also prevent topics such as `../x`: no legal name has a dot or a slash.
 """
 
 import re

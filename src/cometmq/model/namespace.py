@@ -1,7 +1,7 @@
 """Namespaces in the names of topics and groups, for tenants that share a cluster.
 
 Brokers know topic `orders` of the namespace `shop` as `shop%orders`, and the retry topic of its group `billing` as
-`%RETRY%shop%billing`. A client's users see the short names. Follows NamespaceUtil of RocketMQ 5.3.3.
+`%RETRY%shop%billing`. Clients take and mostly return the short names. Mostly follows NamespaceUtil of RocketMQ 5.3.3.
 """
 
 from cometmq.model.names import (

@@ -1,6 +1,6 @@
 """Names of message properties that the system uses (MessageConst of RocketMQ 5.3.3).
 
-Users may not set those in `RESERVED`. The separators end names and values when stored (docs/format/properties.md).
+`Message` refuses user properties in `RESERVED`. The separators divide stored properties (docs/format/properties.md).
 """
 
 NAME_SEPARATOR = "\x01"

@@ -1,4 +1,4 @@
-"""A queue of a topic on one broker: the unit of order, storage and consumption."""
+"""A queue of a topic on one broker group, in which messages are ordered by their offsets."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 """Rights: who may send a request, and which access to which resource it needs.
 
-Resources and actions are those of RocketMQ 5.3.3 (ResourceType and Action), so that its policies mean the same here.
+Resources and actions have names of RocketMQ 5.3.3 (ResourceType, Action); its policies mean mostly the same here.
 """
 
 from enum import Enum
@@ -104,7 +104,7 @@ class Asker(Protocol):
 
 
 class _Same(NamedTuple):
-    """A sender who may always do everything, or nothing."""
+    """A sender who has all rights, or none, whatever the request."""
 
     name: str
     is_super: bool

@@ -1,7 +1,7 @@
 """Names of settings of brokers, nameservers and controllers in RocketMQ 5.3.3 and 5.5.0, used here or not.
 
-Each name is a setter of BrokerConfig, MessageStoreConfig, NettyServerConfig, NettyClientConfig, AuthConfig,
-NamesrvConfig or ControllerConfig; tests/interop/test_keys_java.py compares the list with these classes.
+Each name has a setter in BrokerConfig (or its base), MessageStoreConfig, NettyServerConfig, NettyClientConfig,
+AuthConfig, NamesrvConfig or ControllerConfig of at least one of the two; tests/interop/test_keys_java.py checks that.
 """
 
 ROCKETMQ_KEYS = frozenset(

@@ -1,4 +1,4 @@
-"""The route of a topic: its brokers with their addresses, and its queues on each of them."""
+"""The route of a topic: its broker groups with their addresses, and its queues on each of them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -104,7 +104,7 @@ def _configured_queues(topic: str, config: str) -> Iterator[MessageQueue]:
 
 
 def _configured(config: str) -> Iterator[tuple[str, int]]:
-    """Yield broker name and queue count (at most 65,536) from "broker-a:4;broker-b:4", skipping malformed parts."""
+    """Yield broker name and queue count (65,536 if larger) from "broker-a:4;broker-b:4", skipping malformed parts."""
     for part in config.split(";"):
         name, _, count = part.strip().rpartition(":")
         if name and count.isdecimal():

@@ -1,4 +1,4 @@
-"""Settings of a program: a frozen dataclass whose fields mostly have RocketMQ's keys.
+"""Settings of a program as a frozen dataclass, whose fields mostly have RocketMQ's keys.
 
     @dataclass(frozen=True, slots=True)
     class NameServerSettings:
@@ -6,8 +6,8 @@
 
 A field's key is its camelCase form (`listenPort`) or the argument `key`. Values come in layers of texts, of which the
 later ones override the earlier: default < file < overlay < environment < command line. Unknown keys cause a warning,
-with a similar known key if there is one; RocketMQ's keys without effect here cause one common warning for each layer.
-Unknown flags, also RocketMQ's, are errors; unknown COMETMQ_* variables are ignored.
+with a similar known key if there is one; most of RocketMQ's keys without effect here cause one common warning for each
+layer. Unknown flags, also RocketMQ's, are errors; most unknown COMETMQ_* variables are ignored.
 """
 
 import dataclasses
@@ -256,7 +256,7 @@ class SettingsInForce(Generic[Settings]):
         check: Callable[[Settings], object] | None = None,
         keep: Callable[[Mapping[str, str]], object] | None = None,
     ) -> None:
-        """Copy `settings`; `check` gets the changed settings before each change and may raise SettingsError."""
+        """Copy `settings`; `read` and `change` pass the changed settings to `check`, which may raise SettingsError."""
         self.current: Settings = dataclasses.replace(settings)  # type: ignore[type-var]
         self._check = check
         self.keep: Callable[[Mapping[str, str]], object] = keep or (lambda _values: None)

@@ -1,7 +1,7 @@
 """Assignment of the queues of a topic to the members of a group.
 
-Clients compute their own share; brokers compute it for clients that ask. Follows AllocateMessageQueueAveragely and
-AllocateMessageQueueAveragelyByCircle of RocketMQ 5.3.3.
+Clients usually compute their own share; brokers compute it for clients that ask. Follows AllocateMessageQueueAveragely,
+AllocateMessageQueueAveragelyByCircle and the assignment for pop of RocketMQ 5.3.3.
 """
 
 from collections.abc import Sequence

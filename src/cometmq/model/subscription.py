@@ -1,7 +1,7 @@
 """A subscription to a topic by a tag expression or an SQL92 expression, and the parser of tag expressions.
 
-The broker matches by the tag hash in a queue entry, which two tags may share; the client matches again by the text of
-the tag. Follows FilterAPI.buildSubscriptionData of RocketMQ 5.3.3.
+The broker matches tags by the hash in a queue entry, which two tags may share; clients therefore match again by the
+text of the tag. Follows FilterAPI.buildSubscriptionData of RocketMQ 5.3.3.
 """
 
 from dataclasses import dataclass

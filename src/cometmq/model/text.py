@@ -1,4 +1,4 @@
-"""Text for log lines and error messages: foreign text on one line and cut, quotes, plurals, and texts of errors."""
+"""Text for log lines, error messages and metrics: foreign text on one line and cut, quotes, plurals, error texts."""
 
 from enum import Enum
 

@@ -1,4 +1,4 @@
-"""A sum over several brokers, some of which may be unknown."""
+"""A sum over several brokers, of which the parts of some may be unknown."""
 
 from cometmq.model.frozen import dataclass
 

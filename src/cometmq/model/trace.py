@@ -1,4 +1,4 @@
-"""The characters that end fields and records in the body of a message trace (docs/format/trace.md)."""
+"""The characters that follow a field, and the last field of a record, in a message trace (docs/format/trace.md)."""
 
 FIELD_END = "\x01"
 RECORD_END = "\x02"

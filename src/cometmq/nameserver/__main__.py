@@ -9,7 +9,7 @@ from cometmq.nameserver.program import run_nameserver
 
 
 def main() -> None:
-    """Run the nameserver; for a CometError or OSError print one line and exit with a status of `model.exit_status`."""
+    """Run the nameserver; print a CometError or OSError to stderr and exit with a status of `model.exit_status`."""
     parser = argparse.ArgumentParser(
         "python -m cometmq.nameserver",
         description="Run a nameserver. Every setting but secrets is also a flag: --listen-port 0 means listenPort=0.",

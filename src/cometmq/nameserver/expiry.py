@@ -1,4 +1,4 @@
-"""Removal of silent and disconnected brokers from the route table."""
+"""Removal of silent and disconnected brokers from the nameserver's route table."""
 
 import logging
 
@@ -8,13 +8,13 @@ _log = logging.getLogger(__name__)
 
 
 class Expiry:
-    """Removes lost brokers from the route table."""
+    """Removes brokers from the route table that are silent for too long or whose connection was closed."""
 
     def __init__(self, table: RouteTable) -> None:
         self._table = table
 
     def scan(self) -> None:
-        """Remove brokers that were silent for longer than their timeout, and close their connections."""
+        """Remove brokers that were silent for longer than their timeout, and close the connection of each."""
         for key in self._table.silent():
             live = self._table.live[key]
             _log.warning("%s has sent no heartbeat for %d s and is removed", key, live.timeout)

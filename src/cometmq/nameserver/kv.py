@@ -1,7 +1,7 @@
 """Key-value configuration by namespace, by default stored in kvConfig.json in Java's form.
 
 With a file, a change takes effect after it is on the disk: the file is written to a temporary name and renamed, so a
-crash leaves the old or the new table. Changes during a write share the next write: hundreds take as long as two.
+crash leaves the old or the new table. Changes that arrive during a write share the next write.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ class KvConfig:
         return self._tables.get(namespace)
 
     def put(self, namespace: str, key: str, value: str) -> Steps[None]:
-        """Set a value and save it. Raises RequestError (SYSTEM_ERROR) and keeps the old value if writing fails."""
+        """Set a value; if writing the file fails, keep the old value and raise RequestError (SYSTEM_ERROR)."""
         return self._keep(
             lambda tables: {
                 **tables,
@@ -57,7 +57,7 @@ class KvConfig:
         )
 
     def delete(self, namespace: str, key: str) -> Steps[None]:
-        """Delete a value, if there is one. Raises RequestError (SYSTEM_ERROR) and keeps the value if writing fails."""
+        """Delete a value, if there is one; if writing the file fails, keep it and raise RequestError (SYSTEM_ERROR)."""
 
         def without(tables: Tables) -> Tables:
             table = dict(tables.get(namespace, {}))
@@ -70,7 +70,7 @@ class KvConfig:
         yield from self._writing.result()
 
     def _write(self) -> Steps[None]:
-        """Apply all waiting changes, after writing changed tables to the file, if there is one; if that fails, none."""
+        """Write the tables with all waiting changes to the file, if any, and apply them; if that fails, drop them."""
         changes, self._changes = self._changes, []
         tables = self._tables
         for change in changes:

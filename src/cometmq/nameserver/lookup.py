@@ -1,4 +1,4 @@
-"""Queries on the route table: routes, clusters, lists of topics. Mostly follows RouteInfoManager of RocketMQ 5.3.3."""
+"""Queries on the route table of a nameserver: routes, clusters, lists of topics. Mostly follows RouteInfoManager."""
 
 from dataclasses import replace
 
@@ -15,10 +15,10 @@ _MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 def find_route(
     table: RouteTable, topic: str, *, supports_acting_master: bool = False
 ) -> TopicRoute | None:
-    """Return the route of a topic, or None if no living broker has it.
+    """Return the route of a topic without its order configuration, or None if no registered broker group has it.
 
-    With `supports_acting_master`, the route names the slave with the smallest id as master if a broker group has none,
-    has enabled that, and the topic is not writable there; but not for the `_MEMBER_TOPIC_PREFIX` topics.
+    With `supports_acting_master`, the route names the slave with the smallest id as master if a broker group has no
+    master, has enabled that, and the topic is not writable there; but not for the `_MEMBER_TOPIC_PREFIX` topics.
     """
     queues = table.queues_of(topic)
     brokers = [table.groups[name] for name in queues if name in table.groups]
@@ -44,7 +44,7 @@ def find_route(
 
 
 def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
-    """Return a broker group, its slave of least id as master if it has none, allows that and `perm` has no write."""
+    """Return a broker group; its slave of least id acts as missing master if allowed and `perm` has no write."""
     if (
         MASTER_ID in broker.addresses
         or not broker.is_acting_master_enabled
@@ -57,7 +57,7 @@ def _with_acting_master(broker: BrokerData, *, perm: int) -> BrokerData:
 
 
 def in_zone(route: TopicRoute, zone_name: str) -> TopicRoute:
-    """Return a route with the broker groups of a zone, groups without a master, and their queues (ZoneRouteRPCHook)."""
+    """Return a route with only the broker groups of a zone or without a master, and their queues (ZoneRouteRPCHook)."""
     near = [
         broker
         for broker in route.brokers
@@ -83,7 +83,7 @@ def cluster_info(table: RouteTable) -> ClusterInfo:
 
 
 def member_group(table: RouteTable, cluster: str, broker_name: str) -> BrokerData:
-    """Return the living members of the broker group of that name; an unknown group has no addresses."""
+    """Return the registered members of a broker group, in whatever cluster; an unknown group has no addresses."""
     group = table.groups.get(broker_name)
     return BrokerData(cluster, broker_name, dict(group.addresses) if group else {})
 

@@ -1,6 +1,6 @@
-"""Prometheus metrics of a nameserver: present and missing brokers, topics, connections; RocketMQ has none.
+"""Prometheus metrics of a nameserver: present and missing brokers, topics, connections; that of RocketMQ has none.
 
-Text format 0.0.4. Brokers choose the names of clusters, so only CLUSTERS_MAX have own lines; one line sums the rest.
+Text format 0.0.4. Brokers choose the names of clusters, so at most CLUSTERS_MAX have own lines; another sums the rest.
 """
 
 from collections import Counter

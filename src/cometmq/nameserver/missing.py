@@ -1,8 +1,8 @@
 """Memory of broker groups whose last member has left and not returned, and of their readable queues.
 
 RocketMQ's nameserver forgets a broker when its connection closes, so that a reader of all queues of a topic silently
-reads less. Here broker groups are remembered by name for some time, in memory and with a limit in bytes. Routes never
-contain them; clients query them with GET_MISSING_BROKERS.
+reads less. Here broker groups with readable queues are remembered for some time, in memory and with a limit in bytes.
+Routes do not contain them; clients can query them with GET_MISSING_BROKERS.
 """
 
 import logging
@@ -39,8 +39,8 @@ class MissingBrokers:
     def note(self, broker: MissingBroker, *, now: float, is_orderly: bool) -> None:
         """Remember a broker group that left, and its queues; `now` is the monotonic time in seconds.
 
-        A group that unregistered (`is_orderly`) is remembered for ORDERLY_SECONDS at most; with `reserved_seconds` 0,
-        without queues or above BYTES_MAX not at all. Beyond BYTES_MAX in total, those noted first are forgotten.
+        A group that unregistered (`is_orderly`) is remembered for ORDERLY_SECONDS at most. Without queues, if above
+        BYTES_MAX, or with `reserved_seconds` 0, a group is ignored. Beyond BYTES_MAX in total, the oldest are forgotten.
         """
         seconds = min(self.reserved_seconds, ORDERLY_SECONDS if is_orderly else float("inf"))
         size = _size(broker)
@@ -65,7 +65,7 @@ class MissingBrokers:
         self._brokers[broker.name] = _Remembered(broker, now + seconds, size)
 
     def back(self, broker_name: str) -> None:
-        """Forget a broker group that has registered again, if it is remembered."""
+        """Forget a broker group that has registered again, if it is still remembered."""
         self._brokers.pop(broker_name, None)
 
     def forget_topic(self, topic: str, cluster: str | None = None) -> None:

@@ -1,13 +1,13 @@
 """Ownership of a registered broker: usually only the host that registered it may act for it while it lives.
 
 Without this rule a stranger's frame could remove a living broker from all routes or replace its address (as in
-RocketMQ). A restarted broker comes from the same host, on any port. A broker that moved to another host is accepted
-once its old registration was removed, because of a closed connection or silence. In a failover by a controller, a known
-member of the group registers with a higher epoch than the old master's, which must be above 0.
+RocketMQ). A restarted broker mostly comes from the same host, on any port. A broker that moved to another host is
+usually accepted once its old registration was removed, because of a closed connection or silence. After a failover by a
+controller, a member of the broker group may replace the old master if its epoch is higher and the old one's is above 0.
 
-If an operator promotes a slave while the old master hangs, a host of the group gets the place as soon as the owner no
-longer answers the nameserver (`Presence`). A broker that lost its place to another one on the same host usually
-regains it under the same condition only, so that two brokers of one name do not alternate.
+If an operator promotes a slave while the old master hangs, a registration from a host of the broker group can succeed
+if the old master does not answer the nameserver (`Presence`). A broker that lost its place to another one on the same
+host usually regains it under that condition only, so that two brokers of one name do not alternate.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ class PlaceOwner(NamedTuple):
 
 
 class OwnerLives(RequestError):
-    """Raised with NO_PERMISSION if a broker's name and id belong to another living broker.
+    """Refuses a registration (NO_PERMISSION) whose broker name and id belong to another living broker.
 
     Attributes:
         owner: That broker, if the place may be taken when it does not answer; otherwise None.
@@ -90,7 +90,7 @@ def _owner_lives(
 
 
 def check_unregister(table: RouteTable, identity: BrokerIdentity, ip: str) -> bool:
-    """Return whether a broker is registered. RequestError (NO_PERMISSION) if another host registered its address."""
+    """Return whether a broker is registered; RequestError (NO_PERMISSION) if another host registered its address."""
     _check_address(table, identity.broker_addr, ip, RequestCode.UNREGISTER_BROKER)
     return BrokerKey(identity.cluster_name, identity.broker_addr) in table.live
 
@@ -115,7 +115,7 @@ def check_topic(table: RouteTable, topic: str, brokers: Iterable[str], ip: str) 
 
 
 def hear(table: RouteTable, cluster: str, address: str, ip: str) -> None:
-    """Record a sign of life of a broker if it comes from the host that registered it."""
+    """Record a sign of life of a registered broker if it comes from the host that last registered it."""
     live = table.live.get(BrokerKey(cluster, address))
     if live is not None and live.connection.ip == ip:
         table.touch(cluster, address)
@@ -132,5 +132,5 @@ def _check_address(table: RouteTable, address: str, ip: str, code: RequestCode) 
 
 
 def _at_address(table: RouteTable, address: str) -> list[LiveBroker]:
-    """Return the living brokers at an address, in any cluster."""
+    """Return the registered brokers with an address, in any cluster."""
     return [live for key, live in table.live.items() if key.address == address]

@@ -1,7 +1,7 @@
-"""Check whether a broker still answers at its address.
+"""A check whether a broker still answers at its address.
 
 The connection of a hanging process stays open, and the kernel accepts new ones for it; only an answer shows that it is
-alive. Any answer counts, as does the end of the connection, with which a broker that requires TLS refuses cleartext.
+alive. Any answer counts, as does the end of an open connection, by which a broker that requires TLS refuses cleartext.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ ASKED_MAX = 8
 
 
 class Presence:
-    """Checks whether brokers answer, with one check per address at a time."""
+    """Checks whether brokers answer: one check per address at a time, and at most ASKED_MAX."""
 
     def __init__(self) -> None:
         self._asked: dict[str, asyncio.Task[bool]] = {}
 
     def answers(self, address: str) -> Steps[bool]:
-        """Return whether the broker at "host:port" reacts in ANSWER_SECONDS; True if too many checks run."""
+        """Return whether the broker at "host:port" reacts within ANSWER_SECONDS; True if too many checks run."""
         asked = self._asked.get(address)
         if asked is None:
             if len(self._asked) >= ASKED_MAX:

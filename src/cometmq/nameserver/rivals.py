@@ -1,4 +1,4 @@
-"""Brokers that claim a name and id used by another living broker.
+"""Memory of brokers that recently claimed a name and id used by another living broker.
 
 They do not usually regain a lost place while its owner answers (`nameserver.owners`). GET_MISSING_BROKERS lists them.
 """
@@ -26,7 +26,7 @@ class _Place(NamedTuple):
 
 
 class Rivals:
-    """Remembers at most RIVALS_MAX claims to living brokers' names and ids; each counts for two minutes."""
+    """Remembers at most RIVALS_MAX claims to living brokers' names and ids; each for two minutes at most."""
 
     def __init__(self) -> None:
         self._claims: dict[
@@ -44,7 +44,7 @@ class Rivals:
             del self._claims[next(iter(self._claims))]
 
     def has(self, header: RegisterBroker, now: float) -> bool:
-        """Return whether the registering broker lost its name and id, or was refused them, in the last two minutes."""
+        """Return whether the registering broker's claim to its name and id is remembered from the last two minutes."""
         place = _Place(
             header.cluster_name, header.broker_name, header.broker_id, header.broker_addr
         )
@@ -56,7 +56,7 @@ class Rivals:
             del self._claims[place]
 
     def known(self, now: float) -> list[RivalBroker]:
-        """Return the claims of the last two minutes."""
+        """Return the remembered claims of the last two minutes."""
         return [
             RivalBroker(place.broker_name, place.cluster, place.broker_id, place.address, at_ms)
             for place, (at, at_ms) in self._claims.items()

@@ -56,7 +56,7 @@ class LiveBroker:
     """A registered broker.
 
     Attributes:
-        version: Version of its registered topics.
+        version: Version of the topics in its last registration.
         ha_address: Address from which slaves can copy its log.
         timeout: Seconds that it may be silent.
         last_heard: Monotonic time of its last registration, heartbeat or version query, seconds.
@@ -80,7 +80,7 @@ class LeavingBroker:
         cluster: Cluster of the group.
         left_ms: When it left, ms since 1970.
         is_orderly: Whether its last member unregistered.
-        readable: Number of its readable queues by topic, as far as they are removed.
+        readable: Number of its readable queues by topic, as far as they were removed.
     """
 
     cluster: str
@@ -151,8 +151,8 @@ class RouteTable:
             For a slave that was registered, the master and its HA address if known; otherwise an empty response.
 
         Raises:
-            RequestError: SYSTEM_ERROR: A broker with a new id named a single topic. Such a message follows a change of
-                that topic, and all others would seem to be missing.
+            RequestError: SYSTEM_ERROR: A broker with an id new to its group named one topic. Such a message follows a
+                change of that topic, and all others would seem to be missing.
         """
         key = BrokerKey(header.cluster_name, header.broker_addr)
         if header.broker_name in self.leaving:
@@ -210,7 +210,7 @@ class RouteTable:
     def _displace(
         self, header: RegisterBroker, owner: str, connection: BrokerConnection
     ) -> None:
-        """Take a name and id from a broker; close its connection to inform it, unless another broker uses that, too."""
+        """Take a name and id from a broker; close its connection to inform it, unless a further broker uses it."""
         self.rivals.note(header, owner, self.clock)
         live = self.live.pop(BrokerKey(header.cluster_name, owner), None)
         if live is None:
@@ -317,7 +317,7 @@ class RouteTable:
             live.last_heard = self.clock.monotonic()
 
     def version_of(self, cluster: str, address: str) -> DataVersion | None:
-        """Return the version of a broker's registered topics, or None if it is unknown."""
+        """Return the version in a broker's last registration, or None if the broker is not registered."""
         live = self.live.get(BrokerKey(cluster, address))
         return live.version if live else None
 
@@ -329,7 +329,7 @@ class RouteTable:
         return [key for key, live in self.live.items() if live.last_heard + live.timeout < now]
 
     def next_silent(self) -> float:
-        """Return the earliest monotonic time in seconds at which a broker may time out; infinite if there is none."""
+        """Return the earliest monotonic time in seconds at which a broker may time out; infinite without brokers."""
         return min((live.last_heard + live.timeout for live in self.live.values()), default=inf)
 
     def of_connection(self, connection: BrokerConnection) -> list[BrokerKey]:
@@ -378,12 +378,12 @@ class RouteTable:
             self.on_leave()
 
     def sweep(self) -> Iterator[None]:
-        """Remove the queues of broker groups that left, yielding between short steps; note the groups as missing."""
+        """Remove the queues of broker groups that left, yielding between short steps; pass the groups to `missing`."""
         while self.leaving:
             yield from self._forget_in_steps(next(iter(self.leaving)))
 
     def forget(self, broker_name: str) -> None:
-        """Remove the queues of a broker group that has left, all at once, and remember it as missing."""
+        """Remove the queues of a broker group that has left, all at once, and pass the group to `missing`."""
         for _ in self._forget_in_steps(broker_name):
             pass
 
@@ -408,14 +408,14 @@ class RouteTable:
             )
 
     def queues_of(self, topic: str) -> Mapping[str, QueueData]:
-        """Return a topic's queues by broker name, without those of brokers that have left."""
+        """Return a topic's queues by broker name, without those of broker groups that have left."""
         queues = self.topics.get(topic, {})
         if not self.leaving:
             return queues
         return {name: data for name, data in queues.items() if name not in self.leaving}
 
     def topic_names(self) -> Sequence[str]:
-        """Return the names of the topics of all brokers that have not left."""
+        """Return the names of the topics of all broker groups that have not left."""
         if not self.leaving:
             return tuple(self.topics)
         return [
@@ -438,7 +438,7 @@ class RouteTable:
     # --- changes by tools
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Remove the write permission of a broker's topics until a changed registration; return their number."""
+        """Remove the write permission of a broker's topics, mostly until a changed registration; return their count."""
         topics = self.topics_of(broker_name)
         for topic in topics:
             data = self.topics[topic][broker_name]

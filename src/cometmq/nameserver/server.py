@@ -1,4 +1,4 @@
-"""The nameserver: creates its parts, listens, and removes silent brokers."""
+"""The nameserver: creates its parts, listens, removes silent brokers, and serves metrics if configured."""
 
 import asyncio
 import logging
@@ -67,12 +67,12 @@ class NameServer:
 
     @property
     def metrics_port(self) -> int:
-        """Port of /metrics; 0 if not served."""
+        """Port of /metrics; 0 before `start`, or if it could not be served or is not configured."""
         return self._http.port
 
     @property
     def address(self) -> str:
-        """Address that it listens on, "host:port"."""
+        """Address that it listens on after `start`, "host:port"."""
         host = self._settings.current.listen_host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
@@ -157,7 +157,7 @@ class NameServer:
         return Dispatcher(request_table(answers, gate), world=world)
 
     def _make_guard(self) -> AccessGuard:
-        """Create and return the access guard, empty without access control; follow changes of ACL files."""
+        """Return a new access guard, empty without access control; with ACL 1.0, follow changes of its files."""
         settings = self._settings.current
         guard = access_guard(settings, self._clock, folder=None, cluster=settings.cluster_name)
         if guard.users is not None and (others := guard.users.other_clusters()):
@@ -172,7 +172,7 @@ class NameServer:
         return guard
 
     async def _scan(self) -> None:
-        """Remove silent brokers: scan within one interval of the start, a new broker or a possible timeout."""
+        """Remove silent brokers: scan about one interval after the start, a new broker or a possible timeout."""
         while True:
             await beat_sleep(self._settings.current.scan_interval_ms / 1000)
             self._has_come.clear()

@@ -1,7 +1,7 @@
 """Settings of the nameserver: keys of RocketMQ 5.3.3 (nameserver, network, access control, TLS) and of CometMQ only.
 
-A `namesrv.conf` written for Java can usually be used unchanged. A default that differs: without `bindAddress` the
-nameserver listens on loopback only (docs/compatibility.md).
+A `namesrv.conf` written for Java can usually be used unchanged. A difference: without `bindAddress` the nameserver
+listens on loopback only (docs/compatibility.md).
 """
 
 import os
@@ -47,18 +47,18 @@ class NameServerSettings(AccessKeys):
     Attributes:
         bind_address: Address to listen on; None is loopback.
         listen_port: Port to listen on; 0 selects a free one.
-        idle_seconds_max: Seconds of silence after which a connection is closed.
+        idle_seconds_max: Seconds of silence after which a connection is closed; fewer if it never sent anything.
         kv_config_path: File of the key-value configuration; None keeps it in memory only.
         scan_interval_ms: Minimum time between checks for silent brokers, ms.
         is_order_message_enabled: Whether routes contain the order configuration of their topic.
         is_order_config_returned: Whether answers to registrations contain the order configurations.
         is_all_topic_list_enabled: Whether GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206 is answered.
         is_topic_list_enabled: Whether GET_TOPICS_BY_CLUSTER 224 and the lists of unit topics are answered.
-        is_acting_master_supported: Whether a slave takes the place of its lost master in routes of read-only topics.
-        deletes_missing_topics: Whether a registration removes the topics of the broker that it does not name.
+        is_acting_master_supported: Whether a slave may take the place of its lost master in routes of read-only topics.
+        deletes_missing_topics: Whether a registration may remove topics of the broker that it does not name.
         waits_for_brokers: Whether routes are refused for the first `wait_seconds` after the start.
-        wait_seconds: Seconds in which all brokers will have registered.
-        missing_hours: Hours for which a broker that left without unregistering is remembered (CometMQ only); 0: none.
+        wait_seconds: Seconds in which all brokers are expected to register.
+        missing_hours: Hours for which a broker that left is remembered at most (CometMQ only); 0: not at all.
         cluster_name: Cluster that Auth 2.0 policies for `Cluster:NAME` must name (clusterName of AuthConfig).
         metrics_host: Host on which /metrics and /healthz are served (CometMQ only).
         metrics_port: Port of these; None: not served; 0 selects a free one, which the log names.

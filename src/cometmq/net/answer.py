@@ -1,4 +1,4 @@
-"""Answers of request handlers, and the conversion of errors into answers."""
+"""Answers of request handlers, and the conversion of errors into answers to a peer."""
 
 import logging
 import uuid
@@ -16,7 +16,7 @@ class Answer(NamedTuple):
     """An answer to a remoting request; the number (opaque) that links both is taken from the request.
 
     Attributes:
-        code: `ResponseCode`; SUCCESS by default.
+        code: Response code, mostly a `ResponseCode`; SUCCESS by default.
         remark: Explanation for people, or None.
         fields: Custom header fields.
         body: The body, or pieces of it that are written in this order.
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 
 
 def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -> bytes:
-    """Return length prefix and JSON header of an answer's frame as bytes; raise CodecError if it is too large."""
+    """Return length prefix and JSON header of an answer's frame; raise CodecError if the frame is too large."""
     code, remark, fields, _ = answer
     head = encode_answer_head(code, command[2], remark, fields, body_size)
     check_frame_size(len(head) + body_size)
@@ -37,7 +37,7 @@ def answer_head(command: Command | RawCommand, answer: Answer, body_size: int) -
 
 
 def instead_of(error: Exception, code: int) -> Answer:
-    """Return the error answer to a request of this code, of which building or encoding the answer raised `error`."""
+    """Return the error answer to a request if encoding its answer raised `error`; `code` is that of the request."""
     if isinstance(error, CodecError):
         return Answer(
             ResponseCode.SYSTEM_ERROR,
@@ -47,7 +47,7 @@ def instead_of(error: Exception, code: int) -> Answer:
 
 
 def answer_to_error(error: BaseException, code: int) -> Answer:
-    """Return the answer to a request of this code that reports an error; log an unexpected error under the id in its remark."""
+    """Return an error answer to a request of this code; log an unexpected error under the id in the remark."""
     if isinstance(error, RequestError):
         return Answer(error.code, error.remark, error.fields)
     if isinstance(error, StoreError):

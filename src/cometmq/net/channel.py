@@ -1,9 +1,9 @@
-"""A client connection: sends requests, matches answers by opaque, and handles the peer's requests.
+"""An outgoing connection: sends requests, matches answers by opaque, and handles the peer's requests.
 
 Callers share a channel and may wait concurrently. Small requests made in one iteration of the loop mostly leave with
 one write. Pipelined sends (`kernel.pipelined_sends`) are encoded as one block and their answers mostly delivered
 together. Other answers are delivered in batches, mostly one per loop iteration. Follow-up requests of the first
-callers therefore leave before the last callers are notified, so that client and broker work concurrently.
+callers can therefore leave before the last callers are notified, so that client and broker work concurrently.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class Channel(asyncio.Protocol):
 
     Attributes:
         address: "host:port" as requested by the caller.
-        is_closed: Whether the connection is gone. A closed channel is never reopened; net.channels makes a new one.
+        is_closed: Whether the connection is gone. A channel is never reopened; `net.channels` makes a new one.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Channel(asyncio.Protocol):
         on_close: "Callable[[Channel], None] | None" = None,
         signer: Signer | None = None,
     ) -> None:
-        """Create a channel without connecting it (`Channels.get` does); `signer` signs all its requests."""
+        """Create a channel without connecting it (`Channels.get` does); `signer` signs the requests of callers."""
         self.address = address
         self.is_closed = False
         self._clock = clock
@@ -128,7 +128,7 @@ class Channel(asyncio.Protocol):
             self._loop.call_soon(self._give_bunch)
 
     def _give_all(self) -> None:
-        """Deliver all answers and requests that have arrived."""
+        """Deliver all readable answers and requests that have arrived."""
         self._give(sys.maxsize)
 
     def _give(self, count: int) -> None:
@@ -146,7 +146,7 @@ class Channel(asyncio.Protocol):
                 return
 
     def _give_settled(self, count: int) -> int:
-        """Deliver up to `count` answers of pipelined sends; if there are none, decode the read. Return their number."""
+        """Deliver up to `count` answers of pipelined sends; if none is next, decode the read. Return their number."""
         data, position = self._data, self._position
         if self._has_pipelined:
             end, sends, results, size = plain_answers(data, position, self._wire.awaited, count)
@@ -179,7 +179,7 @@ class Channel(asyncio.Protocol):
         self._looking = self._loop.call_later(_LOOK_SECONDS, self._look, looks, heard, sent)
 
     def _look(self, looks: int, heard: int, sent: int) -> None:
-        """Close the connection if the peer got stuck in a frame or in reading our data for 10 s (2 s if much waits)."""
+        """Abort the connection if the peer is stuck in a frame or in reading our data for 10 s (2 s if much waits)."""
         self._looking = None
         transport = self._transport
         is_reading = self._can_write.is_set()
@@ -231,7 +231,7 @@ class Channel(asyncio.Protocol):
             self.answer(command, answer)
 
     def pause_writing(self) -> None:
-        """Make callers of `drain` wait, because the peer reads too slowly."""
+        """Make callers of `drain` wait and drop requests of the peer, because the peer reads too slowly."""
         self._can_write.clear()
         if self._looking is None and self._transport is not None:
             self._look_soon(
@@ -239,11 +239,11 @@ class Channel(asyncio.Protocol):
             )
 
     def resume_writing(self) -> None:
-        """Let callers of `drain` continue, because the transport has room again."""
+        """Let callers of `drain` continue and handle requests of the peer again, because the transport has room."""
         self._can_write.set()
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """Deliver arrived answers, fail all other waiting requests with ConnectionLost and notify `on_close`."""
+        """Deliver what arrived, fail all other waiting requests with ConnectionLost, and call `on_close`."""
         self.is_closed = True
         if self._writer is not None:
             self._writer.lost()
@@ -329,7 +329,7 @@ class Channel(asyncio.Protocol):
     ) -> int:
         """Queue consecutive simple sends and return their number; `write_sent` writes them.
 
-        No send waits for the answer of another. Stops at the first message that is not simple, exceeds the limits or is
+        No send waits for the answer of another. Stops, for example, before one that is not simple, exceeds limits or is
         meant for another broker. `sends`, a `PipelinedSendsWaiter`, is notified of the answers; the other arguments are
         those of `kernel.pack_pipelined_sends`.
         """
@@ -346,7 +346,7 @@ class Channel(asyncio.Protocol):
         return count
 
     def write_sent(self) -> None:
-        """Write all queued requests now, to the socket if that is safe, otherwise to the transport."""
+        """Write all queued requests now, to the socket if that is safe, otherwise to the transport, unless closed."""
         self._write_now()
         self._write_outgoing()
 
@@ -385,7 +385,7 @@ class Channel(asyncio.Protocol):
         return ConnectionLost(f"the connection to {self.address} is closed")
 
     def answer(self, command: Command, answer: Answer) -> None:
-        """Answer a request of the peer, if need be with an error; not if it is one-way or the channel is closed."""
+        """Send an answer (an error if it is too large) to the peer, unless the request is one-way or the channel closed."""
         if command.flag & ONEWAY or self.is_closed:
             return
         body = answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
@@ -396,7 +396,7 @@ class Channel(asyncio.Protocol):
         self._send(frame)
 
     async def drain(self) -> None:
-        """Wait until the peer has read enough of our data; raise ConnectionLost if the connection closes."""
+        """Wait while much unsent data is buffered; raise ConnectionLost if the connection is or gets closed."""
         await self._can_write.wait()
         if self.is_closed:
             raise self._closed()
@@ -424,7 +424,7 @@ class Channel(asyncio.Protocol):
             self._expire_in(_EXPIRY_SCAN_SECONDS)
 
     def _write_now(self) -> None:
-        """Write queued requests to the socket, if that is safe; the transport sends what it does not accept."""
+        """Write queued requests if direct writes to the socket are safe; the transport sends what it refuses."""
         writer = self._writer
         if writer is None or not writer.is_direct or not self._outgoing:
             return
@@ -453,11 +453,11 @@ class Channel(asyncio.Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is still unanswered."""
+        """Whether a request still waits for its answer."""
         return bool(self._wire.waiting)
 
     def close(self) -> None:
-        """Close the connection after sending what was already written."""
+        """Close the connection after sending the queued requests, as far as the peer reads them."""
         if self._writer is not None and not self.is_closed:
             self._write_outgoing()
             self._writer.close()

@@ -1,4 +1,4 @@
-"""Outgoing connections by address: opened on use, shared, and after a loss opened again on the next use."""
+"""Outgoing connections by address: opened on use, shared, and opened again on the next use after a loss."""
 
 import asyncio
 import ssl
@@ -46,7 +46,7 @@ class _Losses:
 
 
 class Channels:
-    """The channels (outgoing connections) of one owner, at most one per address."""
+    """The channels (outgoing connections) of one owner, at most one per address at a time."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Channels:
     ) -> None:
         """Set the callbacks, the credentials that sign all requests, and the TLS settings of all connections.
 
-        `on_request` handles requests of brokers; `on_opened` and `on_lost` are called with each opened or lost channel.
+        `on_request` handles requests of peers; `on_opened` and `on_lost` are called with a channel that `get` opened.
 
         Raises:
             SettingsError: A file named in `tls` cannot be used.
@@ -149,7 +149,7 @@ class Channels:
         return channel
 
     def _note_loss(self, address: str, opened: float) -> None:
-        """Count the loss of a connection if it came early; from the second on, the next connection is delayed."""
+        """Count the loss of a connection if it came early; from the second on, it delays the next connection."""
         now = self._clock.monotonic()
         self._losses = {
             each: losses
@@ -171,7 +171,7 @@ class Channels:
     async def call(
         self, address: str, command: Command, *, timeout_ms: float = 3000
     ) -> Command:
-        """Send a request and return its answer, whatever its code.
+        """Send a request, connecting first if needed, and return its answer, whatever its response code.
 
         Raises:
             NetError: The address cannot be reached or does not answer in time, or the connection is lost.
@@ -182,7 +182,7 @@ class Channels:
         return await channel.call(command, timeout_ms=timeout_ms)
 
     async def oneway(self, address: str, command: Command) -> None:
-        """Send a request that gets no answer.
+        """Send a request that gets no answer, connecting first if needed.
 
         Raises:
             ConnectError, ConnectionLost: The address cannot be reached.
@@ -197,7 +197,7 @@ class Channels:
         self._is_closed = False
 
     async def close(self) -> None:
-        """Close every channel, wait at most 2 s until they are gone, and refuse to open new ones until `reopen`."""
+        """Close every channel, aborting those not gone after 2 s, and refuse to open new ones until `reopen`."""
         self._is_closed = True
         for attempt in list(self._connecting.values()):
             attempt.cancel()

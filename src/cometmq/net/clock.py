@@ -1,4 +1,4 @@
-"""The system clock, which programs pass on to the layers below as an argument."""
+"""The system clock, which programs pass to the layers below."""
 
 import time
 

@@ -1,9 +1,9 @@
-"""The connections of a door: where they come from, how many are allowed, and which one is closed for a newcomer.
+"""The accepted connections of a listening port (`Door`): their origin and limits, and which one makes room for others.
 
-An address that has its largest number of connections gets no more, except this machine. A full door may close a silent
+An address that has its largest number of connections gets no more, except this machine. A full port may close a silent
 connection of the address with the most connections: immediately if the newcomer's address has less than half as many,
-otherwise only if it is idle and was silent for some time. One address can therefore fill a door but mostly not lock out
-others, and tools on this machine mostly get in even if this machine filled it.
+otherwise only if it is idle and was silent for some time. So those who fill a port mostly do not lock out others, and
+tools on this machine mostly get in even if this machine filled it.
 """
 
 import asyncio
@@ -36,9 +36,9 @@ class Bounds:
 
     Attributes:
         count_max: Largest number of connections; the limit of descriptors may lower it.
-        of_network_max: The same per address (IPv6: per /64) other than this machine.
+        of_network_max: The same per address (IPv6: per /64) other than this machine, if it is trusted.
         of_network_key: Setting that raises `of_network_max`, for the log; empty if there is none.
-        idle_seconds_max: A connection is closed that was silent for so long (15 s suffice if it never sent anything).
+        idle_seconds_max: Seconds of silence after which a connection is closed; at most 15 if it never sent anything.
         unspoken_seconds: Seconds of silence before a connection may be closed for a newcomer of an address with half as
             many or more, if the newcomer is from this machine or the connection never sent anything.
         spoken_seconds: The same for any other connection; a working client sends a heartbeat every 30 s.
@@ -86,7 +86,7 @@ class OpenConnection:
         is_on_own_machine: Whether it is on this machine and this machine is trusted.
         network: Network that the connection counts towards.
         protocol: What serves it; set once it is let in.
-        attaching: The task that attaches the protocol; None before, and once the protocol has the connection.
+        attaching: The task that attaches the protocol; None before and afterwards.
         has_spoken: Whether it had sent anything by the last check.
         silent_since: Monotonic time in seconds of the last check that found new bytes, at first of being let in.
     """
@@ -158,7 +158,7 @@ class Connections:
         return iter(list(self._open.values()))
 
     def limit_to_descriptors(self) -> None:
-        """Lower the maximum, if needed, so that enough file descriptors remain for the store; log that."""
+        """Lower the maximum, if needed, so that descriptors remain for files of the process; if so, log it."""
         self._number_max = descriptors.for_connections()
         if self._number_max < self._count_max:
             _log.warning(
@@ -186,7 +186,7 @@ class Connections:
         return None
 
     def add(self, connection: OpenConnection) -> None:
-        """Count a connection for which there is room; it is silent from now on."""
+        """Count a connection for which there is room; its time of silence begins now."""
         connection.silent_since = self._clock.monotonic()
         self._open[connection.protocol] = connection
         self._of_network[connection.network] += 1
@@ -202,7 +202,7 @@ class Connections:
             del self._of_network[network]
 
     def look(self) -> None:
-        """Update since when each connection is silent; a read itself only sets a flag."""
+        """Update since when each connection is silent, to the precision of these calls: a read only sets a flag."""
         now = self._clock.monotonic()
         for protocol, connection in self._open.items():
             if protocol.has_read:
@@ -218,7 +218,7 @@ class Connections:
         return [(each, limit) for each, limit in limits if now - each.silent_since >= limit]
 
     def _make_room(self, newcomer: OpenConnection) -> bool:
-        """Close a silent connection of the most crowded address if the newcomer may replace it; return if it was."""
+        """If the newcomer may replace a silent connection of the most crowded address, close that; return if it may."""
         connection = self._longest_silent()
         if connection is None:
             return False
@@ -236,7 +236,7 @@ class Connections:
         return may_go
 
     def _longest_silent(self) -> OpenConnection | None:
-        """Return the first candidate for closing that is still silent, scanning if due; None if there is none."""
+        """Return the first candidate for closing that is still silent, scanning if due; None if none is known."""
         while True:
             while self._silent:
                 protocol = self._silent[0].protocol

@@ -1,9 +1,9 @@
-"""Dispatch of the requests of a read batch (what arrived in one loop iteration) to the handlers of their codes.
+"""Dispatch of the requests of a read batch (mostly what arrived in one loop iteration) to the handlers of their codes.
 
 Most handlers get one command and return its answer, or a generator (`Steps`) that waits and then returns it. A batch
-handler gets the commands of its codes (for example sends) in the read batch together, to store them with one write.
-Its `written` runs afterwards, for example to serve waiting consumers. Requests of a connection in a read batch are
-handled in order, but those of batch handlers last, and those accepted by the fast path (`Intake`) first.
+handler gets the commands of its codes (such as sends) in the read batch together, for example to store them with one
+write. Its `written` runs afterwards, for example to serve waiting consumers. Requests of a connection in a read batch
+are begun in order, but those of batch handlers last, and those accepted by the fast path (`Intake`) first.
 """
 
 import asyncio
@@ -69,12 +69,12 @@ class Dispatcher:
         world: World | None = None,
         on_answered: OnAnswered | None = None,
     ) -> None:
-        """Use a table of requests; without one every request is answered with REQUEST_CODE_NOT_SUPPORTED.
+        """Use a table of requests; without one, every request is refused with REQUEST_CODE_NOT_SUPPORTED.
 
         Args:
             table: The requests with their handlers.
             world: Timers and threads for handlers that wait; None: those of the running loop.
-            on_answered: Called for each request that a single handler answers; batch handlers count theirs themselves.
+            on_answered: Called for each answer that a single handler returns; batch handlers count theirs themselves.
         """
         self._on_answered = on_answered
         self._world = world
@@ -97,7 +97,7 @@ class Dispatcher:
         self.intake = table.intake
 
     def handle(self, reads: list[Read], is_over: Callable[[], bool]) -> None:
-        """Handle commands of many connections together; if a peer stops reading or time is up, it gets the rest back.
+        """Handle commands of many connections together; put back those left when a peer stops reading or time is up.
 
         `is_over` returns whether time has run out; it is called before requests of single handlers.
         """
@@ -158,7 +158,7 @@ class Dispatcher:
         gathered: dict[BatchHandler, list[Read]],
         is_over: Callable[[], bool],
     ) -> bool:
-        """Run a peer's single handlers, deliver answers, add other requests to `gathered`; return whether any were.
+        """Run a peer's single handlers, deliver answers, add other requests to `gathered`; return if any were added.
 
         If, before a single handler, the peer has stopped reading or `is_over` returns True, the peer gets this request
         and the rest back.
@@ -226,7 +226,7 @@ class Dispatcher:
     def _take_steps(
         self, steps: Steps[Answer | None], command: Command, peer: "Peer", began: int
     ) -> None:
-        """Run a handler's generator to its first wait and the rest later, and answer the request when it ends."""
+        """Run a handler's generator to its first wait, and the rest later; then answer, unless it returns None."""
         try:
             wait = next(steps)
         except StopIteration as end:
@@ -266,7 +266,7 @@ class Dispatcher:
 def run_batch(batch: BatchHandler, reads: list[Read]) -> None:
     """Run a batch handler; if it fails, answer all its requests with the error.
 
-    Some may then be answered twice; clients ignore the second answer.
+    Some may then be answered twice; RocketMQ's clients ignore the second answer.
     """
     try:
         batch.handle(reads)

@@ -1,6 +1,6 @@
 """Handlers for requests about key-value configuration, permissions, topics and settings.
 
-Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. nameserver.requests says who may send them.
+Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. `nameserver.requests` lists the rights that they need.
 """
 
 import logging
@@ -62,13 +62,13 @@ class AdminHandlers:
         }
 
     def handle_put_kv(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Set a configuration item (PUT_KV_CONFIG 100)."""
+        """Set a key-value configuration item (PUT_KV_CONFIG 100); raise RequestError if it cannot be saved."""
         header = decode_fields(PutKvConfig, command.fields)
         yield from self._kv.put(header.namespace, header.key, header.value)
         return Answer()
 
     def handle_get_kv(self, command: Command, _peer: Peer) -> Answer:
-        """Return a configuration item (GET_KV_CONFIG 101); raise RequestError (QUERY_NOT_FOUND) if there is none."""
+        """Return a configuration item's value (GET_KV_CONFIG 101); raise RequestError (QUERY_NOT_FOUND) without one."""
         header = decode_fields(KvConfigRequest, command.fields)
         value = self._kv.value(header.namespace, header.key)
         if value is None:
@@ -79,13 +79,13 @@ class AdminHandlers:
         return Answer(fields=encode_fields(KvConfigResponse(value)))
 
     def handle_delete_kv(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Delete a configuration item, if there is one (DELETE_KV_CONFIG 102)."""
+        """Delete a key-value configuration item, if there is one (DELETE_KV_CONFIG 102)."""
         header = decode_fields(KvConfigRequest, command.fields)
         yield from self._kv.delete(header.namespace, header.key)
         return Answer()
 
     def handle_kv_table(self, command: Command, _peer: Peer) -> Answer:
-        """Return all configuration items of a namespace (GET_KVLIST_BY_NAMESPACE 219); QUERY_NOT_FOUND if unknown."""
+        """Return the items of a namespace (GET_KVLIST_BY_NAMESPACE 219); RequestError (QUERY_NOT_FOUND) if unknown."""
         header = decode_fields(KvNamespaceRequest, command.fields)
         table = self._kv.table(header.namespace)
         if table is None:
@@ -95,7 +95,7 @@ class AdminHandlers:
         return Answer(body=encode_kv_table(table))
 
     def handle_wipe_write_perm(self, command: Command, peer: Peer) -> Answer:
-        """Remove a broker's write permission in routes; return its topic count (WIPE_WRITE_PERM_OF_BROKER 205)."""
+        """Make a broker's topics unwritable in routes; return their count (WIPE_WRITE_PERM_OF_BROKER 205)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.wipe_write_perm(header.broker_name)
         _log.info(
@@ -118,7 +118,7 @@ class AdminHandlers:
         return Answer(fields=encode_fields(AddWritePermResponse(count)))
 
     def handle_delete_topic(self, command: Command, _peer: Peer) -> Answer:
-        """Delete a topic from the routes of one cluster or all; brokers keep it (DELETE_TOPIC_IN_NAMESRV 216)."""
+        """Delete a topic from routes of one cluster or all; brokers may register it again (DELETE_TOPIC_IN_NAMESRV)."""
         header = decode_fields(DeleteTopicInNameserver, command.fields)
         self._table.delete_topic(header.topic, header.cluster_name or None)
         return Answer()
@@ -128,9 +128,9 @@ class AdminHandlers:
         return Answer(body=encode_properties_text(settings_table(self._settings.current)))
 
     def handle_change_settings(self, command: Command, peer: Peer) -> Steps[Answer]:
-        """Change and store settings (UPDATE_NAMESRV_CONFIG 318), by an allow list instead of Java's block list.
+        """Change settings that a request may change, and usually store them (UPDATE_NAMESRV_CONFIG 318).
 
-        Without a conf file, or if writing its overlay fails, which raises an error, changes last until the next start.
+        Without a conf file, or if storing fails, which raises an error, the changes last until the next start.
         """
         try:
             values = decode_java_properties(command.body)

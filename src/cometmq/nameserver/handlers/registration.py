@@ -1,4 +1,4 @@
-"""Handlers for requests of brokers: registration, version query, group members, heartbeat.
+"""Handlers for requests of brokers: registration of brokers and topics, version query, group members, heartbeat.
 
 Codes 103, 104, 217, 322, 901, 904.
 """
@@ -85,7 +85,7 @@ class RegistrationHandlers:
         }
 
     def handle_register(self, command: Command, peer: Peer) -> Outcome:
-        """Register a broker, if allowed (REGISTER_BROKER 103); a large or compressed message is decoded in a thread."""
+        """Register a broker, if allowed (REGISTER_BROKER 103); bodies over 64 KiB and some others are decoded in a thread."""
         header = decode_fields(RegisterBroker, command.fields)
         if len(command.body) <= _READ_AT_ONCE_MAX and not header.compressed:
             registration, queues = self._read_at_once(header, command)
@@ -98,7 +98,7 @@ class RegistrationHandlers:
         return self._register_later(header, command, peer)
 
     def _read_at_once(self, header: RegisterBroker, command: Command) -> _Read:
-        """Decode a registration and return it with its queues; reuse the last result for an identical one."""
+        """Decode a registration, unless it is identical to the last one, and return the content with its queues."""
         told = (header, command.version, bytes(command.body))
         if self._last is None or self._last[0] != told:
             self._last = (told, _read(header, command))
@@ -147,9 +147,9 @@ class RegistrationHandlers:
         command: Command,
         peer: Peer,
     ) -> Steps[Answer]:
-        """Register a broker under another one's name and id if that one does not answer.
+        """Register a broker under the name and id of another broker, the owner, if the owner does not answer.
 
-        Raises `refused` if it answers, or if too many registrations or checks wait; also other RequestErrors.
+        Raises `refused` if the owner answers, or if too many registrations or checks wait; also other RequestErrors.
         """
         owner = refused.owner
         assert owner is not None
@@ -197,7 +197,7 @@ class RegistrationHandlers:
         return Answer(fields=encode_fields(master), body=body)
 
     def handle_unregister(self, command: Command, peer: Peer) -> Answer:
-        """Unregister a broker, unless it is unknown or of another host (UNREGISTER_BROKER 104)."""
+        """Unregister a broker if known; RequestError if another host registered its address (UNREGISTER_BROKER 104)."""
         header = decode_fields(BrokerIdentity, command.fields)
         if check_unregister(self._table, header, peer.ip):
             self._table.unregister(
@@ -206,7 +206,7 @@ class RegistrationHandlers:
         return Answer()
 
     def handle_register_topic(self, command: Command, peer: Peer) -> Answer:
-        """Add or change one topic's queues on brokers, unless one is unknown (REGISTER_TOPIC_IN_NAMESRV 217)."""
+        """Set one topic's queues on brokers of the sender's host, unless one is unknown (REGISTER_TOPIC_IN_NAMESRV)."""
         header = decode_fields(TopicRequest, command.fields)
         if command.body:
             queues = decode_topic_route(command.body).queues
@@ -227,7 +227,7 @@ class RegistrationHandlers:
         )
 
     def handle_member_group(self, command: Command, _peer: Peer) -> Answer:
-        """Return the living members of a broker group (GET_BROKER_MEMBER_GROUP 901)."""
+        """Return ids and addresses of the registered members of a broker group (GET_BROKER_MEMBER_GROUP 901)."""
         header = decode_fields(MemberGroupRequest, command.fields)
         group = member_group(self._table, header.cluster_name, header.broker_name)
         return Answer(body=encode_member_group(group))
@@ -248,7 +248,7 @@ def _check_there(peer: Peer) -> None:
 
 
 def _read(header: RegisterBroker, command: Command) -> _Read:
-    """Check a registration's CRC, if any, decode it, and return it with its queues by topic; callable in any thread."""
+    """Check a registration's CRC, if it has one, decode it, and return it with its queues; callable in any thread."""
     if header.body_crc32 and header.body_crc32 != body_crc(command.body):
         raise RequestError(
             ResponseCode.SYSTEM_ERROR,

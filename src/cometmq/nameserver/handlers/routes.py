@@ -65,7 +65,7 @@ class RouteHandlers:
         }
 
     def handle_route(self, command: Command, _peer: Peer) -> Answer:
-        """Return a topic's route (GET_ROUTEINFO_BY_TOPIC 105); RequestError if it has none, or brokers are awaited."""
+        """Return a topic's route (GET_ROUTEINFO_BY_TOPIC); RequestError without one, or while needWaitForService waits."""
         header = decode_fields(RouteRequest, command.fields)
         settings = self._settings.current
         self._refuse_while_waiting(settings)
@@ -109,11 +109,11 @@ class RouteHandlers:
         )
 
     def handle_clusters(self, _command: Command, _peer: Peer) -> Answer:
-        """Return all clusters and brokers (GET_BROKER_CLUSTER_INFO 106)."""
+        """Return all clusters and brokers that are registered (GET_BROKER_CLUSTER_INFO 106)."""
         return Answer(body=encode_cluster_info(lookup.cluster_info(self._table)))
 
     def handle_missing(self, _command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return broker groups that left, recent claims to others' names and ids (GET_MISSING_BROKERS 30003)."""
+        """Return the missing brokers, and those that recently claimed another's name and id (GET_MISSING_BROKERS)."""
         return self._missing.result()
 
     def _find_missing(self) -> Steps[Answer]:
@@ -124,7 +124,7 @@ class RouteHandlers:
         return Answer(body=encode_missing_brokers(table.missing_brokers(), rivals))
 
     def handle_all_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return all topics, if enableAllTopicList is true (GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206)."""
+        """Return the names of all topics, if enableAllTopicList is true (GET_ALL_TOPIC_LIST_FROM_NAMESERVER 206)."""
         if not self._settings.current.is_all_topic_list_enabled:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, "disable: enableAllTopicList is false"
@@ -132,20 +132,20 @@ class RouteHandlers:
         return _topics(TopicList(tuple(self._table.topic_names())))
 
     def handle_cluster_topics(self, command: Command, _peer: Peer) -> Answer:
-        """Return the topics of a cluster, if enableTopicList is true (GET_TOPICS_BY_CLUSTER 224)."""
+        """Return the names of a cluster's topics, if enableTopicList is true (GET_TOPICS_BY_CLUSTER 224)."""
         header = decode_fields(ClusterRequest, command.fields)
         return self._listed(lambda: lookup.topics_of_cluster(self._table, header.cluster))
 
     def handle_system_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the system topics named after clusters and brokers (GET_SYSTEM_TOPIC_LIST_FROM_NS 304)."""
+        """Return the system topics named after clusters and broker groups (GET_SYSTEM_TOPIC_LIST_FROM_NS 304)."""
         return _topics(lookup.system_topics(self._table))
 
     def handle_unit_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the unit topics, if enableTopicList is true (GET_UNIT_TOPIC_LIST 311)."""
+        """Return the names of unit topics, if enableTopicList is true (GET_UNIT_TOPIC_LIST 311)."""
         return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT))
 
     def handle_unit_sub_topics(self, _command: Command, _peer: Peer) -> Answer:
-        """Return the topics with unit subscriptions, if enableTopicList is true (GET_HAS_UNIT_SUB_TOPIC_LIST 312)."""
+        """Return topics with unit subscriptions, if enableTopicList is true (GET_HAS_UNIT_SUB_TOPIC_LIST 312)."""
         return self._listed(lambda: lookup.topics_with_flag(self._table, wanted=TOPIC_UNIT_SUB))
 
     def handle_unit_sub_only_topics(self, _command: Command, _peer: Peer) -> Answer:
