@@ -210,7 +210,12 @@ def _check_properties(properties: object) -> None:
 def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
     """Return name and value of a message's delay property (5.x); MessageError for a negative delay or a wrong type."""
     if isinstance(deliver, datetime):
-        return keys_of.TIMER_DELIVER_MS, str(int(deliver.timestamp() * 1000))
+        try:
+            return keys_of.TIMER_DELIVER_MS, str(int(deliver.timestamp() * 1000))
+        except (ValueError, OverflowError, OSError) as error:
+            raise MessageError(
+                f"deliver={deliver} is not a time of this system: {error}"
+            ) from None
     if not isinstance(deliver, timedelta):
         raise MessageError(
             f"deliver must be a timedelta or a datetime, not {type(deliver).__name__}"
