@@ -1,6 +1,6 @@
-"""Local Spark session that works without setup: finds Java, listens on loopback only, and logs errors only.
+"""Local Spark session with defaults for one machine: finds Java, listens on loopback, and logs only errors.
 
-For your own cluster, create the session as usual and call `register`.
+Users can override the defaults. For your own cluster, create the session as usual and call `register`.
 """
 
 import atexit
@@ -121,7 +121,7 @@ def _java_options(home: Path, folder: Path) -> dict[str, str]:
 
 
 def _python_options(master: str, folder: Path) -> dict[str, str]:
-    """Return the environment variables that name the JVM's Python; empty for a cluster or if the user chose one."""
+    """Return the variables that name the Python for the JVM to start; empty if the master is not local or the user chose one."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
     if not master.startswith("local") or any(
         os.environ[each] != sys.executable for each in names

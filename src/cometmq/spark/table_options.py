@@ -1,8 +1,8 @@
 """Options of an SQL table: `CREATE TABLE … USING rocketmq OPTIONS (…)`.
 
 Spark 4.3 passes a catalog table's options to a Python source only once, when it requests the schema of the new table. A
-read of the table passes the table's schema, but only the options of the statement. The options are therefore stored in
-the metadata of the schema's first column, which the catalog keeps (docs/design/0025-spark-packaging-and-cluster.md).
+read of the table passes the table's schema, but only the options of the statement. The table's options, but
+not secrets, are therefore stored in the metadata of the schema's first column, which the catalog keeps (docs/design/0025).
 
 Writes do not use this. A writer receives the schema of the query, and for
 `INSERT INTO copy SELECT * FROM orders` its metadata is that of `orders`.

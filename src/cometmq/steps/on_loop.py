@@ -95,7 +95,7 @@ class LoopWorld:
         )
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
-        """Call `done` with a `Durability`: OK when messages up to an offset may be acknowledged, else why not."""
+        """Call `done` with a `Durability`: OK when messages up to an offset may be acknowledged, else why not in time."""
         assert self._store is not None
         self._store.wait_confirmed(end_offset, lambda durability: self._later(done, durability))
 
@@ -105,7 +105,7 @@ class LoopWorld:
 
 
 class Machines:
-    """The background jobs of one owner, and the generators of steps (`steps.steps`) that it runs once."""
+    """The background jobs of one owner, and the generators of steps (`steps.steps`) that the owner runs once."""
 
     def __init__(self, world: World, owner: str) -> None:
         """Create an empty set of jobs; `owner` is the first word of each job's name in the log."""
@@ -128,7 +128,7 @@ class Machines:
         Args:
             name: Name for the log.
             step: Returns the seconds until the next call (directly or as steps); `NEVER`: only when woken.
-            first_seconds: Seconds until the first call, unless the job is woken before.
+            first_seconds: Seconds until the first call; a wake may shorten them, but not below `period_seconds`.
             rest_seconds: Seconds until the next call after an error.
             period_seconds: Shortest pause after a call if the job is woken; a call may return a shorter one.
         """

@@ -62,7 +62,7 @@ class World(Timers, Protocol):
         ...
 
     def confirmed(self, end_offset: int, done: Callable[[Durability], None]) -> None:
-        """Call `done` with a `Durability`: OK when messages up to an offset may be acknowledged, else why not."""
+        """Call `done` with a `Durability`: OK when messages up to an offset may be acknowledged, else why not in time."""
         ...
 
 
@@ -226,7 +226,7 @@ class KeptMachine:
         self._wanted = NEVER  # the wake-up that was requested while awake.
 
     def begin(self, pause_seconds: float = 0.0) -> None:
-        """Schedule the job's first step after a pause."""
+        """Schedule the job's first step after a pause, which a wake may shorten to the job's period."""
         self._sleep(pause_seconds, min(pause_seconds, self._period_seconds))
 
     def wake(self) -> None:

@@ -1,8 +1,8 @@
 """Steps of a background job or request, and the things that a step can wait for.
 
-A job is a class without a loop, a thread or a sleep. Its work is a generator that yields what it waits for and is sent
-the result. The runner decides how to wait: on asyncio's loop, with a clock that a test controls, or in an order that a
-random seed chooses (docs/design/0040).
+A job is a class without a loop, a thread or a sleep. Work that waits is a generator that yields what it waits for and
+is sent the result. The runner decides how to wait: on asyncio's loop, with a clock that a test controls, or in an order
+that a random seed chooses (docs/design/0040).
 """
 
 from collections.abc import Callable, Generator
@@ -69,7 +69,7 @@ def elsewhere(work: Callable[[], T]) -> Steps[T]:
 def at_once_or_elsewhere(work: Callable[[bool], T]) -> Steps[T]:
     """Return `work(False)`, which must not block; on BlockingIOError, yield a wait for `work(True)` in a thread.
 
-    For reads of the disk: the argument is whether to wait for the device. What the page cache holds is read at once.
+    For reads of the disk: the argument is whether to wait for the device. What is in the page cache is usually read at once.
     """
     try:
         return work(False)  # noqa: FBT003

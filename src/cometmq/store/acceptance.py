@@ -1,7 +1,7 @@
 """Decides whether the store accepts messages, and which error a sender gets if not.
 
-Some reasons are temporary (a full disk). Others last until a restart: the store is closed or was opened read-only, or
-a write or flush has failed for a reason other than a temporary lack (docs/design/0004).
+Some reasons are temporary (a full disk). Others last until a restart, such as that the store is closed, read-only or
+damaged, or that a flush to the device has failed (docs/design/0004).
 """
 
 import logging
@@ -38,7 +38,7 @@ class Acceptance:
         self.flags.set_pause(reason)
 
     def resume(self) -> None:
-        """Accept messages again after `pause`."""
+        """End the refusal that `pause` began; other reasons may remain."""
         self.flags.set_pause(None)
 
     def hold(self, reason: str) -> None:
@@ -48,7 +48,7 @@ class Acceptance:
         self.flags.set_hold(reason)
 
     def release(self) -> None:
-        """Accept messages and changes of files again after `hold`."""
+        """End the refusal of messages and changes of files that `hold` began; other reasons may remain."""
         self.is_held = False
         self.flags.set_hold(None)
 

@@ -1,7 +1,7 @@
-"""The appender, the only writer of new messages: assigns offsets, packs records and writes each batch at once.
+"""The appender, the only writer of new messages: assigns offsets, packs records and appends each batch as a whole.
 
 A put (a message to be stored) is a plain tuple (`store.batch`). Parts that do not change between messages are packed
-once: the topic with its length (`encode_topic_block`), and the layouts for the kinds of the two hosts. Headers, bodies
+once: the topic with its length (`encode_topic_block`), and record layouts for IPv4 and IPv6 hosts. Headers, bodies
 and properties are joined into one bytes object per log file, usually written with one `pwrite`.
 """
 
@@ -43,7 +43,7 @@ def encode_topic_block(topic: str) -> bytes:
 
 
 def delay_of_level(levels_ms: Sequence[int], level: int) -> int:
-    """Return the delay of a level in ms; 1 s for levels beyond the last one (computeDeliverTimestamp)."""
+    """Return the delay in ms of a level from 1 on; 1 s for levels beyond the last one (computeDeliverTimestamp)."""
     return levels_ms[level - 1] if level <= len(levels_ms) else 1000
 
 
@@ -81,13 +81,12 @@ class Appender:
         }
 
     def append(self, puts: Sequence[Put], *, is_together: bool) -> Batch:
-        """Write a batch of messages, all of them or none; with `is_together` (a batch message), all into one log file.
+        """Append a batch of messages, all of them or none; with `is_together` (a batch message), all into one log file.
 
         Raises:
-            RecordIllegal: A record (with `is_together`: all records) is larger than a log file, or a number is out of
-                range.
+            RecordIllegal: A record (with `is_together`: all records) is too large for a log file, or a field is out of range.
             StoreFull: No other file can be created at present.
-            OSError: The disk failed.
+            OSError: A file of the log could not be created or written.
         """
         results: list[PutResult] = []
         arrivals: list[Arrival] = []
@@ -109,12 +108,12 @@ class Appender:
         return _new_tuple(Batch, (written, self.store_ms, results, puts, arrivals, None, None))
 
     def append_columns(self, sends: Columns) -> Batch:
-        """Write a batch of simple sends, all of them or none, and fill in their offsets.
+        """Append a batch of simple sends in column form, all of them or none, and fill in their offsets.
 
         Raises:
-            RecordIllegal: The records of a request are larger than a log file, or a queue id is out of range.
+            RecordIllegal: The records of a request are too large for a log file, or a queue id is out of range.
             StoreFull: No other file can be created at present.
-            OSError: The disk failed.
+            OSError: A file of the log could not be created or written.
         """
         assert not self._appends_crc, "records with CRCs of their properties are made of puts"
         log = self._log
@@ -140,7 +139,7 @@ class Appender:
         return _new_tuple(Batch, (written, self.store_ms, [], (), [], None, sends))
 
     def _lay_out_columns(self, sends: Columns, file: LogFile, start: int) -> list[Piece]:
-        """Pack sends that do not all fit into the current file."""
+        """Pack sends that do not all fit into the current file; return their bytes per file."""
 
         def pack(first: int, position: int, end: int, content: list[Buffer]) -> tuple[int, int]:
             return pack_columns(
@@ -184,7 +183,7 @@ class Appender:
         )
 
     def _tick(self) -> None:
-        """Set the store time of the batch; ignores a clock that was set back by less than a minute."""
+        """Set the store time of the batch to now, unless the clock is less than a minute behind the last batch."""
         now_ms = self._clock.now_ms()
         if not 0 < self.store_ms - now_ms < _CLOCK_STEP_BACK_MS:
             self.store_ms = now_ms
@@ -193,7 +192,7 @@ class Appender:
         self, pack: Pack, size_of: Callable[[int], int], count: int,
         file: LogFile, position: int, end: int,
     ) -> list[Piece]:  # fmt: skip
-        """Pack records from a position on, up to an end in the first file; return their bytes per file."""
+        """Pack records from a position on, up to an end in the first file, then into next files; return their bytes per file."""
         pieces: list[Piece] = []
         content: list[Buffer] = []
         start, packed = position, 0

@@ -5,7 +5,7 @@
 
 An archive of a log is a folder:
 
-    PLACE/_archive/archive.json     the ranges that it holds, and the proof of the log that they are of
+    PLACE/_archive/archive.json     the ranges that it claims to hold, and proofs of the log that they are of
     PLACE/_archive/splits/LO-HI.json     the files of each range, and their sizes
 
 A mark in the store is only a claim: the place may have been emptied, moved or used for another log since, and the log
@@ -94,7 +94,7 @@ def proof_of(found: Any) -> LogProof | None:
 
 
 def archived_to(disk: Disk, root: str) -> int:
-    """Return the largest physical offset of all marks of a store, 0 without any; raise OSError if they cannot be read."""
+    """Return the largest physical offset of all marks of a store, 0 without valid ones; raise OSError if reading fails."""
     return max((mark.archived_to for mark in archive_marks(disk, root).values()), default=0)
 
 
@@ -127,7 +127,7 @@ def note_archived(
 
 
 class HeldSplit(NamedTuple):
-    """The files of an archived range.
+    """A range of the log in an archive, and whether its files are there.
 
     Attributes:
         lo: Physical offset of the range's start.
@@ -290,7 +290,7 @@ def _is_log_of(proof: LogProof | None, log_start: int, read: ReadLog) -> bool:
 
 
 def _held_to(disk: Disk, path: str, mark: ArchiveMark, within: Range) -> tuple[int, str]:
-    """Return the physical offset up to which a place holds a range, and why that is less than its mark claims, or ""."""
+    """Return the offset up to which a place holds the log from the start of `within` (0: not at all), and why not more, or ""."""
     ranges, proofs = archive_state(disk, path)
     if not ranges:
         return 0, "the archive no longer exists"

@@ -1,7 +1,7 @@
 """Background work of a store: flushes, files made ahead, checkpoints, cleaning. The owner provides the threads.
 
 - Call `tick` at least every 100 ms, or every second while `is_at_rest`.
-- If `flush_target` returns an offset, run `flush_files` in the flusher thread, then `flushed` or `flush_failed`.
+- If `flush_target` returns an offset, run `flush_files`, which blocks, in any thread, then `flushed` or `flush_failed`.
 - `file_ahead_needed` and `checkpoint_due` return jobs for the file maker's thread (`make_file`, `CheckpointJob.run`).
   After them call `adopt` or `checkpointed`.
 - `clean_due` returns steps for any thread that may block, to be run one after the other.
@@ -113,7 +113,7 @@ class Background:
     def file_ahead_needed(self) -> FilePlan | None:
         """Return the plan for the next log file if it is time to create it and messages are accepted, else None.
 
-        Cheap to call. After a plan was returned, none is until `adopt` was called, or after an error a second longer.
+        Cheap to call. After a plan was returned, none is until `adopt` was called; after an error, until the next check of the disk.
         """
         if self._acceptance.flags.refusal is not None:
             return None
@@ -137,11 +137,11 @@ class Background:
             self.upkeep.file_ahead_failed()
 
     def checkpoint_due(self) -> CheckpointJob | None:
-        """Return a checkpoint job if one is ready and the log is not being truncated, else None."""
+        """Return a checkpoint job if one is ready or must be retried, and the log is not being truncated, else None."""
         return None if self._acceptance.is_held else self.upkeep.checkpoint_due()
 
     def clean_due(self) -> Step | None:
-        """Return the next step of deleting old files, or None; the previous step must have ended."""
+        """Return the next step of deleting old files, or None if none is due or allowed; the previous step must have ended."""
         if self._acceptance.is_over or self._acceptance.is_held:
             return None
         return self.cleaner.due()

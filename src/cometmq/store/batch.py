@@ -20,7 +20,7 @@ Columns = SendBatch[ConsumeQueue]
 
 
 class RawRecords(NamedTuple):
-    """Verified records of one log file, as bytes.
+    """Checked records of one log file, as bytes.
 
     Attributes:
         start: Physical offset of the first record.
@@ -44,11 +44,11 @@ class Batch(NamedTuple):
     Attributes:
         end_offset: Physical offset of the end of the last record.
         store_ms: Store time of the last record, ms.
-        results: Queue offset, physical offset and size of each put; empty for bytes and columns, as are the next two.
+        results: Queue offset, physical offset and size of each put; empty if `raw` or `columns` is set, as are the next two.
         puts: The messages.
         arrivals: Queue entries to be added.
-        raw: The records, if they were received as bytes; else None.
-        columns: The messages, if they are columns, which then include results, puts and arrivals; else None.
+        raw: The records, if they were received or recovered as bytes; else None.
+        columns: The messages in column form, with results, puts and arrivals, if the fast path made them; else None.
     """
 
     end_offset: int
@@ -67,10 +67,10 @@ class Batch(NamedTuple):
         return self.raw.start if self.raw is not None else self.results[0][1]
 
     def due_entries(self) -> list[Arrival]:
-        """Return the queue entries that a batch of puts or columns adds; empty for records received as bytes."""
+        """Return the queue entries that a batch of puts or columns adds; empty for records that are bytes (`raw`)."""
         return self.arrivals if self.columns is None else self.columns.arrivals()
 
 
 def raw_batch(raw: RawRecords, store_ms: int) -> Batch:
-    """Return the batch of records that were received as bytes; `store_ms` is the store time of the last one."""
+    """Return the batch of records that are bytes; `store_ms` is the store time of the last one, ms since 1970."""
     return Batch(raw.start + len(raw.content), store_ms, [], (), [], raw)

@@ -2,9 +2,9 @@
 
     batchconsumequeue/TOPIC/QUEUE_ID/00000000000013800000     46 bytes an entry
 
-A record of such a topic is a batch of several messages with a queue offset each. CometMQ reads these queues and keeps
-them in step with the log (cometmq.store.derived), but refuses such sends (cometmq.broker.send.admission). Such topics
-are rare, so nothing here is fast: each access reads the file and may block.
+A record of such a topic is a batch of messages with a queue offset each. CometMQ reads these queues and keeps
+them in step with the log (cometmq.store.derived), but refuses sends to them (cometmq.store.queue_table). Such topics
+are rare, so nothing here is fast: each access to an entry reads its file and may block.
 """
 
 from bisect import bisect_right
@@ -40,7 +40,7 @@ _NO_ENTRY = BatchEntry(0, 0, 0, 0, 0, 0)
 
 
 class BatchQueue(ConsumeQueue):
-    """A batch queue: its offsets count messages, and each of its entries points to a record with several of them.
+    """A batch queue: its offsets count messages, and each of its entries points to a record with one or more.
 
     Attributes:
         first_entry: Number of the first entry that has a file.
@@ -61,10 +61,7 @@ class BatchQueue(ConsumeQueue):
 
 
 class _Cut(NamedTuple):
-    """The new end of a truncated queue: entry number and offset after the kept ones, physical offset or -1.
-
-    `stop` is the number after the last entry in its files.
-    """
+    """The new end of a truncated queue: entry number and offset after the kept ones, physical offset of the last one or -1."""
 
     queue: BatchQueue
     kept: int
@@ -130,7 +127,7 @@ class BatchQueues(Derived):
         return min((queue.physical_offset for queue in self), default=None)
 
     def feed(self, batch: Batch) -> None:
-        """Add queue entries for records that hold several messages, if the batch was received or recovered as bytes."""
+        """Add queue entries for records flagged as INNER_BATCH, if `batch` was received or recovered as bytes."""
         if batch.raw is None or not batch.raw.kinds & INNER_BATCH:
             return
         fresh: dict[BatchQueue, list[BatchEntry]] = {}
@@ -190,7 +187,7 @@ class BatchQueues(Derived):
             found.append(_Cut(queue, kept, queue.end_entry, end, place))
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Yield steps that remove the entries that `hide_from` has hidden from the queue files."""
+        """Yield steps that remove from the queue files the entries that `hide_from` has hidden."""
         hidden, self._hidden = self._hidden, []
         if hidden:
             yield partial(self._clear, hidden)
@@ -325,8 +322,8 @@ class BatchQueues(Derived):
     ) -> GetResult:
         """Return an unfinished result, whose `cold` reads the records with the messages from an offset on, blocking.
 
-        The first record may begin earlier, as in RocketMQ 5.3.3 (DefaultMessageStore.getMessage); clients skip the
-        rest.
+        The first record may begin earlier, as in RocketMQ 5.3.3 (DefaultMessageStore.getMessage); clients skip its
+        messages before that offset.
         """
         read = partial(
             self._read, queue, offset, max_count=max_count, max_bytes=max_bytes, match=match

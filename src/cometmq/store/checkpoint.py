@@ -10,7 +10,7 @@ The fields are those of `Progress`. The log time is that of the `checkpoint` fil
 one, a Java broker has probably used the directory since. The values stay
 true, because they are lowered before anything that they cover is undone.
 
-Both files are written in place: the content of each is in one sector, which a disk writes atomically. If our own file
+Both files are written in place: the values of each are in one sector, which a disk writes atomically. If our own file
 is torn all the same, it fails its CRC and counts as missing.
 """
 
@@ -69,7 +69,7 @@ def encode_progress(progress: Progress) -> bytes:
 
 
 def decode_progress(content: bytes) -> Progress | None:
-    """Decode `checkpoint.cometmq`; return None if it is torn or something else."""
+    """Decode `checkpoint.cometmq`; return None if it is too short, torn or something else."""
     if len(content) < PROGRESS_SIZE:
         return None
     mark, crc = _PROGRESS_HEAD.unpack_from(content)

@@ -79,7 +79,7 @@ class Cleaner:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing can be deleted at any time until the log has another file or an operator requests it."""
+        """Whether no round has anything to do until the log gets another file or an operator requests one (`ask`)."""
         chain = self._log.chain
         is_over = self._round is None and self._hanged is None and not self._asked_rounds
         return is_over and len(chain.files) < 2 and chain.start == self._followed_to
@@ -146,7 +146,7 @@ class Cleaner:
     # --- the log
 
     def _log_files(self) -> Iterator[Step]:
-        """Yield steps that delete log files, oldest first, up to one that must stay."""
+        """Yield steps that delete up to `batch_max` log files, oldest first, until one must stay."""
         if self._hanged is not None:
             if self._clock.monotonic() < self._retry_at:
                 return
@@ -283,7 +283,7 @@ class _Guard:
         self._reasons: Mapping[str, str] = {}
 
     def look(self, start: int, end: int) -> None:
-        """Determine how much of a range of the log is archived (`settled`), 0 on an OSError. Any thread."""
+        """Set `settled` to the offset up to which an archive has a range of the log: its start if none, 0 on an OSError. Any thread."""
         self.settled = 0
         try:
             found = guarded_to(self._disk, self._root, (start, end), self._read)

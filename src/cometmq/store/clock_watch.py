@@ -1,8 +1,8 @@
 """Decides whether the wall clock may be used for deleting files: not for a while after it jumped forward.
 
 The wall clock jumps relative to the monotonic clock if somebody or a wrong time server sets it, or if the machine
-slept. After sleep the new time is right, so a jump is accepted after an hour. Until then no file is deleted for its
-age.
+slept. After sleep the new time is right, so a jump is accepted after an hour. Until then, or until the clock is set
+back, no file is deleted for its age.
 """
 
 import logging
@@ -26,7 +26,7 @@ class ClockWatch:
         self._believed_at = 0.0
 
     def trusts(self) -> bool:
-        """Return whether to trust the wall clock: not for an hour after it jumped forward, unless it is set back."""
+        """Return whether to trust the wall clock: not for an hour after it jumped over a minute forward, unless it is set back."""
         if self._clock.is_steady:
             return True
         wall_ms, seconds = self._clock.now_ms(), self._clock.monotonic()

@@ -27,8 +27,8 @@ class CommitLog:
 
     Attributes:
         positions: Offsets up to which the log is written, flushed and visible.
-        is_flush_next: Whether a flush follows each batch, so that the device may start writing immediately.
-        warm_start: Offset from which this process wrote the log, so that it is in the page cache.
+        is_flush_next: Whether a flush will soon follow each batch, so that the device may start writing immediately.
+        warm_start: Offset from which this process wrote the log, so that it may still be in the page cache.
         ahead: Log files created in advance.
         passed: Physical offset of the end of the bytes last written by `write_behind`; -1 if none.
     """
@@ -53,7 +53,7 @@ class CommitLog:
         self._torn: list[Piece] = []
 
     def tail_file(self) -> LogFile:
-        """Return the file that contains `written`, creating it if needed; raise StoreFull if there is no room, or OSError."""
+        """Return the file that contains `written`, creating it if needed; raise StoreFull or OSError if that fails."""
         files, written = self.chain.files, self.positions.written
         if files and (last := files[-1]).start <= written < last.end:
             return last
@@ -112,7 +112,7 @@ class CommitLog:
         self._torn = []
 
     def cut(self, end: int) -> Iterator[Step]:
-        """Yield a step that removes everything after an offset, in the log files and files made ahead; it may block.
+        """Yield a step that removes everything from an offset on, in the log files and files made ahead; it may block.
 
         The zeros are on the device before a file is deleted, and newer files are deleted first. Wherever this stops,
         the log therefore never continues with a record after the first deleted one.

@@ -4,8 +4,8 @@ Saving copies usable current content to NAME.bak, writes the new content to a te
 syncs the directory. After a power cut the file has the old content or the new one. (RocketMQ 5.3.3 does not sync: its
 topics.json had 0 bytes after a power cut.)
 
-If the file is damaged, NAME.bak is used with a warning; else the content is derived from the rest of the store if
-possible; else the start is refused. A damaged file that is replaced is kept under another name.
+If the file is damaged, NAME.bak is used with a warning. If that does not help either, the content is derived from the
+rest of the store if possible, or the start is refused. A damaged file that is replaced is kept under another name.
 """
 
 import logging
@@ -26,7 +26,7 @@ class ConfigFile:
 
     Attributes:
         is_whole: Whether the last `load` read the file itself, not its .bak.
-        is_lost: Whether the last `load` returned None because the file or its .bak exists but could not be decoded.
+        is_lost: Whether the last `load` returned None although the file or its .bak exists: none of them could be used.
     """
 
     def __init__(self, path: str, disk: Disk) -> None:
@@ -52,7 +52,7 @@ class ConfigFile:
                 they are moved aside with a warning, and None is returned.
 
         Raises:
-            CodecError: The existing files cannot be decoded, and `is_needed` is True; the message names the file.
+            CodecError: The existing files are empty or cannot be decoded, and `is_needed` is True.
             OSError: The disk failed.
         """
         self.is_whole = self.is_lost = False

@@ -78,7 +78,7 @@ class ConsumeQueue(QueueEnd):
         self.next_offset = self.max_offset = self.max_offset + 1
 
     def hide_before(self, offset: int) -> None:
-        """Raise the minimum offset, so that earlier messages are no longer returned."""
+        """Raise the minimum offset, at most to the end, so that earlier messages are no longer returned; never lower it."""
         self.min_offset = max(self.min_offset, min(offset, self.max_offset))
 
     def tail_entries(self, start: int, count: int) -> bytes:
@@ -87,7 +87,7 @@ class ConsumeQueue(QueueEnd):
         return bytes(self.tail[first : first + count * QUEUE_ENTRY_SIZE])
 
     def tail_written(self, count: int) -> None:
-        """Drop the unwritten entries (the tail) after all of them, `count` in number, were written to a file."""
+        """Drop the unwritten entries (the tail) after all of them, `count` in number, were written to files."""
         # In this order, on which `tail_entry` relies.
         self.tail = bytearray()
         self.tail_start += count

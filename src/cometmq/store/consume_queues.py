@@ -2,8 +2,8 @@
 
 A tail is written when it holds about a page of entries; other tails are written in rounds. A round covers every queue
 that has a tail, a few per tick. When it has finished, everything dispatched before it began is in the files or stuck,
-and a checkpoint may record that (cometmq.store.checkpoint). A round over few queues finishes at once. Over very many it
-takes about 10 s, so tails reach that age, but each write then covers all entries of that time (docs/design/0004).
+and a checkpoint may record that (cometmq.store.checkpoint). A round over few queues usually takes one tick, over very
+many about 10 s. Tails then reach that age, but each write covers all entries of that time (docs/design/0004).
 """
 
 import logging
@@ -72,7 +72,7 @@ class ConsumeQueues:
         """Return a list of up to `count` entries from a queue offset on; may block on the device; any thread.
 
         Raises:
-            FileNotFoundError: The file of an entry is gone.
+            OSError: A file cannot be read; FileNotFoundError if it is gone.
         """
         entries: list[QueueEntry] = []
         end = min(offset + count, queue.max_offset)
@@ -107,8 +107,8 @@ class ConsumeQueues:
     def align(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
         """Prepare a queue for the offset of a recovered or replicated record; return False if the offset is wrong.
 
-        No CRC covers the offset. One below the next means that the topic was deleted and created again; the newer
-        message then counts. A larger one, by at most GAP_MAX, leaves a gap, which readers skip.
+        No CRC covers the offset. For one below the next, the topic was probably deleted and created again: the newer
+        message counts. A larger one, by at most GAP_MAX, leaves a gap, which readers skip.
 
         Args:
             queue: The record's queue.

@@ -60,7 +60,7 @@ class Derived:
 
     @property
     def feed_put(self) -> FeedPut | None:
-        """Faster form of `feed` for batches of puts; None if this structure ignores puts."""
+        """Faster form of `feed` for batches of puts; None if puts are not fed to this structure."""
         return None
 
     def hide_from(self, offset: int) -> Iterator[Step]:
@@ -72,7 +72,7 @@ class Derived:
         return iter(())
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Yield steps that remove the hidden part, by default none; also called after most recoveries."""
+        """Yield steps that remove what records at and after the new end have left, by default none; also after most recoveries."""
         return iter(())
 
     def delete_before(self, offset: int) -> Iterator[Step]:

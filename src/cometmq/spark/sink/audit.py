@@ -1,6 +1,6 @@
-"""Audit files of acknowledged messages, one per write or micro-batch: option `auditDir`, docs/format/spark-audit.md.
+"""Audit files of acknowledged messages, at most one per write or micro-batch: option `auditDir`, docs/format/spark-audit.md.
 
-The driver writes the file when Spark reports that all tasks are done or one has failed. It uses the tasks' commit
+The driver writes the file when Spark commits or aborts the write, if any task has finished. It uses the tasks' commit
 messages, which exist only after all rows of the task are acknowledged.
 """
 

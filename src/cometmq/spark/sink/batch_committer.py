@@ -1,7 +1,7 @@
 """Commit and abort of a transactional batch on the Spark driver; both can be killed at any point and run again.
 
-The ledger decides. Without a ledger entry nothing is committed; once the entry exists, exactly the messages
-it lists are to be committed, by any process that finds it (docs/design/0022-spark-sink.md).
+The ledger decides. Without a ledger entry nothing is committed; an unfinished entry lists exactly the messages
+that any process that finds it must commit (docs/design/0022-spark-sink.md).
 """
 
 import logging
@@ -93,9 +93,10 @@ class BatchCommitter:
     def _settle(
         self, key: BatchKey, half_messages: Sequence[HalfMessages], *, is_repeated: bool = False
     ) -> None:
-        """Commit the half messages; before each attempt but the first, query the broker to avoid repeats.
+        """Commit the half messages; before each attempt but the first, query the brokers' indexes to avoid repeats.
 
-        With `is_repeated` also before the first, because an earlier run may have committed them.
+        With `is_repeated` also before the first, because an earlier run may have committed them. Raises CometError if a
+        broker refuses one that its index lacks, or if some are not known to be committed within `deliveryTimeoutMs`.
         """
         deadline = monotonic() + self.settings.delivery_timeout_ms / 1000
         told = _CommitAnswers()
@@ -140,7 +141,7 @@ class BatchCommitter:
         return missing, unknown
 
     def _roll_back(self, half_messages: Sequence[HalfMessages]) -> None:
-        """Roll back half messages; failures are only logged: the broker's transaction check will roll these back."""
+        """Roll back half messages; errors of brokers are only logged: their transaction checks can still roll these back."""
         for each in half_messages:
             errors = self.resolver.end(each.messages(), TransactionState.ROLLBACK, late=True)
             failed = [error for error in errors if error is not None]

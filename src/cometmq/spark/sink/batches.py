@@ -1,4 +1,4 @@
-"""Division of a sink's rows into send requests, each for one queue or topic, within limits on number and bytes."""
+"""Division of a sink's rows into send requests, each for one queue or topic; batches of rows are limited in size."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -109,7 +109,7 @@ def cut(
 def _requests_of(
     rows: MessageRows, place: RowPlace, groups: Groups, settings: SinkSettings
 ) -> Iterator[Request]:
-    """Yield the requests for one topic or queue, in order."""
+    """Yield the requests for the groups of one topic or queue, group by group."""
     for indexes in groups:
         chosen = rows.take(indexes)
         if chosen.is_alone[0]:
@@ -158,7 +158,7 @@ def _single_sends(
 def _batches(
     items: pa.Array, place: RowPlace, sys_flag: int, settings: SinkSettings
 ) -> Iterator[RowBatch]:
-    """Yield batch requests within the limits; a message that exceeds them is sent alone, for the broker to decide."""
+    """Yield batch requests within the limits; a message of more bytes than allowed is sent alone, for the broker to decide."""
     octets, _, ends = contents(items)
     view = memoryview(octets)
     start = 0

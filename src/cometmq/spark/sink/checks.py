@@ -3,8 +3,8 @@
     with TransactionChecks("localhost:9876", group="orders-sink", ledger_dir="/data/ledgers"):
         query.awaitTermination()
 
-Half messages of killed tasks are rolled back, and those listed in a ledger are committed. The
-driver also answers checks until its idle client is closed or its process ends; this class can answer them at any time.
+Half messages that an unfinished ledger entry lists are committed; others are rolled back when the ledger shows that
+they are not wanted (`verdict`). The driver answers checks, too, from its first commit or abort until its client closes.
 """
 
 import logging
@@ -45,8 +45,7 @@ def verdict(
         is_over: Whether its immunity time has passed, so that no new commit can include it.
 
     Raises:
-        CometError: The ledger's file is damaged or of another version.
-        OSError: It cannot be read.
+        CometError, OSError: The ledger entry is damaged, or cannot be read.
     """
     entry = ledgers.read(key)
     if entry is not None:
@@ -62,7 +61,7 @@ def verdict(
 
 
 def _judge(ledgers: Ledgers, half: CheckedHalfMessage) -> TransactionState:
-    """Return the transaction state of a half message of this sink, and log it."""
+    """Return COMMIT, ROLLBACK or UNKNOWN for a half message of this sink (see `verdict`), and log it."""
     seconds = int(half.properties.get(keys_of.CHECK_IMMUNITY_SECONDS, "0"))
     run = half.properties[SPARK_RUN]
     state = verdict(

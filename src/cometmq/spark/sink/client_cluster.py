@@ -1,4 +1,4 @@
-"""Implementation of `SinkCluster` with the client's encoded producer, shared by the tasks of a process."""
+"""Implementation of `SinkCluster` with the client's encoded producer, which tasks of a process with equal settings share."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future

@@ -146,7 +146,7 @@ class SinkColumns:
         return RowTargets([RowTarget(*each) for each in zip(*values, strict=True)], of_rows)
 
     def _hashed(self, batch: pa.RecordBatch) -> pa.Array | None:
-        """Return the texts whose hash selects queues: sharding keys, with `is_by_keys` also keys; or None."""
+        """Return each row's text whose hash selects its queue: its sharding key, or else, with `is_by_keys`, its keys; or None."""
         sharding = self.column(batch, "shardingKey")
         if not self.is_by_keys:
             return sharding

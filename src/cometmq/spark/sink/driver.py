@@ -59,7 +59,7 @@ def driver(settings: SinkSettings) -> TransactionDriver:
 
 
 def _batches(tasks: Sequence[TaskStored]) -> list[tuple[BatchKey, list[HalfMessages], int]]:
-    """Group the half messages of tasks by batch, each with the start time of its oldest task."""
+    """Group the half messages of tasks by batch; return key, half messages and start of the first task (ms since 1970)."""
     by_key: dict[BatchKey, list[TaskStored]] = {}
     for task in tasks:
         by_key.setdefault(BatchKey(task.run.query, task.run.batch), []).append(task)

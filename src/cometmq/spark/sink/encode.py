@@ -105,7 +105,7 @@ def encode_rows(
 
 
 def _identities(batch: pa.RecordBatch, columns: SinkColumns, ids: Ids) -> list[pa.Array]:
-    """Return columns of encoded properties that identify a row: its message id first, then SPARK_SEQ if it has one."""
+    """Return columns of encoded properties that identify rows: message ids first, then SPARK_SEQ if the ids come with it."""
     unique, sequence = ids.take(batch)
     if columns.has("msgId"):
         own = _column(batch, columns, "msgId", STRING)
@@ -121,7 +121,7 @@ def _identities(batch: pa.RecordBatch, columns: SinkColumns, ids: Ids) -> list[p
 def _delays(
     batch: pa.RecordBatch, columns: SinkColumns
 ) -> tuple[list[pa.Array], npt.NDArray[np.bool_]]:
-    """Return columns of encoded delay properties, empty text for rows without delay, and which rows are delayed."""
+    """Return columns of encoded delay properties (empty without delay) and which rows are delayed; MessageError if invalid."""
     is_delayed = np.zeros(batch.num_rows, np.bool_)
     parts: list[pa.Array] = []
     if columns.has("delayLevel"):

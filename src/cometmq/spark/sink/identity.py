@@ -1,8 +1,8 @@
 """Message ids of a Spark write, generated many at once: new ones, or ids that a row gets again if it is sent again.
 
-An id is 16 bytes (28 with an IPv6 address), shown as hex digits (docs/format/message-id.md). Twelve of
-the 16 bytes can identify the row; the four between them are a time, from which tools start their
-search for the id. Format: docs/format/spark-ledger.md.
+An id is 16 bytes (a new one 28 with an IPv6 address), shown as hex digits (docs/format/message-id.md). In an id
+that a row gets again, twelve bytes come from the row; the four between them, for other ids a time, are 0, which tools
+read as the first of the month. Format: docs/format/spark-ledger.md.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ class RunIds:
 
 
 def _spread(front: Octets, rows: npt.NDArray[np.int64]) -> Octets:
-    """Return ids that contain the task's hash and the row numbers."""
+    """Return ids that contain the task's hash and the row numbers, one row of 16 bytes for each."""
     number = rows.astype(">u4").view(np.uint8).reshape(len(rows), 4)
     table = np.zeros((len(rows), 16), np.uint8)
     table[:, :8] = front

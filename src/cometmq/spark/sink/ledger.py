@@ -1,6 +1,6 @@
 """Ledger of transactional batches: messages that any process must commit that finds it (docs/format/spark-ledger.md).
 
-Each batch has one file, created atomically and only once, so two drivers that run the same batch cannot both decide.
+A batch to be committed has one file, whose atomic creation fails if it exists: only one of two drivers can decide.
 """
 
 import json

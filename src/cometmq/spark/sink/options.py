@@ -19,7 +19,7 @@ ROUND_ROBIN, BY_KEYS, BY_PARTITION = "roundRobin", "keys", "partition"
 
 
 def _name(text: str) -> str:
-    """Return a name that is used as a folder name; raise ValueError if it cannot be one."""
+    """Return a name to be used as a folder name; raise ValueError if it is empty, begins with a dot, or has / or NUL."""
     if not text or text.startswith(".") or "/" in text or "\0" in text:
         raise ValueError(
             f"{in_quotes(text)} cannot be used as a folder name; use letters, digits, - and _"

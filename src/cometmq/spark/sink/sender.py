@@ -1,7 +1,7 @@
 """Sending of a Spark task's requests with acknowledgement: everything that a task reports is stored.
 
-Several requests are in flight at once, but never two for one selected queue: rows in batch requests for it
-keep the order of the task even if a request is retried.
+Several requests may be in flight at once, but not two batches for one selected queue: rows in batch requests for
+it keep the order of the task even if a request is retried, though a retry may store rows twice.
 """
 
 import logging
@@ -152,7 +152,7 @@ class TaskSender:
             outcomes = self.cluster.start(request)
 
     def _settle(self, request: Request, outcomes: Future[Outcomes]) -> dict[int, CometError]:
-        """Wait for a request's outcomes and record stored messages; return the errors by their index in the request."""
+        """Wait for a request's outcomes and record safely stored messages; return the other outcomes as errors, by index."""
         failures: dict[int, CometError] = {}
         for index, outcome in enumerate(outcomes.result()):
             if isinstance(outcome, CometError):

@@ -1,4 +1,4 @@
-"""Task of the sink: sends its rows, and finishes only when all of them are acknowledged."""
+"""Task of the sink: sends its rows, and succeeds only if all of them are acknowledged."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

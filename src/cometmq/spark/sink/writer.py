@@ -1,7 +1,7 @@
 """Writers of the Spark format "rocketmq", which Spark calls in executors and on the driver.
 
-Their guarantee depends on the option `delivery` (docs/spark/delivery.md). All rows of a task are stored once its
-commit message exists.
+Their guarantee depends on the option `delivery` (docs/spark/delivery.md). When a task's commit message exists, brokers
+have acknowledged all rows of the task, in a transactional write as half messages.
 """
 
 # ruff: noqa: N803  Spark gives these names.

@@ -56,7 +56,7 @@ class RocketMQReader(DataSourceReader):
         return tasks
 
     def _between(self, queues: Sequence[MessageQueue]) -> list[PlannedRange]:
-        """Return the ranges to read; a silent broker raises BrokerSilent or, without `failOnDataLoss`, is left out."""
+        """Return the ranges to read; for an unreachable broker, raise BrokerSilent or, without `failOnDataLoss`, leave it out."""
         settings, cluster = self._settings, source_cluster(self._settings)
         try:
             starts = planning.resolve(settings.starting, queues, cluster)

@@ -1,4 +1,4 @@
-"""Implementation of `SourceCluster` with the client's queue reader, shared by the tasks of a process."""
+"""Implementation of `SourceCluster` with the client's queue reader, which tasks of a process with equal settings share."""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -145,9 +145,9 @@ class ClientSourceCluster:
         queues: Iterable[MessageQueue],
         retries: int,
     ) -> Answers[Value]:
-        """Ask about many queues, and retry for brokers that do not answer.
+        """Ask about many queues, and up to `retries` times again about those with a NetError.
 
-        NetError and BrokerNotFound are returned as the answer for a queue; any other CometError is raised.
+        A remaining NetError, or BrokerNotFound, is the answer for its queue; any other CometError is raised.
         """
         found: dict[MessageQueue, Value | CometError] = {}
         left = list(queues)
@@ -217,7 +217,7 @@ class ClientSourceCluster:
             self._reading -= 1
 
     def _again(self, ask: Callable[[], Answer]) -> Answer:
-        """Return the result of `ask`; retry after a NetError, and raise the one of the last try."""
+        """Return the result of `ask`; after a NetError retry up to `fetchOffset.numRetries` times, then raise the last one."""
         for _ in range(self._settings.retries):
             try:
                 return ask()

@@ -1,7 +1,7 @@
 """Commit a query's offsets to a consumer group, including those of the last batch.
 
 Spark notifies a Python source of a finished batch when it plans the next one, so never of the last batch.
-Its progress reports contain the offsets of every batch; a listener, or a call at the end, commits those.
+Its progress reports contain the offsets of finished batches; a listener, or a call at the end, commits those.
 """
 
 import json

@@ -121,8 +121,8 @@ def _looked_up(
 ) -> list[PlannedRange] | None:
     """Look up keys or message ids in the brokers' indexes, and return the ranges of queue offsets to read.
 
-    For each of `parts`, these are one range for each indexed message, and one for the end of the part, which may not be
-    indexed yet. Returns None if the index has no usable answer for one of `words`, for example nothing or too many.
+    For each of `parts`, these are one range for each message found in the indexed portion, and one for the rest, if any,
+    which may not be indexed yet. Returns None if the index has no usable answer for one of `words`, such as too many.
 
     Args:
         parts: Ranges of queue offsets that the query wants.
@@ -147,7 +147,7 @@ def _looked_up(
 
 
 def _indexed_until(queue: MessageQueue, known: Sequence[IndexedMessages]) -> int:
-    """Return the time in ms since 1970 up to which the index of a queue's broker certainly covers it; 0 if unknown."""
+    """Return the time in ms since 1970 up to which the index of a queue's broker is trusted to be complete; 0 if unknown."""
     until_ms = min(each.until_ms.get(queue.broker_name, 0) for each in known)
     return max(until_ms - STORE_TIME_MARGIN_MS, 0)
 
@@ -155,7 +155,7 @@ def _indexed_until(queue: MessageQueue, known: Sequence[IndexedMessages]) -> int
 def _places_in(
     part: PlannedRange, known: Sequence[IndexedMessages], tail: int
 ) -> Iterator[PlannedRange]:
-    """Yield a range for each indexed message in a range before `tail`, and one for the rest, perhaps not indexed."""
+    """Yield a range for each indexed message of `part` before `tail`, and one for the rest, if any, perhaps not indexed."""
     tail = min(max(tail, part.start), part.end)
     places = {place for each in known for place in each.places}
     for offset in sorted(offset for queue, offset in places if queue == part.queue):

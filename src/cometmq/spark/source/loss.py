@@ -1,4 +1,4 @@
-"""Reporting of messages that a Spark read has lost: an error, or a warning with their number."""
+"""Reporting of messages that a Spark read has lost: an error, or a warning with the number of lost messages, if known."""
 
 import logging
 

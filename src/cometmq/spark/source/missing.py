@@ -1,8 +1,8 @@
 """Detection of queues that a read should cover but cannot, because their brokers are offline.
 
-A nameserver forgets a broker when its connection closes, so a route never shows that something is
-missing. Known are: the brokers that a CometMQ nameserver remembers, those in an order configuration,
-and those in the option `brokers`, which then is the complete list of required brokers.
+A nameserver forgets a broker when its connection closes, so the queues in a route do not show that some are
+missing. A missing broker is known if a CometMQ nameserver remembers it, or an order configuration names it. If the
+option `brokers` is set, it is the complete list of required brokers instead.
 """
 
 import logging
@@ -151,7 +151,7 @@ def _said(found: Sequence[MissingBrokerQueues]) -> str:
 def _remembered(
     settings: SourceSettings, left: Sequence[MissingBroker]
 ) -> list[MissingBrokerQueues]:
-    """Return, for each offline broker that the nameserver remembers, its queues of the wanted topics, if any."""
+    """Return an entry for each offline broker that the nameserver remembers, with its queues (maybe none) of the wanted topics."""
     topics = settings.topics.wanted(lambda: [topic for each in left for topic in each.queues])
     return [
         MissingBrokerQueues(
@@ -170,7 +170,7 @@ def _remembered(
 def _in_order(
     cluster: SourceCluster, covered: Sequence[MessageQueue]
 ) -> list[MissingBrokerQueues]:
-    """Return all queues in the topics' order configurations, by broker, also brokers that have `covered` queues."""
+    """Return, by broker, all queues in the order configurations of the topics of `covered`, also of brokers that are online."""
     named = cluster.ordered_queues(sorted({queue.topic for queue in covered}))
     return missing_by_broker(
         named, "the topic's order configuration names it, but it is not registered"
@@ -180,7 +180,7 @@ def _in_order(
 def _of_name(
     name: str, covered: Sequence[MessageQueue], known: Collection[str]
 ) -> MissingBrokerQueues:
-    """Return the queues of a missing broker known only by the option `brokers`: as many per topic as others have.
+    """Return assumed queues of a missing broker known only by the option `brokers`: per topic the most that another has.
 
     If no queue of the topics is known, the result has one placeholder queue without a topic.
     """

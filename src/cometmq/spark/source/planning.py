@@ -323,7 +323,7 @@ def _split(whole: PlannedRange, count: int) -> Iterable[PlannedRange]:
 
 
 def _join(parts: Sequence[PlannedRange], rows_min: int) -> Iterable[list[PlannedRange]]:
-    """Group consecutive ranges, also of different queues, until each group but the last has `rows_min` messages."""
+    """Group consecutive ranges, also of different queues, so that each group but the last has at least `rows_min` offsets."""
     group: list[PlannedRange] = []
     rows = 0
     for part in parts:

@@ -108,7 +108,7 @@ class RangePuller:
     def _asked_ahead(
         self, ranges: Sequence[PlannedRange]
     ) -> Iterator[tuple[PlannedRange, RawPull | None]]:
-        """Yield each range with its first answer, requested for several at once; None for one range or on an error."""
+        """Yield each range with its first answer, requested for up to 16 at once; None for a single one, or on an error."""
         for at in range(0, len(ranges), AHEAD_RANGES):
             some = ranges[at : at + AHEAD_RANGES]
             first: Sequence[RawPull | None] = [None]
@@ -165,7 +165,7 @@ class RangePuller:
     ) -> int:
         """Return the offset to continue from when the queue ends at `offset`, inside the range.
 
-        After the retries, this is the end of the range, and the rest is reported as lost.
+        After the retries, this is the end of the range, and the rest is reported as lost, which may raise DataLossError.
         """
         if misses <= self.settings.retries:
             # A broker that has just become master may not have caught up yet.
@@ -252,8 +252,8 @@ def _explained(refused: BrokerRefused, wanted: PlannedRange, offset: int) -> Com
 def _once(window: RecordWindow, floor: int, end: int) -> RecordWindow:
     """Return the messages of [floor, end) without duplicates.
 
-    A filtering broker searches until it has found the requested number, past the start of the next
-    pull, which is already in flight. So two answers may contain the same messages.
+    To find the requested number, a filtering broker may search past the start of the next pull, which
+    is already in flight. So two answers may contain the same messages.
     """
     offsets = window.queue_offset
     seen = np.maximum.accumulate(np.concatenate(([floor - 1], offsets)))[:-1]

@@ -1,8 +1,8 @@
 """Detection that a queue was replaced by one of the same name: a recreated topic, or a broker with an empty disk.
 
-Offsets do not show it, because the new queue may hold more messages than were read of the old one. A checkpoint
-therefore keeps the store time of the message before each end, and a later plan checks that the message at that offset
-still has it.
+Offsets need not show it, because the new queue may hold more messages than were read of the old one. A checkpoint
+therefore keeps the store time of the message before each end, if known, and later plans compare it with that of the
+message now at that offset.
 """
 
 from collections.abc import Mapping

@@ -170,7 +170,7 @@ def _expression(value: Mapping[str, Any]) -> Filter:
 
 
 def _group(value: Mapping[str, Any]) -> str:
-    """Return the consumer group, or with `groupIdPrefix` a unique name; raise SettingsError if both are set."""
+    """Return the consumer group, or with `groupIdPrefix` a unique name; SettingsError if `group` is set to another name, too."""
     group, prefix = value["group"], value["groupIdPrefix"]
     if prefix is None:
         return str(group)

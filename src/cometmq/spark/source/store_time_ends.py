@@ -2,11 +2,11 @@
 
 A share of each queue by its length reads queues unevenly in time. In a backlog, the newest messages of a
 short queue would come with the oldest of a long one; Spark's watermark follows the newest, so later messages
-of the long queue count as late and are dropped.
+of the long queue may count as late and be dropped.
 
-The search queries the brokers by time, for all queues at once, and reads only the first message of
+The search queries the brokers by time, for all queues at once, and reads at most the first waiting message of
 each queue. It starts at the time of the last batch or of these messages, in growing steps until the batch
-would be too large, then alternates between interpolation and bisection.
+would be too large, then narrows the time by interpolation and bisection.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
 """Streaming source: plans which offsets each micro-batch covers; Spark's checkpoint makes the plan durable.
 
-Spark keeps one instance in a driver process for the whole query, for planning; `read` runs in the executors on a
-pickled copy. Guarantee: every message between the first start and the last committed end is in exactly one
-micro-batch, and a repeated batch has the same messages in the same tasks. Exceptions are messages that brokers have
-deleted or lost: they fail the query, or are left out if `failOnDataLoss` is false.
+Spark keeps one instance in a driver process for a run of the query, for planning; `read` runs in the executors on a
+pickled copy. With unchanged options, each wanted message between the first start and the last committed end is in
+one micro-batch, and a repeated batch has the same messages in the same tasks. Exceptions are messages that brokers have
+deleted or lost: if that is noticed, the query fails or, if `failOnDataLoss` is false, goes on without them.
 """
 
 # ruff: noqa: N802  Spark gives these names.
@@ -232,8 +232,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _begins(self, known: StreamOffset) -> Offsets:
         """Return the start offsets of the queues that `known` does not contain.
 
-        The first batch uses the user's choice. A queue that appears later was empty before, so it is
-        read from its first message, unless its broker was offline.
+        The first batch uses the user's choice. A queue that appears later is read from its first
+        message, but see `planning.begin_late` if its broker was offline at the start.
         """
         cluster = source_cluster(self._settings)
         new = [queue for queue in self._latest if queue not in known.ends]
@@ -246,7 +246,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {queue: min(begin, self._latest[queue]) for queue, begin in begins.items()}
 
     def _settled(self, known: Offsets) -> Offsets:
-        """Return the latest offsets, also of queues that are missing or whose end went back, and report losses."""
+        """Return the latest offsets, for a missing queue the known one, and report losses, also if an end went back."""
         latest = dict(self._latest)
         missing = [queue for queue in known if queue not in latest]
         if missing:
@@ -262,7 +262,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def _stored(self, known: StreamOffset, ends: Offsets, begins: Offsets) -> Offsets:
-        """Return by queue the store time of the message before its end; a queue that did not move keeps its time."""
+        """Return by queue the store time of the message before its end, if known; a queue that did not move keeps its time."""
         moved = {
             queue: end
             for queue, end in ends.items()
@@ -272,9 +272,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return kept | stored_before(moved, source_cluster(self._settings))
 
     def _begun_anew(self, known: StreamOffset, latest: Offsets) -> Offsets:
-        """Return the start offsets of queues that were replaced since the checkpoint, and report each as a loss.
+        """Return the start offsets of queues that now hold another message than the last one read; report each as a loss.
 
-        The first plan compares all queues, because a recreated queue may have as many messages as before.
+        The first plan also compares queues without new messages: a recreated one may have as many as before.
         """
         compared = {
             queue: known.ends[queue]
@@ -304,7 +304,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_missing(self, known: Offsets, queues: list[MessageQueue]) -> None:
         """Report known queues that are missing: deleted ones are lost, others wait for their brokers.
 
-        A bounded run fails because of waiting queues unless losses are allowed.
+        A bounded run fails because of waiting queues (with the option `brokers`: of these) unless losses are allowed.
         """
         gone = self._gone([each for each in queues if each.broker_name not in self._silent])
         if self._is_bounded:
@@ -340,7 +340,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [queue for queue in gone if queue not in there]
 
     def _limited(self, waiting: Sequence[PlannedRange], rows_max: int | None) -> Offsets:
-        """Return by queue the end offset of the next batch, limited by `rows_max`, for queues with waiting messages."""
+        """Return the end offset of the next batch, of about `rows_max` messages (None: all), by queue with waiting messages."""
         if self._settings.admission is AdmittedBy.OFFSETS:
             return planning.share_out(waiting, rows_max)
         cluster = source_cluster(self._settings)
@@ -359,7 +359,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return min(rows, default=None)
 
     def _is_enough(self, waiting: list[PlannedRange]) -> bool:
-        """Return whether the batch may start: it has enough messages, or has waited long enough for them."""
+        """Return whether the batch may start: it needs no minimum, has enough messages, or has waited long enough for them."""
         rows_min = self._settings.trigger_rows_min
         rows = sum(each.rows for each in waiting)
         if rows_min is None or self._is_bounded or rows >= rows_min:

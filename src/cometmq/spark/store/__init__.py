@@ -1,5 +1,5 @@
 """Store directories as Spark tables: the format "rocketmq-store".
 
-The files are read by `cometmq.offline`: plain functions from a split of the log to Arrow batches
+The files are read by `cometmq.offline`, which does not depend on Spark
 (docs/design/0052). This package adds Spark's side: schemas, options, readers and a writer.
 """

@@ -1,7 +1,7 @@
-"""Tasks of a read of a store, as small picklable objects.
+"""Tasks of a read of a store, as picklable objects.
 
 Modules for views other than messages are imported on use: Spark starts several new processes per query, in
-sequence, and most of them read messages.
+sequence, and most queries read messages.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Stream of the Spark format "rocketmq-store" over a growing commit log; only durable records are read.
+"""Stream of the Spark format "rocketmq-store" over a growing commit log; it reads records known to be durable.
 
-A micro-batch has the records that start between two physical offsets, which the checkpoint holds. Any offset can be
-its end, and a repeated batch has the same records, unless topics were deleted. If a broker deletes its oldest files
+A micro-batch has the wanted records that start between two physical offsets, which the checkpoint holds. Any offset can
+be its end, and a repeated batch has the same records, unless topics were deleted. If a broker deletes its oldest files
 before the stream has read them, the query fails with an error.
 """
 
