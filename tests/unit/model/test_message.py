@@ -62,7 +62,7 @@ def test_a_naive_time_is_local_time():
     [
         ({"deliver": timedelta(seconds=-1)}, "negative"),
         ({"deliver": 5}, "timedelta or a datetime"),
-        ({"deliver": datetime.min}, "deliver=0001-01-01 00:00:00 is not a time of this system"),
+        ({"deliver": datetime(1, 1, 1)}, "deliver=0001-01-01 .* is not a time of this system"),  # noqa: DTZ001  That is what is asked.
         ({"deliver": timedelta(1), "delay_level": 3}, "not both"),
     ],
 )
