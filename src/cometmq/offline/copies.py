@@ -1,6 +1,6 @@
 """Copies of messages that can be compared: a store, an archive, or anything else with the same interface.
 
-Each copy is divided into parts, which are read one by one as batches with the compared columns.
+A copy is divided into parts. Each part is read as Arrow batches with the compared columns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class MessageCopy(Protocol):
         """Yield Arrow batches of a part's messages with the compared columns; may call `on_finding` for damage."""
 
     def damage_behind(self) -> Finding | None:
-        """Return the damage after the last message; None if the copy ends cleanly or may be written to at present."""
+        """Return the damage after the last message; None if there is none, or if `is_live`."""
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Return whether a part can have messages of some blocks (1,024 offsets of a queue each)."""
@@ -71,7 +71,7 @@ class StoreCopy:
         return StoreFolder(self.name)
 
     def parts(self) -> Mapping[str, Any]:
-        """Return ranges of the log by name; raises StoreDamaged without a log, or if a closed one has only damage."""
+        """Return ranges of the log by name; raises StoreDamaged, for example if there is no log."""
         check_has_records(self._folder, used_files(self._folder))
         return by_name(plan_tasks(self._folder))
 
@@ -80,13 +80,13 @@ class StoreCopy:
         return log_size(part)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield a log range's messages as Arrow batches; calls `on_finding` for damage, which may also be a row."""
+        """Yield a log range's records as Arrow batches; calls `on_finding` for damage, which may also be a row."""
         rules = RowRules(topics=self.topics, is_crc_checked=False)
         schema = stored_schema(self.columns)
         return message_batches(self._folder, part, schema, rules, on_finding=on_finding)
 
     def damage_behind(self) -> Finding | None:
-        """Return the damage after the last record; None without any, or if a broker is writing or was killed."""
+        """Return the damage after the last record; None without any, or if `is_live`."""
         behind = damage_behind(self._folder)
         return behind.finding() if behind is not None else None
 
@@ -95,7 +95,7 @@ class StoreCopy:
         return True
 
     def coverage(self) -> Coverage:
-        """Return which messages the store should hold: each queue from the first message that the log still has."""
+        """Return which messages the store should hold, by its queue files and the start of its log."""
         return coverage_of_store(self._folder)
 
     def brokers(self) -> set[str]:
@@ -103,7 +103,7 @@ class StoreCopy:
         return set()
 
     def is_live(self) -> bool:
-        """Return whether a broker has the store open, or was killed."""
+        """Return whether the store has an `abort` file: a broker has it open, or was not stopped cleanly."""
         return is_open(self._folder)
 
 
@@ -116,7 +116,7 @@ class ArchiveCopy:
     columns: tuple[str, ...] = COMPARED
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the Parquet files of the archive, except those of damaged bytes, by path."""
+        """Return the Parquet files with the messages of the archive (or only of `topics`), by path."""
         return {each.path: each for each in message_files(self.name, self.topics)}
 
     def size_of(self, part: Any) -> int:
@@ -124,13 +124,13 @@ class ArchiveCopy:
         return int(part.size)
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a Parquet file as Arrow batches, decoded from the raw records if it has them."""
+        """Yield the messages of a Parquet file as Arrow batches, from its raw records if the archive has such."""
         manifest = read_manifest(self.name)
         is_raw = manifest is not None and manifest.is_raw
         return file_batches(self.name, part, stored_schema(self.columns), is_raw=is_raw)
 
     def damage_behind(self) -> Finding | None:
-        """Return None: an archive has no incomplete end."""
+        """Return None: an archive reports no damage after its last message."""
         return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
@@ -154,7 +154,7 @@ class ArchiveCopy:
 def folder_copy(
     place: str, topics: Sequence[str] = (), *, columns: Sequence[str] = COMPARED
 ) -> MessageCopy:
-    """Return the archive or store at a path or URI, all or some topics; raises SettingsError if it is neither."""
+    """Return the archive or store at a path or URI, with all topics or some; raises SettingsError for anything else."""
     folder, only = StoreFolder(same_place(place)), tuple(topics)
     if folder.exists(ARCHIVE_FILE) or folder.exists(TOPICS_FILE):
         return ArchiveCopy(folder.place, only, tuple(columns))

@@ -1,6 +1,6 @@
 """Compares two copies of messages: first digests of both, then the messages of up to 64 differing blocks.
 
-A copy is compared part by part. A `PartRunner` runs the parts: `SequentialRunner` here, Spark tasks in a job.
+Both copies are read part by part. A `PartRunner` runs the parts: `SequentialRunner` here, Spark tasks in a job.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from cometmq.offline.digests import (
 )
 from cometmq.offline.findings import Findings
 
-BLOCKS_MAX = 64  # Number of differing blocks that are examined: 65,536 messages.
+BLOCKS_MAX = 64  # Number of differing blocks that are examined: 65,536 offsets.
 SETTLED_MS = 1000  # If a copy is still being written, newer messages may not be everywhere yet.
 
 AGAIN = "again "  # Prefix of the names of parts that are read a second time.
@@ -49,10 +49,10 @@ class PartRunner(Protocol):
     """Runs work on parts of copies, in this process or elsewhere."""
 
     def run(self, parts: Mapping[str, Part], work: Callable[[Part], list[Row]]) -> list[Row]:
-        """Run the work on all parts and return the rows of all of them."""
+        """Return the rows of the work on all parts; a runner may reuse rows that a killed run has recorded."""
 
     def look_again(self, blocks: Sequence[Block]) -> None:
-        """Record the blocks for which parts will be read a second time."""
+        """Receive the blocks for which parts are about to be read a second time."""
 
 
 class SequentialRunner:
@@ -80,10 +80,10 @@ class CopyComparison(NamedTuple):
         rows: Number of compared messages of A and of B.
         queues: Number of queues with compared messages in either.
         blocks: Number of differing blocks of 1,024 offsets.
-        differences: Messages of the first 64 differing blocks that one copy lacks, or that differ.
-        notes: Names of the copies, and numbers of messages that were not compared.
-        findings: A line for each queue and kind of difference, and one for blocks that were not examined.
-        damages: Lines about damaged pieces of the logs, whose content is unknown.
+        differences: The offsets of the first 64 differing blocks at which the copies differ.
+        notes: Names of the copies, and numbers of messages that were passed over (see `CompareCounts`).
+        findings: A line for each queue and kind of difference, and one if there are blocks that were not examined.
+        damages: Lines about damage in the logs: bytes that are no records, and bodies that cannot be decompressed.
     """
 
     rows: tuple[int, int]
@@ -96,7 +96,7 @@ class CopyComparison(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether both copies hold the same messages, among those that were readable and compared."""
+        """Whether no block differs: the messages that were readable and compared have the same digests in both."""
         return not self.blocks
 
     @property
@@ -107,11 +107,11 @@ class CopyComparison(NamedTuple):
 
 @dataclass
 class CompareCounts:
-    """The counts of a comparison; pairs are for A and B.
+    """The counts of a comparison, or of a part of one; pairs are for A and B.
 
     Attributes:
-        passed_over: Messages that the other copy cannot hold, that are of deleted topics, or that are too new.
-        damages: Damaged bytes of the current part.
+        passed_over: Messages that the other copy need not hold, that are of deleted topics, or that are too new.
+        damages: Findings about damage in a part.
     """
 
     rows: list[int] = field(default_factory=lambda: [0, 0])
@@ -128,7 +128,7 @@ class CopyReading:
         coverage: The messages that each copy should hold.
         has_brokers: Whether both name the brokers of their queues.
         until_ms: Only messages stored before this time, ms since 1970; None for all.
-        is_exact: Whether to compare values that a broker adds, too.
+        is_exact: Whether to compare values that a broker adds, and retry counts, too.
     """
 
     copies: tuple[MessageCopy, MessageCopy]
@@ -161,7 +161,7 @@ class CopyReading:
         return cls((one, other), coverage, has_brokers, until_ms, is_exact)
 
     def parts(self) -> dict[str, Part]:
-        """Return the parts of both copies (ranges of a log, files of an archive) by name, prefixed with "A" or "B"."""
+        """Return the parts of both copies (such as ranges of a log) by name, prefixed with "A" or "B"."""
         return {
             f"{'AB'[side]} {name}": (side, part)
             for side, copy in enumerate(self.copies)
@@ -253,18 +253,18 @@ def compare_folders(
     is_exact: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _size: None,
 ) -> CopyComparison:
-    """Compare stores or archives on one core; if a broker is writing or was killed, only messages older than a second.
+    """Compare two stores or archives part by part; if a store has an `abort` file, only messages older than a second.
 
     Args:
         first: A folder or URI, called A in the result.
         second: The other one, called B.
         clock: Provides the time.
         is_exact: Also compare what brokers add, such as hosts, store times, physical offsets and retry counts.
-        on_progress: Called with the number of bytes read and the total.
+        on_progress: Called with the bytes of the parts read so far, at most the total, and the total.
 
     Raises:
-        SettingsError: One of them is neither a store nor an archive, or only one names brokers, and several.
-        StoreDamaged: A store has no log or no readable record, or a file of an archive is damaged.
+        SettingsError: One is neither a store nor an archive that can be read, or only one names brokers, and several.
+        StoreDamaged: For example, a store has no log or only damage, or a file of an archive is damaged.
         OSError: A file cannot be read.
     """
     columns = COMPARED_EXACTLY if is_exact else COMPARED
@@ -281,7 +281,7 @@ def compare_folders(
 
 
 def settled_until(copies: Sequence[MessageCopy], clock: Clock) -> int | None:
-    """Return the store time in ms before which messages are compared, a second ago; None if no copy is `is_live`."""
+    """Return the store time in ms before which messages are compared, a second ago; None if no copy is live."""
     is_live = any(copy.is_live() for copy in copies)
     return clock.now_ms() - SETTLED_MS if is_live else None
 

@@ -1,6 +1,6 @@
-"""Determines which messages a copy should hold: only messages that both copies should hold can be compared.
+"""Determines which messages a copy should hold: a message is only compared if the other copy should hold it.
 
-A store holds each queue from its first offset on. An archive holds ranges of physical offsets or queue offsets.
+A store should hold each queue from an offset on, an archive ranges of physical offsets or of queue offsets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ class Coverage:
         firsts: First queue offset held of each queue; a queue that is not listed is held completely.
         physical: Ranges of physical offsets; None for all.
         ranges: Ranges of queue offsets by queue; a queue that is not listed has none. None for all.
-        known: The copy's queues, which identify messages of deleted topics of the same name; None if they are unknown.
+        known: The copy's queues, by which messages of deleted topics are recognized; None if they are unknown.
         topics: Only messages of these topics; empty for all.
     """
 
@@ -107,7 +107,7 @@ def queue_runs(batch: pa.RecordBatch) -> Iterator[tuple[Queue, npt.NDArray[np.in
 
 
 def coverage_of_store(folder: StoreFolder) -> Coverage:
-    """Return what a store should hold: each queue from its first entry into the log on; StoreDamaged without a log."""
+    """Return what a store should hold: all if its log begins at 0, or each queue from its oldest message in the log."""
     start = folder.log_files()[0].start
     firsts: dict[Queue, int] = {}
     known = known_queues_in(folder) or logged_queues(folder, USUAL_LEVELS_MS)

@@ -1,4 +1,4 @@
-"""Bytes of a log that cannot be read as messages, in the form that walks over a log report."""
+"""Describes bytes of a log that cannot be read as messages, as found by a walk over the log."""
 
 from typing import NamedTuple
 

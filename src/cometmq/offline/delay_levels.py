@@ -24,7 +24,7 @@ def find_delay_levels(
     log: CommitLog,
     known_ms: Sequence[int],
 ) -> tuple[int, ...]:
-    """Return the delay of each level in ms; levels that no queue shows are as in `known_ms`."""
+    """Return the delay in ms of each level of `known_ms`; levels that no queue shows are as there."""
     levels_ms = list(known_ms)
     for name in disk.list_names(f"{files.directory}/{SCHEDULE_TOPIC}"):
         if name.isdigit() and int(name) < len(levels_ms):
@@ -36,7 +36,7 @@ def find_delay_levels(
 
 
 def _delay_of(disk: Disk, files: QueueFiles, log: CommitLog, queue: ConsumeQueue) -> int | None:
-    """Return the delay in ms, from the first entry of a level's queue whose record exists; None if there is none.
+    """Return the delay in ms by the first entry of a level's queue whose record is found; None if there is none.
 
     Only the first 64 entries of each of its two oldest files are read.
     """

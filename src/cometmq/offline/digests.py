@@ -4,7 +4,7 @@
     -> `messages_of` the same batches, in these blocks only -> `differences`
 
 A block is 1,024 offsets of a queue. Its digest is the sum of a hash per message of its queue offset, body, properties,
-flags and birth time. Values that a broker adds (physical offset, store time and host) are left out by default, so that
+flags and birth time. Other values (such as physical offset, store time and hosts) are left out by default, so that
 copies can be compared even if they were not made by replication.
 """
 
@@ -75,7 +75,7 @@ class MessageHashes(NamedTuple):
 
 
 class MessageDifference(NamedTuple):
-    """One message that differs between two copies; `what` describes the difference."""
+    """A queue offset at which two copies differ; `what` describes the difference."""
 
     topic: str
     broker: str
@@ -85,7 +85,7 @@ class MessageDifference(NamedTuple):
 
 
 def queued(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch without the rows that are in no queue: damage, half messages and rolled-back ones."""
+    """Return a batch without damage, half messages and rolled-back messages, which are in no queue."""
     if batch.column("topic").null_count:
         batch = batch.filter(batch.column("topic").is_valid())
     kinds = np.asarray(batch.column("sysFlag")) & TRANSACTION_MASK
@@ -165,7 +165,7 @@ def _added_fields(batch: pa.RecordBatch) -> Iterator[Hashes]:
 
 
 def _body_hashes(column: pa.Array) -> Hashes:
-    """Return CRC and length of each value in one number; for null, as an undecodable body, one that no value has."""
+    """Return CRC and length of each value in one number; for null (an undecodable body), a number that no value has."""
     octets, _, ends = contents(column)
     hashes = crcs(octets, ends).astype(np.uint64)
     hashes |= np.diff(ends).astype(np.uint64) << np.uint64(32)

@@ -16,7 +16,7 @@ class Finding(NamedTuple):
         part: What is concerned: "log", "queue", "index" or "archive".
         where: Place of the problem, such as a file or a queue and its offset.
         what: Description of the problem.
-        is_error: False for something that a broker's start repairs, or that deleted topics leave.
+        is_error: False for something that a broker's start may repair, or that deleted topics leave.
     """
 
     part: str
@@ -45,7 +45,7 @@ class Findings:
         self.notes = 0
 
     def add(self, part: str, where: str, what: str, *, is_error: bool = True) -> None:
-        """Add a finding, from its parts."""
+        """Count a finding, given by its parts, and keep it if it is among the first 1,000."""
         if is_error:
             self.errors += 1
         else:
@@ -54,7 +54,7 @@ class Findings:
             self.kept.append(Finding(part, where, what, is_error))
 
     def take(self, finding: Finding) -> None:
-        """Add an existing finding."""
+        """Count an existing finding, and keep it if it is among the first 1,000."""
         self.add_all([finding], int(finding.is_error), int(not finding.is_error))
 
     def told(self) -> list[Finding]:

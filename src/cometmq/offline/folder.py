@@ -1,6 +1,6 @@
 """A store directory on any file system: lists its log files and reads pieces of them.
 
-Local paths and URIs of pyarrow's file systems are read in the same way. Nothing is mapped, so truncating a file
+The directory is a local path, or a URI of one of pyarrow's file systems. Nothing is mapped, so truncating a file
 meanwhile does not kill the process.
 """
 

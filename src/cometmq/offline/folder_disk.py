@@ -1,4 +1,4 @@
-"""A read-only `Disk` over a file system of pyarrow, so that code for local stores can read stores anywhere."""
+"""A `Disk` for reading from a file system of pyarrow, so that code for local stores can read remote ones."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from cometmq.store.real_disk import RealDisk
 
 
 class FolderDisk(RealDisk):
-    """A disk for reading from the file system of a store folder; writing to its (negative) descriptors fails."""
+    """A disk for reading from a store folder's file system; only the methods that are defined here may be called."""
 
     def __init__(self, folder: StoreFolder) -> None:
         self._files = folder.files
@@ -21,7 +21,7 @@ class FolderDisk(RealDisk):
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
     ) -> int:
-        """Open a file for reading only; return a negative descriptor. Raises OSError (EROFS) if `create` is set."""
+        """Open a file only for reading; return a negative descriptor. Raises OSError if `create` is set."""
         if create:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         number = -next(self._numbers)

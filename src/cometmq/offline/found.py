@@ -39,12 +39,12 @@ class FoundStore:
 
     Attributes:
         root: The directory (storePathRootDir).
-        settings: The given settings, or derived ones, with the actual file sizes.
+        settings: The given settings, or derived ones, with the file sizes that were found.
         log: The log; its end was not searched.
-        queues: Queues that have a directory in `consumequeue`, in the order of their names.
+        queues: Queues that have a directory in `consumequeue`.
         index_paths: Index files, oldest first.
         checkpoints: The loaded checkpoint files.
-        is_clean: Whether the last stop was clean: there is no `abort` file.
+        is_clean: Whether there is no `abort` file: no broker has the store open, and the last stop was clean.
     """
 
     root: str
@@ -78,8 +78,8 @@ def find_store(
         log_paths: Directories of the log if `settings` is None; empty means `commitlog` in the root.
 
     Raises:
-        StoreDamaged: There is no store, a log file is missing, log files differ in size, or a part is in an unsupported
-            form.
+        StoreDamaged: There is no log file, one is missing between others, log files differ in size, or a part is in an
+            unsupported form.
         OSError: The disk failed.
     """
     disk = disk or RealDisk()
@@ -107,9 +107,9 @@ def find_store(
 
 
 def with_found_sizes(root: str, settings: StoreSettings | None, disk: Disk) -> StoreSettings:
-    """Return the settings, or RocketMQ's defaults, with a store's actual file sizes; StoreDamaged without a log file.
+    """Return the settings, or RocketMQ's defaults, with a store's file sizes; raises StoreDamaged without a log file.
 
-    After an aborted repair, sizes of queue and index files, and delay levels, are those that it recorded.
+    During a repair and after an aborted one, sizes of queue and index files, and delay levels, are as it recorded them.
     """
     settings = settings or StoreSettings()
     chain = StoreDirectory(root, settings, disk=disk, read_only=True).log.chain
@@ -143,7 +143,7 @@ def _log_file_size(disk: Disk, chain: FileChain) -> int | None:
 
 
 def _queue_file_size(disk: Disk, root: str) -> int | None:
-    """Return the size of the first valid queue file in bytes, or None."""
+    """Return the size in bytes of the first queue file that is not empty and has only whole entries, or None."""
     for topic, queue_id in _queue_ids(disk, root):
         directory = f"{root}/{topic}/{queue_id}"
         for name in _numbers(disk, directory, NAME_DIGITS):

@@ -1,4 +1,4 @@
-"""Compares the index with a part of the log: every entry must be a key of its record, and keys must have entries.
+"""Compares the index with a part of the log: entries must be keys of their records, and keys must have entries.
 
 Entries are in log order, so index and log are walked side by side. To check that the chains contain all their entries,
 the chains are rebuilt and compared.
@@ -38,7 +38,7 @@ class IndexCount(NamedTuple):
     Attributes:
         matched: Entries that are keys of the part's records.
         missing: Keys without an entry, of the part's records from the first indexed one on.
-        first_missing: Physical offset of the first such record.
+        first_missing: Physical offset of the first such record; 0 without one.
         behind: Entries that point after the log's end; counted by the last part only.
         first_behind: Physical offset in the first such entry.
     """
@@ -133,7 +133,7 @@ class IndexCheck:
         return found
 
     def _stored_keys(self, paths: Sequence[str]) -> Iterator[bytes]:
-        """Yield pieces of the keys of all index files that may point into the part; report files without a header."""
+        """Yield pieces of the keys of all index files that may point into the part, and report faults of files."""
         for path in paths:
             header = _header_of(self._disk, path)
             if header is None:

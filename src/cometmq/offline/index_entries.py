@@ -29,7 +29,7 @@ def index_columns(folder: StoreFolder, path: str, slots: int | None) -> dict[str
 
     Args:
         folder: The store.
-        path: Path of the file.
+        path: Path of the file; entries that its header does not count yet are left out.
         slots: Number of slots; None to determine it from a local file, and for RocketMQ's default otherwise.
 
     Raises:

@@ -1,8 +1,8 @@
 """Determines the numbers of slots and entries of an index file from the file itself.
 
-A size may fit many combinations. RocketMQ's default is recognized by its size. Another combination is right if the
-first entry is that of the first record, its slot leads to an entry of that slot, and (except after a kill) the last
-entry is that of the last record. (Zeros look like a first entry if the log begins at 0.)
+A size may fit many combinations. RocketMQ's default is recognized by its size. Another one is accepted if the first
+entry is that of the first record and its slot leads to an entry of that slot; one whose last entry is that of the last
+record is preferred. A file without entries may get any. (Zeros look like a first entry if the log begins at 0.)
 """
 
 import sys
@@ -85,7 +85,7 @@ def _ends(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
 
 
 def _fits(disk: Disk, fd: int, header: IndexHeader, shape: IndexShape) -> bool:
-    """Return whether the first entry and its chain are plausible."""
+    """Return whether the first entry, and the newest entry of its slot, are plausible."""
     content = disk.pread(fd, INDEX_ENTRY_SIZE, entry_position(1, shape.slots))
     first = decode_entry(content)
     if first.key_hash < 0 or first.previous or first.seconds:

@@ -1,7 +1,7 @@
 """Distinguishes the messages of a topic from those of a deleted topic of the same name.
 
 Deleting a topic removes its queue files, not its records: these stay in the log until their log file is deleted. A
-topic that is created again under the same name begins with new, empty queues, so its log may hold two records with the
+topic that is created again under the same name begins with new, empty queues, so the log may hold two records with the
 same topic, queue and queue offset. The time from the creation of a queue to its deletion is a life of the queue, and
 each life begins at queue offset 0. Only the records of a life that has not ended are messages; others are dead.
 
@@ -37,7 +37,7 @@ _ENTRIES_READ = (
 
 
 class FirstEntry(NamedTuple):
-    """The oldest entry of a queue whose record is in the log: its queue offset, and its record's physical offset."""
+    """A queue's oldest entry, whose record must be in the log: its queue offset, and the record's physical offset."""
 
     offset: int
     place: int
@@ -52,11 +52,11 @@ class FirstEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class KnownQueues:
-    """The queues of a store as its files show them, to recognize records of deleted topics (dead records); picklable.
+    """The queues of a store by its files, to recognize records of deleted topics (dead records); picklable.
 
     Attributes:
         start: Physical offset at which the log began, or 0.
-        dispatched: Physical offset before which every record that is not dead has its entry in the files; 0 if unknown.
+        dispatched: Physical offset before which a record is dead if its queue is not in `firsts`; 0 if unknown.
         firsts: Oldest entry of each queue that has one.
         batch_topics: Topics with batch queues, whose queues are not known here.
     """
@@ -103,7 +103,7 @@ class KnownQueues:
     def of_json(cls, found: Any) -> "KnownQueues":
         """Create the queues from the dict of `to_json`.
 
-        Raises KeyError, TypeError, ValueError or AttributeError if it is invalid.
+        May raise KeyError, TypeError, ValueError or AttributeError if it is invalid.
         """
         firsts = {
             QueueId(topic, int(number)): FirstEntry(*first)
@@ -125,7 +125,7 @@ def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:
 def first_entry(store: FoundStore, loaded: LoadedQueue, files: QueueFiles) -> FirstEntry | None:
     """Return the oldest entry of a queue but blanks and gaps; None without one, or if its record is not in the log.
 
-    Only the first 3,200 entries are searched.
+    At most 3,200 entries, all of one file, are searched.
 
     Raises:
         OSError: The disk failed.
@@ -161,7 +161,7 @@ def its_record(store: FoundStore, queue_id: QueueId, offset: int, place: int) ->
 
 
 def known_queues(store: FoundStore) -> KnownQueues | None:
-    """Return the queues that a store's queue files show; None if files are damaged or missing.
+    """Return the queues that a store's queue files show; None if they are seen to be damaged or incomplete.
 
     Raises:
         OSError: The disk failed.
@@ -179,9 +179,9 @@ def known_queues(store: FoundStore) -> KnownQueues | None:
 def queues_of(
     store: FoundStore, loaded: Iterable[LoadedQueue], files: QueueFiles
 ) -> KnownQueues | None:
-    """Return the queues that loaded files show; None if files or entries are missing, or a first entry has no record.
+    """Return the queues that loaded files show; None if these seem incomplete, or a first entry has no record.
 
-    Our own checkpoint states how many entries there must be. Without it, as after a Java broker, a queue without files
+    CometMQ's checkpoint counts the entries that must exist. Without it, as after a Java broker, a queue without files
     may be missing or deleted, so it counts as unknown. Raises OSError if the disk fails.
     """
     loaded, progress = list(loaded), store.checkpoints.progress
@@ -236,7 +236,7 @@ class LoggedRun(Protocol):
 
     @property
     def is_named(self) -> bool:
-        """Whether messages of other topics name the queue, not a light one, in INNER_MULTI_DISPATCH."""
+        """Whether messages list the queue in INNER_MULTI_DISPATCH, besides their own; False for light queues."""
 
 
 R = TypeVar("R", bound=LoggedRun)
@@ -251,7 +251,7 @@ class QueueLives(Generic[R]):
 
 
 class _Life(Generic[R]):
-    """Consecutive runs of one queue, in log order, from its creation to its deletion."""
+    """Consecutive runs of one queue, in log order, from its creation to its deletion, if it was deleted."""
 
     def __init__(self) -> None:
         self.runs: list[R] = []
@@ -270,7 +270,7 @@ def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator
         known: Queues as the queue files show them; None if unknown.
 
     Raises:
-        StoreDamaged: Two records have the same queue offset, and their topic was not deleted between them.
+        StoreDamaged: Two records claim one queue offset, and no deletion of their topic between them is known.
     """
     queues: list[list[_Life[R]]] = []
     # Physical offset of a record after which the topic was deleted.

@@ -1,8 +1,8 @@
 """Finds the end of a log: for a reader of everything, or only of records that will remain.
 
 A log file is allocated completely before it is used, so its size says nothing about its content. The log of a cleanly
-closed store usually ends with its last record. If the `abort` file exists, a broker is writing or was killed; planning
-a read then fixes the end.
+closed store usually ends with its last record. If the `abort` file exists, a broker is writing or was killed; the plan
+of a read then contains the present end.
 """
 
 from collections.abc import Sequence
@@ -37,19 +37,19 @@ def _is_unused(folder: StoreFolder, file: ListedFile) -> bool:
 
 
 def is_open(folder: StoreFolder) -> bool:
-    """Return whether a broker has the directory open, or was killed."""
+    """Return whether the `abort` file exists: a broker has the directory open, or was not stopped cleanly."""
     return folder.exists(ABORT_FILE)
 
 
 def fixed_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int | None:
-    """Return the end of the records if a broker has the directory open, or was killed; None if not."""
+    """Return the present end of the log (see `present_end`) if the `abort` file exists; None if not."""
     return present_end(folder, files) if is_open(folder) else None
 
 
 def present_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int:
-    """Return the physical offset at which the last record ends now; if the last file has none, where it begins.
+    """Return the physical offset at which the log ends now: after the last record found, or where the search began.
 
-    The part known to be on the device is not scanned again, unless zeros before its end show that the log was cut.
+    It begins at the flushed offset if that is in the last file and no zeros precede it, else where that file begins.
     """
     known = flushed_offset(folder) or 0
     return log_end(folder, files, known if _is_written(folder, files[-1], known) else 0)
@@ -80,9 +80,9 @@ def log_end(folder: StoreFolder, files: Sequence[ListedFile], known: int) -> int
 
 
 def check_has_records(folder: StoreFolder, files: Sequence[ListedFile]) -> None:
-    """Refuse a log that has bytes but no record, which would otherwise be treated as empty; raises StoreDamaged.
+    """Refuse a log with non-zero bytes but no record, which would otherwise be treated as empty; raises StoreDamaged.
 
-    While a broker is writing, or after it was killed, every log is accepted: its first record may be incomplete.
+    If the `abort` file exists, any log is accepted, because its first record may be incomplete.
     """
     if is_open(folder) or any(_begins_with_record(folder, file) for file in files):
         return
@@ -107,7 +107,7 @@ def _begins_with_record(folder: StoreFolder, file: ListedFile) -> bool:
 def damage_behind(folder: StoreFolder) -> Damage | None:
     """Return the damaged bytes after the last record of a log; None for a clean end.
 
-    Also None if a broker is writing or was killed, because its next start cuts them.
+    Also None if the `abort` file exists, because the next start of the broker usually cuts them.
     """
     if is_open(folder):
         return None
@@ -125,7 +125,7 @@ def durable_end(folder: StoreFolder, start: int) -> int:
     For a cleanly closed log, this is its end.
 
     Raises:
-        StoreDamaged: There is no log, or a closed one has only damage.
+        StoreDamaged: For example, there is no log, or a closed one has only damage.
     """
     files = used_files(folder)
     if not is_open(folder):
@@ -138,7 +138,7 @@ def durable_end(folder: StoreFolder, start: int) -> int:
 
 
 def flushed_offset(folder: StoreFolder) -> int | None:
-    """Return the flushed physical offset of the log by CometMQ's checkpoint; None without it, or if Java wrote last."""
+    """Return the log's flushed offset by CometMQ's checkpoint; None without it, or if Java seems to have written."""
     progress = decode_progress(folder.read(PROGRESS_FILE) or b"")
     if progress is None or progress.log_ms != _times(folder).log_timestamp:
         return None

@@ -31,13 +31,13 @@ class PieceScan(Generic[Piece]):
     """One walk over a log or a part of it, piece by piece.
 
     With `start`, a record's offset, the walk starts there. With `part`, it starts at the first valid record in that
-    range, or where a file begins; the last record may end after the range, and damage at its end is reported.
+    range, or at its start if a file begins there; the last record, and damage after it, may end after the range.
 
     Attributes:
-        begin: Physical offset at which the walk began; None before the walk, and if it found no valid record.
+        begin: Physical offset at which the walk began; None until it has found a valid record.
         end: After the walk, physical offset of the end of the log, or of the range's last record and damage after that.
-        tail: Number of bytes after that, up to the last non-zero byte; 0 for a clean end.
-        damages: The skipped bytes.
+        tail: If no valid record follows `end`, number of bytes from there to the file's last non-zero byte; else 0.
+        damages: The skipped bytes before valid records.
         records: Number of valid records.
     """
 
@@ -85,7 +85,7 @@ class PieceScan(Generic[Piece]):
                 self._on_progress(self.end - begin)
 
     def passed_over(self) -> Iterator[Finding]:
-        """Yield damaged bytes as findings; after a crash, those after the log's end are no error: a start cuts them."""
+        """Yield damaged bytes as findings; those after the log's end are no error if the last stop was unclean."""
         for damage in self.damages:
             where = f"{damage.path} at {damage.at}"
             what = f"{damage.end - damage.start} bytes are not a record: {damage.why}"
@@ -105,7 +105,7 @@ class PieceScan(Generic[Piece]):
         return following is not None
 
     def _is_over(self, file: LogFile) -> bool:
-        """Return whether the range ends here, because the next record belongs to the next range."""
+        """Return whether the range ends here: at or after its limit, at a record, or a file's start or end mark."""
         if self.end < self._limit:
             return False
         return (
@@ -136,7 +136,7 @@ class PieceScan(Generic[Piece]):
         return 0
 
     def _next_valid(self, offset: int, limit: int | None = None) -> int | None:
-        """Return the physical offset of the first valid record that starts at or after an offset and before a limit."""
+        """Return the offset of the first valid record that starts from an offset on and before a limit, or None."""
         end = self._chain.end if limit is None else min(limit, self._chain.end)
         for file in self._log.files_between(offset, end):
             begin = max(offset - file.start, 0)

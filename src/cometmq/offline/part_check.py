@@ -1,8 +1,8 @@
-"""Compares a part of a log with everything derived from it; parts can be checked anywhere, in any order.
+"""Compares a part of a log with the queues and the index; parts can be checked in any order.
 
 A part is a range of physical offsets and owns the records that start in it. Its check starts at the first valid record
-in the range, or where a file begins, so the code that sums up the parts (`verify`) checks that each starts where the
-previous one ended.
+in the range, or at its start if a file begins there, so the code that sums up the parts (`verify`) checks that none
+begins before the end of the previous one.
 """
 
 from typing import Any, NamedTuple
@@ -109,7 +109,7 @@ def check_part(
         store: The store.
         part: Physical offsets.
         has_queues: Whether to compare queues; False if the state of their files makes it impossible.
-        on_progress: Called with the number of bytes checked.
+        on_progress: Called with the number of bytes checked so far.
 
     Raises:
         OSError: The disk failed.

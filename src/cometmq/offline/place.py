@@ -20,7 +20,7 @@ _URI = re.compile(r"[a-z][a-z0-9+.-]+:/")
 
 
 def same_place(place: str) -> str:
-    """Return the canonical form of a place: an absolute path, or a URI with `s3://` instead of `s3a://`."""
+    """Return a place as an absolute path, or as a URI that has `s3://` instead of `s3a://`."""
     if place.startswith(_S3A):
         return _S3 + place.removeprefix(_S3A)
     return place if "://" in place else str(Path(place).absolute())

@@ -37,13 +37,13 @@ ALL = LogRange()
 def plan_tasks(
     folder: StoreFolder, wanted: LogRange = ALL, *, split_bytes: int = SPLIT_BYTES
 ) -> list[Task]:
-    """Return the tasks (groups of splits) of a read, in log order; a running broker's later records are left out.
+    """Return the tasks (groups of splits) of a read, in log order; what a running broker adds later is left out.
 
     For wanted times, only whole log files are left out; the reader must check the records' times.
 
     Raises:
-        StoreDamaged: There is no log.
-        SettingsError: The range begins after the last log file.
+        StoreDamaged: For example, there is no log.
+        SettingsError: The range begins after the last log file that is in use.
     """
     files = used_files(folder)
     if wanted.start is not None and wanted.start > files[-1].end:
@@ -60,7 +60,7 @@ def plan_tasks(
 
 
 def by_name(tasks: Sequence[Task]) -> dict[str, Task]:
-    """Return tasks by name, which consists of the physical offsets that they cover."""
+    """Return tasks by name; a name consists of the physical offsets that the task covers."""
     return {",".join(f"{split.lo}-{split.hi}" for split in task): task for task in tasks}
 
 
@@ -74,7 +74,7 @@ def _in_time(
 ) -> Sequence[ListedFile]:
     """Return the files that can hold records of the wanted times.
 
-    Store times ascend from file to file, but for a clock that was set back by up to STORE_TIME_MARGIN_MS.
+    Store times are assumed to ascend from file to file, except that a clock was set back by up to STORE_TIME_MARGIN_MS.
     """
     first, last = 0, len(files)
     if wanted.start_ms is not None:

@@ -1,7 +1,7 @@
 """Skips pieces of the log without rows of a query.
 
-Queues and index of a store are not used: they may be damaged, and rows that they do not list would be missing. Only the
-log decides, by physical offsets, which ascend, and by times, which nearly do.
+Queues and index of a store are not used: they may be damaged, and rows that they do not list would be missing. The log
+decides, by physical offsets, which ascend, and by times, which nearly do.
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ from cometmq.offline.plan import Task
 from cometmq.offline.scan import scan
 from cometmq.offline.splits import Split, joined
 
-PIECE_BYTES = 1 << 20  # Maximum excess at each end of a read by offset or time.
+PIECE_BYTES = 1 << 20  # Usual maximum excess at each end of a read by offset or time.
 _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 
 
@@ -75,7 +75,7 @@ def _pieces(split: Split) -> Iterator[Split]:
 def _in_time(
     folder: StoreFolder, pieces: Sequence[Split], first_ms: int, last_ms: int
 ) -> list[Split]:
-    """Return the pieces that can hold records of these times; more are kept where pieces have no record."""
+    """Return the pieces that can hold records of these times, unless a clock was set back by more than a minute."""
 
     def stored_ms(piece: Split) -> int | None:
         """Return the store time of a piece's first record, ms since 1970; None if it has none."""

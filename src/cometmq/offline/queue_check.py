@@ -1,4 +1,4 @@
-"""Compares queues with a part of the log: every record must have its entry.
+"""Compares queues with a part of the log: records must have their entries.
 
 The entries that records require are collected as bytes per queue (`wanted_walk`) and compared with the files in runs;
 entries are examined one by one only if bytes differ. Whether there are entries without a record follows from their
@@ -34,9 +34,9 @@ class QueueCount(NamedTuple):
         first_missing: Queue offset of the first such record.
         missing_at: Physical offset of the first such record.
         last_missing_at: Physical offset of the last such record.
-        dead: Records of the part that belong to a deleted topic of the same name.
+        dead: Records of the part that are known to belong to a deleted topic of the same name.
         last_dead_at: Physical offset of the last such record.
-        undispatched: Records of the part without an entry because of an unclean stop.
+        undispatched: Records of the part without an entry yet, as after an unclean stop.
         first_undispatched: Queue offset of the first such record.
         undispatched_at: Physical offset of the first such record.
     """
@@ -80,7 +80,7 @@ class _UncheckedRun:
     Attributes:
         gathered: [queue offset after the last entry, the entries]; see `kernel.rows.Wanted`.
         counts: Counts of the entries that differ; `matched` has the number of the others.
-        first: Oldest living entry of the queue's files, or None; read when an entry differs.
+        first: Oldest living entry of the queue's files, or None; read when an entry first differs.
         is_first_known: Whether it was read.
     """
 

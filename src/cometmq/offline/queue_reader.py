@@ -1,4 +1,4 @@
-"""Reads queue files of any file system as arrays of entries."""
+"""Reads consume-queue files, local or remote, as arrays of entries."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

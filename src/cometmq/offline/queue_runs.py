@@ -1,9 +1,8 @@
-"""Computes the queue entries of a split of the log, as one row per run of a queue.
+"""Computes the queue entries of records of the log, grouped into runs by queue.
 
-A run is the packed 20-byte entries of one queue with consecutive offsets (docs/format/queue-entry.md). A hundred
-thousand messages usually make only a few rows. Most entries are computed for
-all records at once. Special records (delay topic, light queues) go through `store.stored_record.places_of`, which
-defines all entries.
+A run has the packed 20-byte entries of one queue with consecutive offsets (docs/format/queue-entry.md). A hundred
+thousand messages of few queues usually make only a few runs. Most entries are computed for all records at once.
+Special records (delay topic, light queues) go through `store.stored_record.places_of`, which defines all entries.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,7 +38,7 @@ class EntryRun(NamedTuple):
 
     Attributes:
         first: Queue offset of the first entry.
-        is_named: Whether messages of other topics name the queue, if not a light one, as an additional one.
+        is_named: Whether messages list the queue in INNER_MULTI_DISPATCH, besides their own; False for light queues.
     """
 
     topic: str
@@ -62,7 +61,7 @@ class QueueRuns:
         topics: Only these topics; empty for all.
 
     Attributes:
-        batches: Number of records that are batches of a batch topic, which have no such entry.
+        batches: Number of records that are batches of a batch topic; these have no entry here.
     """
 
     def __init__(self, delay_levels_ms: Sequence[int], topics: Sequence[str] = ()) -> None:

@@ -37,7 +37,7 @@ class QueueVerdict:
         self._loaded = {QueueId(one.queue.topic, one.queue.queue_id): one for one in loaded}
 
     def finish(self, counts: Iterable[QueueCount], log_end: int) -> int:
-        """Report missing and superfluous queue entries; return the number of entries that match the log.
+        """Report missing and superfluous entries, and records of deleted topics; return the number of matching entries.
 
         `counts` has the results of all parts of the log in log order, `log_end` is the physical offset of its end.
         Raises OSError if the disk fails.
@@ -89,7 +89,7 @@ class QueueVerdict:
             self._findings.add("queue", str(queue_id), what, is_error=False)
 
     def _are_dead(self, queue_id: QueueId, count: QueueCount, deleted: int) -> bool:
-        """Return whether a queue's records without entries belong to a deleted topic."""
+        """Return whether a queue's records without entries are known to belong to a deleted topic."""
         loaded = self._loaded.get(queue_id)
         if loaded is not None and loaded.stored_end:
             return False

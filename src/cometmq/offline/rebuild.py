@@ -1,11 +1,11 @@
 """Rebuilds queue files from the log: tasks write entry n to its place, in any order and repeatably.
 
-    `begin` -> `rebuild_task` for each task, in any process that sees the folders -> `finish` once -> `install` once
+    `begin` -> `rebuild_task` for each task, in any order -> `finish` once -> `install` once
 
 A task packs the entries of its part of the log and writes each run (consecutive entries) at byte 20 n of its queue. If
-two records claim one place of a queue, the later one wins whichever is written first, so repeating a task changes
-nothing. `finish` removes entries of deleted topics of the same name (`lives`) and fills what Java requires: blanks
-before a queue's first entry, and gaps. The files are created beside the old ones, and `install` replaces those.
+two records claim one place of a queue, the later one wins whichever is written first, so before `finish`, repeating a
+task changes nothing. `finish` removes entries of deleted topics (`lives`) and fills what Java requires: blanks before a
+queue's first entry, and gaps. The files are created in a folder of their own, and `install` replaces the old ones.
 """
 
 import fcntl
@@ -64,7 +64,7 @@ class WrittenRun:
         place: Physical offset of the first entry's record.
         size: Size of that record in bytes.
         last_place: Physical offset of the last entry's record; -1 if unknown.
-        is_named: Whether messages of other topics name the queue, if not a light one, as an additional one.
+        is_named: Whether messages list the queue in INNER_MULTI_DISPATCH, besides their own; False for light queues.
     """
 
     topic: str
@@ -87,7 +87,7 @@ def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSet
     Without `settings`, delay levels are also found in the files, unless the store is damaged.
 
     Raises:
-        StoreDamaged: There is no store.
+        StoreDamaged: There is no log file.
     """
     disk = RealDisk()
     try:
@@ -99,7 +99,7 @@ def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSet
 
 
 def queue_file_size(root: str) -> int:
-    """Return the size of a queue file of a local store in bytes; RocketMQ's default if there is no store yet."""
+    """Return the size of a queue file of a local store in bytes; RocketMQ's default if it has none, or is no store."""
     try:
         return found_settings(root).queue_file_size
     except (StoreDamaged, FileNotFoundError):
@@ -109,7 +109,7 @@ def queue_file_size(root: str) -> int:
 def target_of(
     root: str, settings: StoreSettings, *, out: str | None = None, topics: Sequence[str] = ()
 ) -> RebuildTarget:
-    """Return the target of a rebuild: beside the old files until `install`, or in another directory."""
+    """Return the target of a rebuild: the folder `rebuilt` of the store until `install`, or the directory `out`."""
     place = out or f"{root}/{REBUILT}"
     file_size = settings.queue_entries_per_file * QUEUE_ENTRY_SIZE
     return RebuildTarget(place, file_size, tuple(settings.delay_levels_ms), tuple(topics))
@@ -118,10 +118,10 @@ def target_of(
 def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues | None:
     """Return the queues as the log shows them, for a store without usable queue files; damaged bytes are ignored.
 
-    None if two records claim one place of a queue, and their topic was not deleted between them.
+    None if two records claim one place of a queue, and no deletion of their topic between them is known.
 
     Raises:
-        StoreDamaged: There is no log.
+        StoreDamaged: For example, there is no log.
         OSError: The log cannot be read.
     """
     wanted = RebuildTarget("", 0, tuple(levels_ms))
@@ -159,8 +159,8 @@ def rebuild_task(
 ) -> list[WrittenRun]:
     """Write the queue entries of a part of the log to files and return the runs written; OSError if that fails.
 
-    Repeatable, also concurrently with other tasks. Calls `on_finding` for bytes of the log that are not records, and
-    thus in no queue.
+    Repeatable before `finish`, also concurrently with other tasks. Calls `on_finding` for bytes of the log that are not
+    records, and thus in no queue.
     """
     runs = packed_runs(folder, task, target, on_finding=on_finding)
     return [write_run(target, run) for run in runs]
@@ -210,7 +210,7 @@ def finish(
         known: Queues as the store's own files show them; None to recognize deleted topics by the log alone.
 
     Raises:
-        StoreDamaged: Two records have the same queue offset, and their topic was not deleted between them.
+        StoreDamaged: Two records claim one queue offset, and no deletion of their topic between them is known.
         OSError: A file could not be written.
     """
     entries = 0
@@ -224,7 +224,7 @@ def finish(
 
 
 def _fill(target: RebuildTarget, runs: Sequence[WrittenRun]) -> None:
-    """Write blanks before the first entry in the first file of a queue, and gap entries between its runs."""
+    """Write blanks before the first entry in the first file of a queue, and `gap_entries` between its runs."""
     per_file = target.file_size // QUEUE_ENTRY_SIZE
     expected = None
     for run in runs:
@@ -241,7 +241,7 @@ def _fill(target: RebuildTarget, runs: Sequence[WrittenRun]) -> None:
 def _remove_dead(
     target: RebuildTarget, living: Sequence[WrittenRun], dead: Sequence[WrittenRun]
 ) -> None:
-    """Remove the entries of a queue that are of a deleted topic of its name."""
+    """Remove the entries that a queue has of a deleted topic, except those that `_fill` overwrites."""
     folder = Path(target.root, QUEUES, dead[0].topic, str(dead[0].queue_id))
     if not living:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
 """Rebuilds index files from the log: tasks find and hash keys, a single step enters them in order.
 
-    `begin_keys` -> `keys_task` for each task, in any process that sees the folders -> `finish_keys` once -> `install_keys` once
+    `begin_keys` -> `keys_task` for each task, in any order -> `finish_keys` once -> `install_keys` once
 
 A task writes the keys of its part of the log to one file, named after the part's start; repeating the task writes the
 same file. An index entry points to the previous one of its slot, so `finish_keys` reads these files in order.
@@ -50,7 +50,7 @@ def begin_keys(out: str) -> None:
 
 
 def keys_task(folder: StoreFolder, task: Task, out: str) -> int:
-    """Write the index keys of a part of the log; return their number. Repeatable, also concurrently with others.
+    """Write the index keys of a part of the log; return their number. Repeatable, also beside other tasks.
 
     Raises:
         OSError: A file could not be read or written.

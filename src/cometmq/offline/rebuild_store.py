@@ -1,6 +1,6 @@
 """Rebuilds queues and index of a store from its log: the command does it in a loop, the Spark job in tasks.
 
-`of` -> `begin` -> `work` for each of `tasks`, in any process that sees the folders -> `finish`
+`of` -> `begin` -> `work` for each of `tasks`, in any order -> `finish`
 """
 
 import shutil
@@ -46,7 +46,7 @@ class StoreRebuild:
     Attributes:
         target: Destination of the queue files.
         shape: Slots and entries of the new index files; None to build no index.
-        is_check: Compare with the existing files, which stay unchanged.
+        is_check: Compare with the existing queue files, which stay unchanged.
         is_installed: Replace the old files by the new ones.
     """
 
@@ -73,11 +73,11 @@ class StoreRebuild:
             settings: The broker's settings; None to derive them from the files.
             topics: Only these topics' queues, and no index; empty for all.
             out: Another directory for the new files; the store stays unchanged.
-            is_check: Compare with the existing files, which stay unchanged.
+            is_check: Compare with the existing queue files, which stay unchanged; build no index.
 
         Raises:
             SettingsError: `is_check` and `out` are combined, or `out` is a store, whose queues would be lost.
-            StoreDamaged: There is no store.
+            StoreDamaged: There is no log file.
         """
         if is_check and out:
             raise SettingsError("--check writes no files: leave out --out")
@@ -96,7 +96,7 @@ class StoreRebuild:
         return cls(root, target, shape, is_check, not (is_check or out))
 
     def tasks(self) -> list[Task]:
-        """Divide the log into tasks; raises StoreDamaged without a log, or if a closed one has only damage."""
+        """Divide the log into tasks; raises StoreDamaged, for example if there is no log."""
         folder = StoreFolder(self.root)
         check_has_records(folder, used_files(folder))
         return plan_tasks(folder)
@@ -109,7 +109,7 @@ class StoreRebuild:
     def work(self, task: Task) -> list[Row]:
         """Do a task: return a row with the number of keys, one per run of queue entries, and rows of findings.
 
-        Repeatable. Raises OSError if a file cannot be read or written.
+        Repeatable before `finish`. Raises OSError if a file cannot be read or written.
         """
         folder, found = StoreFolder(self.root), Findings()
         count = keys.keys_task(folder, task, self.target.root) if self.shape else 0
@@ -118,11 +118,11 @@ class StoreRebuild:
         return [[count], *written, *map(list, found.told())]
 
     def finish(self, rows: Iterable[Row], *, clock: Clock) -> RebuildResult:
-        """Complete the rebuild from the rows of all tasks: fill gaps, build the index, install or compare the files.
+        """Complete the rebuild from the rows of all tasks: fill gaps, and then compare, index or install, as was asked.
 
         Raises:
             StoreLocked: A program has the directory open; only when installing.
-            StoreDamaged: Two records have the same queue offset, and their topic was not deleted between them.
+            StoreDamaged: Two records claim one queue offset, and no deletion of their topic between them is known.
             OSError: A file could not be read or written.
         """
         written, findings = [], list[Finding]()

@@ -1,7 +1,7 @@
 """Repairs a store: wraps or cuts damage in the log, and rebuilds queues and index.
 
 1. The whole log is walked, so that all work is known before any is done.
-2. Damaged bytes are copied to `cut/`, then wrapped: they become the body of a rolled-back record, which no broker puts
+2. Damaged bytes are copied to `cut/`, then wrapped: they become bodies of rolled-back records, which no broker puts
    into a queue or the index. Damage up to a file's end becomes its end mark. `is_cut` ends the log at the first damage.
 3. The queues with messages in the log are deleted, and the index. Then the store is opened as after an unclean stop,
    which rebuilds them (cometmq.store.recovery).
@@ -45,9 +45,9 @@ class RepairPlan(NamedTuple):
         damages: Damaged bytes that are followed by records.
         is_cut: End the log at the first damage; otherwise all damages are wrapped.
         log_end: Physical offset at which the repaired log ends.
-        tail: Number of bytes after the log's last record, up to the last non-zero one, which are cut.
+        tail: Number of bytes after the last record, up to the last non-zero one of its file, which are cut.
         queues: Queues to rebuild.
-        index_files: Number of index files to rebuild.
+        index_files: Number of index files before the repair; the index is rebuilt.
         records: Number of valid records in the log before the repair.
     """
 
@@ -106,8 +106,8 @@ def repair(
 
     Raises:
         StoreLocked: A program has the store open.
-        StoreDamaged: A log file is missing or has a wrong size, damage is too short to be wrapped, or the log cannot be
-            cut there.
+        StoreDamaged: A log file is missing or has a wrong size, a part is unsupported, damage is too short to be
+            wrapped, or the log cannot be cut there.
         OSError: The disk failed; completed steps remain.
     """
     found = find_store(root, settings, disk)

@@ -1,6 +1,6 @@
 """Restores a store directory from an archive with raw records: the log, then queues and index.
 
-    `plan_restore` -> `begin_restore` -> `restore_task` for each log file, in any process that sees the folders -> `finish_restore` once
+    `plan_restore` -> `begin_restore` -> `restore_task` for each log file, in any order -> `finish_restore` once
 
 The directory is built beside its final place under another name, and `finish_restore` renames it. The target must be
 missing or empty. The part of a log that is not in records (the mark at a file's end) is derived from the records.
@@ -53,12 +53,12 @@ class LogPart:
         start: Physical offset of its first byte.
         size: Size of the file in bytes.
         end: Physical offset up to which the archive has it, apart from holes.
-        records: Number of its records that were archived.
+        records: Number of its records according to the archive.
         parquet: The archive's files that hold its records.
         place: The archive.
         out: Directory in which the store is built.
-        holes: Ranges that are missing in the archive, between ranges that it has; for the first file, also those before
-            the first range that it has.
+        holes: Ranges that are missing in the archive, between ranges that it has; for the first file, if the whole
+            archive is restored, also those before its first range.
     """
 
     start: int
@@ -77,7 +77,7 @@ class RestoredFile:
 
     Attributes:
         start: Physical offset of its first byte.
-        records: Number of its records.
+        records: Number of its records that were restored.
         missing: Ranges of physical offsets without a record in the archive.
     """
 
@@ -110,8 +110,8 @@ def plan_restore(
         end: Physical offset up to which to restore; the last file is restored whole. None for the newest file.
 
     Raises:
-        SettingsError: There is no archive with raw records of all topics, `to` is not empty, or the range is not
-            archived.
+        SettingsError: There is no archive with raw records of all topics, `to` exists and is no empty folder, or the
+            range is outside of the archive.
         StoreDamaged: A file of the archive that describes its content is damaged.
     """
     manifest = read_manifest(place)
@@ -160,7 +160,7 @@ def begin_restore(parts: Sequence[LogPart]) -> None:
 
 
 def restore_task(part: LogPart) -> RestoredFile:
-    """Write one log file from the archive's records; return its description. Repeatable, also concurrently with others.
+    """Write one log file from the archive's records; return its description. Repeatable, also while others are written.
 
     Raises:
         StoreDamaged: Two records of the archive overlap, or a file of it is damaged.
@@ -198,14 +198,14 @@ def finish_restore(
     """Build queues and index, restore the configuration, rename the directory; return the number of queue entries.
 
     Args:
-        parts: The restored files.
+        parts: The restored log files, as `plan_restore` returned them.
         to: The final directory.
         clock: Provides the time for the names of index files.
         settings: Sizes of queue and index files, and delay levels; None for those saved in the archive, or defaults.
 
     Raises:
-        StoreDamaged: Two records claim the same place of a queue, or a file of the archive is damaged.
-        OSError: A file could not be written.
+        StoreDamaged: For example, two records claim the same place of a queue, or a file of the archive is damaged.
+        OSError: A file could not be read or written, or `to` is no longer empty.
     """
     out, source = parts[0].out, StoreFolder(parts[0].place)
     settings = settings or kept_sizes(source)
@@ -288,7 +288,7 @@ def _write_records(fd: int, part: LogPart, batch: pa.RecordBatch) -> list[tuple[
 
 
 def _missing(part: LogPart, extents: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of the file without records; at its end, only if records are missing.
+    """Return the ranges of the file without records; the one at its end only if fewer records than archived were found.
 
     Raises StoreDamaged if two records overlap.
     """

@@ -1,9 +1,9 @@
 """Converts windows of the log to rows, and handles damage.
 
-| mode | a body whose CRC is wrong or that does not unpack | bytes that are no record, or a batch that does not unpack |
+| mode | a body that is checked and whose CRC is wrong, or that does not unpack | bytes that are no record, or a batch that does not unpack |
 | --- | --- | --- |
-| PERMISSIVE | its row, `valid` false (and no body where it does not unpack), a warning | a row with their place and size, `valid` false (not if only some topics or queues are read), a warning |
-| DROPMALFORMED | no row, a warning | no row, a warning |
+| PERMISSIVE | its row, `valid` false (and no body where it does not unpack), a finding | a row with their place and size, `valid` false (not if only some topics or queues are read), a finding |
+| DROPMALFORMED | no row, a finding | no row, a finding |
 | FAILFAST | an error | an error |
 """
 
@@ -78,7 +78,7 @@ class RowRules:
         queues: Only queues with these ids; empty for all.
         is_grouped: Whether to group the rows of a batch by day of storing and topic, each group in log order.
         range: Only records of its times; its offsets are not used.
-        conditions: Only records that may meet them; Spark checks the rows again.
+        conditions: Only records that may meet them; the caller must check the rows again.
         known: Queues by which messages of deleted topics are left out; None to include these messages.
     """
 
@@ -103,7 +103,7 @@ def message_batches(
     *,
     on_finding: OnFinding = warn,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a part of the log (task) as Arrow batches with the columns of `schema`, in log order.
+    """Yield rows for records of a part of the log (task) as Arrow batches with the columns of `schema`, in log order.
 
     With `is_grouped`, the rows of a batch are grouped. Calls `on_finding` for damage, unless the mode is FAILFAST.
 
@@ -123,7 +123,7 @@ def message_batches(
 def record_batches(
     found: SoundRecords, schema: pa.Schema, rules: RowRules
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of records that were already read, as Arrow batches with the columns of `schema`.
+    """Yield rows for records that were already read, as Arrow batches with the columns of `schema`.
 
     Raises:
         StoreDamaged: There is damage, and the mode is FAILFAST.
@@ -155,7 +155,7 @@ class _Rows:
         yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def of_records(self, found: SoundRecords) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of valid records in Arrow batches."""
+        """Yield the rows of those records that the rules ask for, in Arrow batches."""
         window = found.window
         for first in range(0, len(window), WINDOW_ROWS):
             part = window
@@ -221,7 +221,7 @@ class _Rows:
     def _batches(
         self, window: RecordWindow, valid: Flags, found: SoundRecords
     ) -> Iterator[pa.RecordBatch]:
-        """Yield rows in batches that are limited by the size of decompressed bodies."""
+        """Yield rows in batches; a batch ends when its decompressed bodies have exceeded a limit."""
         if self._rules.is_grouped and len(window):
             window, valid = _grouped(window, valid)
         first = 0

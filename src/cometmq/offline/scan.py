@@ -1,7 +1,7 @@
 """Walks a split of the log: yields windows of valid records, and the damage between them.
 
 The walk goes from record to record by their sizes. The physical offset and the inner lengths of records are checked for
-all records of a piece at once. Bytes that are no valid record are skipped and reported as `Damage`.
+all records of a piece at once. Other bytes, but for end marks and the log's unused end, are reported as `Damage`.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class SoundRecords:
     """Valid records of a log file or an archive; the CRCs of their bodies were not checked.
 
     Attributes:
-        base: Physical offset of the first byte of the window's buffer.
+        base: Physical offset of the first byte of the window's buffer; 0 for a file of an archive.
         path: Their file.
         start: Physical offset of the first byte of that log file; 0 for a file of an archive.
     """
@@ -55,7 +55,7 @@ def scan(folder: StoreFolder, split: Split) -> Iterator[SoundRecords | Damage]:
 
 
 class SplitWalk:
-    """One walk over one split (range of the log), usually reading `read_bytes` at once."""
+    """One walk over one split (range of the log), usually reading at most `read_bytes` at once."""
 
     def __init__(self, read_at: OpenFile, split: Split, read_bytes: int) -> None:
         self._read_at = read_at
