@@ -3,12 +3,12 @@
 A message from a sender (a put) brings its queue entries along; for records received as bytes they are computed here. A
 start works as follows:
 
-1. Determine `dispatched`, the physical offset before which every record is certainly in its queue: from our own
-   checkpoint file, or after a clean stop the end of the newest message in any queue (as RocketMQ 5.x), if later.
-   Without a usable one, after an unclean stop, it is the start of the newest log file that begins before RocketMQ's
-   checkpoint (CommitLog.recoverAbnormally), else the oldest record.
-2. Load the queues and drop the entries of records after `dispatched`.
-3. Feed the log from `dispatched` on.
+1. Determine `dispatched`, the physical offset before which queue entries count as stored: from our own checkpoint
+   file, or after a clean stop the end of the newest message in any queue (as RocketMQ 5.x), if later. Without a usable
+   one, after an unclean stop, it is the start of the newest log file whose first record is not later than RocketMQ's
+   checkpoint allows (CommitLog.recoverAbnormally), else the log's start.
+2. Load the queues; after an unclean stop, drop the entries of records after `dispatched`.
+3. Feed the log from `dispatched` on; if queue files are missing or do not fit the log, rebuild all from its start.
 """
 
 import logging
@@ -73,8 +73,8 @@ class DerivedQueues(Derived):
     """The consume queues, except batch queues, as a structure derived from the log.
 
     Attributes:
-        on_arrival: Called with (queue, tags codes of its new messages) for each watched queue that got some.
-        on_error: Called if a page of new entries of a queue could not be written; they are kept.
+        on_arrival: If set, called with (queue, tags codes of its new messages) for each watched queue that got some.
+        on_error: Called with the OSError if the disk failed or was full when new entries were written; they are kept.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class DerivedQueues(Derived):
     # --- feeding
 
     def feed(self, batch: Batch) -> None:
-        """Append the queue entries of a batch and notify the watchers of their queues."""
+        """Append the queue entries of a batch, unless they are there already, and notify the watchers of their queues."""
         if batch.raw is None:
             self._feed_put(batch)
             return
@@ -153,7 +153,7 @@ class DerivedQueues(Derived):
             self.on_error(error)
 
     def _feed_raw(self, raw: RawRecords, watched: dict[ConsumeQueue, list[int]]) -> None:
-        """Append the entries of records received as bytes, except of those that have entries already."""
+        """Append the queue entries of records received as bytes, without those before the end of what was already fed."""
         queues, content = self._queues, raw.content
         position = raw.place_of(self._fed_to)
         while position < len(content):
@@ -171,7 +171,7 @@ class DerivedQueues(Derived):
                 position += record.store_size
 
     def _feed_one(self, record: Record, watched: dict[ConsumeQueue, list[int]]) -> None:
-        """Append the queue entries of a record that is special (delayed, LMQ, ...) or has an unexpected offset."""
+        """Append the allowed queue entries of a record that `show_records` leaves (delayed, LMQ, first of a queue, ...)."""
         topic = record.topic
         if not is_directory_name(topic) and (
             topic in self._unqueued or len(self._unqueued) < _UNQUEUED_MAX
@@ -209,7 +209,7 @@ class DerivedQueues(Derived):
     def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return the queue to append a record's entry to, creating it if it does not exist; None for a batch queue.
 
-        A batch queue gets no entry; the record stays in the log.
+        A record with a single message gets no entry in a batch queue; it stays in the log.
         """
         table = self._queues.table
         queue = table.find(topic, queue_id)
@@ -231,10 +231,11 @@ class DerivedQueues(Derived):
             self._write_full([queue])
 
     def _go_on_elsewhere(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> None:
-        """Handle a record whose queue offset, which no CRC covers, is not the next one of its queue.
+        """Handle a record whose queue offset, which the CRC of its body does not cover, is not its queue's next one.
 
-        A queue that begins at 0 again belonged to a deleted topic. Any other step back must be confirmed by the queue's
-        next record; if that one shows a gap of one instead, the first was damaged and gets the missing offset.
+        An offset of 0 counts as that of a topic created again. Any other step back waits for the queue's next record that
+        is out of order: if that one has the following offset, the step back counts; if it leaves a gap of one in the
+        queue, the waiting record fills the gap; else the waiting record is dropped.
         """
         end, place, doubted = self._doubted.pop(queue, (-1, -1, entry))
         # Unless the queue went on normally since then.
@@ -256,11 +257,12 @@ class DerivedQueues(Derived):
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Load queues (not batch queues) from files, and return the physical offset from which the log must be fed.
 
-        Moves every non-empty file away whose size differs from the setting, and prepares to rebuild all queues then.
-        If the log has no files, deletes these queues and returns None. A read-only store's files are not touched.
+        Moves each non-empty file of a wrong size away, and then prepares to rebuild all queues; after an unclean stop,
+        removes entries that cannot be trusted. If the log has no files, deletes these queues and returns None. A
+        read-only store's files are not touched.
 
         Raises:
-            StoreDamaged: All queue files, more than one, have the same size, but not that of the setting.
+            StoreDamaged: All non-empty queue files, more than one, have the same size, but not that of the setting.
             OSError: The disk failed.
         """
         if not self._log.chain.files:
@@ -306,7 +308,7 @@ class DerivedQueues(Derived):
         return max(dispatched, log_start)
 
     def _drop_untrusted(self, loaded: list[LoadedQueue], dispatched: int) -> None:
-        """Lower the checkpoint, then remove the entries that cannot be trusted from the files."""
+        """Write a checkpoint of the loaded entries, then remove all entries after them from the queue files."""
         entries = sum(entry.queue.max_offset for entry in loaded)
         known = self._checkpoints.progress or NOTHING_DONE
         flushed = max(dispatched, known.flushed)
@@ -320,7 +322,7 @@ class DerivedQueues(Derived):
         files.fresh_directories.add(files.directory)
 
     def _dispatched_before_stop(self) -> int:
-        """Return the physical offset before which all records have their queue entries on the device after an unclean stop."""
+        """Return the physical offset before which queue entries count as being on the device after an unclean stop."""
         progress, chain = self._checkpoints.progress, self._log.chain
         if progress is not None:
             known = min(progress.dispatched, progress.flushed)
@@ -329,7 +331,7 @@ class DerivedQueues(Derived):
         return start_before(chain, self._checkpoints.times.recovery_timestamp(with_index=False))
 
     def _forget_queues(self) -> None:
-        """Forget all queues but batch queues; unless read-only, reset the checkpoint and delete the queue files."""
+        """Forget all queues but batch queues; unless read-only, reset the checkpoint (not its index time), delete the files."""
         root = self._queues.files.directory
         topics = self._disk.list_names(root)
         if not self._read_only and (topics or self._checkpoints.progress is not None):
@@ -346,7 +348,7 @@ class DerivedQueues(Derived):
     # --- truncation
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Drop the entries of records from an offset on, in memory only, in yielded steps (see `store.derived`)."""
+        """Drop the entries of records from an offset on, in memory only, between yielded steps (see `store.derived`)."""
         self._tail_size_max = _TAIL_SIZE_MAX_OF_RAW
         if offset >= self._fed_to:
             return
@@ -364,14 +366,14 @@ class DerivedQueues(Derived):
             yield _rest
 
     def _find_ends(self, offset: int, ends: list[tuple[ConsumeQueue, int]]) -> None:
-        """Find the queues with entries of records at or after an offset, and the queue offset of the first."""
+        """Append to `ends` each queue with entries of records from an offset on, with the queue offset of the first."""
         for queue in self._queues:
             end = end_before(self._queues.files, queue, offset)
             if end < queue.max_offset:
                 ends.append((queue, end))
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Yield steps that remove the entries that `hide_from` has hidden from the queue files."""
+        """Yield steps that remove from the queue files the entries that `hide_from` has dropped in memory."""
         files = self._queues.files
         hidden, self._hidden = self._hidden, []
         for at in range(0, len(hidden), QUEUES_PER_STEP):
@@ -391,7 +393,7 @@ class DerivedQueues(Derived):
             cleared.append(self._queues.files.clear_end(queue, end))
 
     def _is_fresh(self, queue: ConsumeQueue) -> None:
-        """Note that names in a queue's directory changed and must be synced by the next checkpoint."""
+        """Note that names in a queue's directory may have changed, so that the next checkpoint syncs them."""
         files = self._queues.files
         directory = files.queue_directory(queue.topic, queue.queue_id)
         files.fresh_directories.update((directory, directory.rpartition("/")[0]))
@@ -399,26 +401,26 @@ class DerivedQueues(Derived):
     # --- following the log's start, and to the device
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Yield steps that delete queue files (not the newest) with records before an offset only, and extended units.
+        """Raise the queues' min offsets; delete files of entries or extended units for records before an offset only.
 
-        For the steps see `cometmq.store.derived`.
+        Each queue's newest files stay. The work is in yielded steps and between them (see `cometmq.store.derived`).
         """
         yield from self._trimming.delete_before(offset)
         yield from self._unit_trimming.delete_before(offset)
 
     def files_before(self, offset: int) -> list[str]:
-        """Return the paths of the files that `delete_before` would delete."""
+        """Return the paths of the files that `delete_before` would delete; may block and raise OSError."""
         return self._trimming.files_before(offset) + self._unit_trimming.files_before(offset)
 
     def sync(self) -> QueueSync:
-        """Return a job that syncs the queue files written and the names changed since the last call."""
+        """Return a job that syncs the queue files written to, and the names changed, since the last call."""
         files = self._queues.files
         unsynced, files.unsynced = files.unsynced, set()
         directories, files.fresh_directories = files.fresh_directories, set()
         return QueueSync(self._disk, self._checkpoints.root, unsynced, directories)
 
     def say_unqueued(self) -> None:
-        """Log the topics, about 1000 at most, whose recovered records cannot be in any queue."""
+        """Log the topics, 1000 at most, whose fed records are in no queue because their names cannot be directories."""
         for topic, count in self._unqueued.items():
             logger.error(
                 "In the log but in no queue: %d %s of topic %.300s. A topic of this name cannot have a "

@@ -1,15 +1,15 @@
-"""A store directory: locked, read and recovered at start, released at the end.
+"""A store directory: locked (unless read-only), read and recovered at start, released at the end.
 
-lock, abort            which process has it open, and whether the last stop was clean
+lock, abort            whether a process has it open, and whether the last stop was clean
 checkpoint*            what is on the device for certain
-commitlog/             the log
+commitlog/             the log, unless storePathCommitLog names other directories
 consumequeue/          the queues
 consumequeue_ext/      tags codes of some queues of a Java broker
 batchconsumequeue/     queues of batch topics
 index/                 keys to messages
 config/                the broker's own files
 timerwheel, timerlog/  messages that wait for their delivery time
-cut/                   copies of invalid tails of the log that were cut, and of parts that a truncation removed
+cut/                   copies of invalid parts of the log that were cut or repaired, and of parts that a truncation removed
 damaged/               files of queues, index and timer that could not be used
 """
 
@@ -46,12 +46,12 @@ class StoreDirectory:
         log: The log; has no files before `recover`.
         table: Queues of all kinds; empty before `recover`.
         queues: The queues that are not batch queues.
-        batches: Batch queues, which a Java broker created.
+        batches: Batch queues, whose records were written by a Java broker.
         extended: Tags codes that a Java broker keeps in separate files.
         checkpoints: Checkpoint files.
-        abort: The abort file, which marks an unclean stop.
-        was_clean: Whether the last stop was clean.
-        derived_queues: Builds the queues from the log.
+        abort: The abort file; one that exists at a start marks an unclean stop.
+        was_clean: Whether the last stop was clean; True before `recover`.
+        derived_queues: Builds the queues, except batch queues, from the log.
         derived: Everything built from the log; queues and index must be in it before `recover`.
     """
 
@@ -87,7 +87,7 @@ class StoreDirectory:
         self.derived: list[Derived] = [self.derived_queues, self.batches]
 
     def derive_index(self, index: Index) -> DerivedIndex:
-        """Make an index follow the log as well; must be called before `recover`."""
+        """Add an index to what is built from the log and return its `DerivedIndex`; must be called before `recover`."""
         derived_index = DerivedIndex(
             self._disk,
             index,
@@ -103,9 +103,9 @@ class StoreDirectory:
         """Lock the directory, unless it is read-only, recover or create its content and return the result.
 
         Raises:
-            StoreLocked: The store is already open, in this process or another.
-            StoreDamaged: A file size does not fit the settings, a log file is missing, a part is unsupported, or there
-                is no store to open read-only.
+            StoreLocked: The store is already open for writing, in this process or another.
+            StoreDamaged: The sizes of log files (or of all queue or index files) do not fit the settings, a log file is
+                missing or there twice, a part is unsupported, or there is no store and it is opened read-only.
             OSError: The disk failed.
         """
         # Checked before anything is created or locked, so that a refused directory is not touched.
@@ -136,7 +136,7 @@ class StoreDirectory:
         return found
 
     def _take(self) -> None:
-        """Create missing directories and lock the store; if read-only, only check that it exists."""
+        """Create missing directories and lock the store; if read-only, only check that a directory of the log exists."""
         chain = self.log.chain
         if self.read_only:
             if not any(self._disk.exists(path) for path in chain.directories):
@@ -152,7 +152,7 @@ class StoreDirectory:
         self._lock.take()
 
     def release(self) -> None:
-        """Close the files of queues and log, and release the directory; the index is closed by its owner."""
+        """Close the files of queues and log, and release the directory; the owner of the index closes that."""
         try:
             self.queues.files.close()
             self.log.close()

@@ -1,7 +1,7 @@
 """Interface of a disk: all file system calls of the store.
 
 The store reads and writes all bytes through a `Disk`. A test can therefore pass one that forgets unsynced data, is
-full, or fails at the nth call (tests/support/fake_disk.py). File names are absolute strings, files are small ints;
+full, or fails at the nth call (tests/support/fake_disk.py). File names are absolute strings, open files are ints;
 errors are OSError with the system's errno. Nothing is written through a map: on a full disk that raises SIGBUS and
 kills the process, whereas a failed `pwrite` can be reported to the sender (docs/design/0002).
 """
@@ -26,7 +26,7 @@ _OF_ONE_PATH = frozenset(
 
 
 def is_of_one_path(error: OSError) -> bool:
-    """Return whether an error only concerns one path, so that other paths can still be used."""
+    """Return whether an error probably concerns one path only, so that other paths can still be used."""
     return error.errno in _OF_ONE_PATH
 
 
@@ -45,7 +45,7 @@ _LACKS = {
 def lack_of(error: OSError) -> str | None:
     """Return a description of the resource that a call lacked for now, such as room; None for other errors.
 
-    Only for calls that open, create or write a file. A failed sync has lost data, whatever its error is.
+    Only for calls that open, create or write a file. A failed sync may have lost data, whatever its error is.
     """
     return _LACKS.get(error.errno or 0)
 
@@ -72,17 +72,17 @@ class Space(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Bytes that a normal user could use in total."""
+        """Bytes that are in use or available to a normal user."""
         return self.used + self.available
 
     @property
     def used_percent(self) -> int:
-        """Used percentage, rounded up as `df` does."""
+        """Used percentage of `total`, rounded up as `df` does; 100 if `total` is 0."""
         return -(-100 * self.used // self.total) if self.total else 100
 
 
 class Disk(Protocol):
-    """File system calls; every implementation passes tests/unit/store/test_disk.py."""
+    """File system calls; `RealDisk` and the fake disk of the tests pass tests/unit/store/test_disk.py."""
 
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
@@ -114,7 +114,7 @@ class Disk(Protocol):
         ...
 
     def allocate(self, fd: int, size: int) -> None:
-        """Allocate `size` bytes for a file; raises ENOSPC if there is no room."""
+        """Allocate the first `size` bytes of a file; raise OSError (for example ENOSPC) if there is no room."""
         ...
 
     def pwrite(self, fd: int, piece: Buffer, offset: int) -> int:
@@ -126,7 +126,7 @@ class Disk(Protocol):
         ...
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """Read from a file; return None if that may block on the device, maybe also if the file ends before."""
+        """Read at an offset; return None if that may block on the device; at the file's end return None or fewer bytes."""
         ...
 
     def will_need(self, fd: int, offset: int, size: int) -> None:
@@ -134,15 +134,15 @@ class Disk(Protocol):
         ...
 
     def read_randomly(self, fd: int) -> None:
-        """Turn off the system's read-ahead for a file."""
+        """Turn off the system's read-ahead for reads through this descriptor."""
         ...
 
     def read_normally(self, fd: int) -> None:
-        """Turn on the system's read-ahead for a file."""
+        """Turn on the system's read-ahead for reads through this descriptor."""
         ...
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """Return the (start, end) ranges after an offset that are not holes; they may contain zeros."""
+        """Return the (start, end) ranges from an offset on that are not holes; they may contain zeros."""
         ...
 
     def clear_from(self, fd: int, offset: int) -> None:
@@ -218,7 +218,7 @@ def write_whole(disk: Disk, fd: int, piece: Buffer, offset: int) -> None:
 
 
 def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> None:
-    """Write a piece without its first `count` bytes, which are at `offset` already; on OSError, a part may be written."""
+    """Write the rest of a piece whose first `count` bytes (not 0) are at `offset`; on OSError, a part may be written."""
     view = memoryview(piece)
     while True:
         if count <= 0:
@@ -232,7 +232,7 @@ def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> N
 
 @contextmanager
 def opened(disk: Disk, path: str, *, write: bool = True, create: bool = False) -> Iterator[int]:
-    """Open a file, provide its descriptor to a `with` block, and close it afterwards; arguments are those of `Disk.open`."""
+    """Open a file (arguments as for `Disk.open`), provide its descriptor to a `with` block, and close it afterwards."""
     fd = disk.open(path, write=write, create=create)
     try:
         yield fd
@@ -248,7 +248,7 @@ def open_anew(disk: Disk, path: str) -> int:
 
 
 def write_file(disk: Disk, path: str, content: bytes) -> None:
-    """Replace a small file atomically: it has either the old content or the new.
+    """Create or replace a small file atomically: it has either the old content or the new.
 
     Raises:
         OSError: The disk failed; the file has the old content, or the new one that may not survive a power failure.

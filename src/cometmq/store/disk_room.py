@@ -1,8 +1,8 @@
 """Free space of the disks, and the refusal of sends while they are too full.
 
 Of the log's directories the least used one counts, and the queues' directory. Sends are refused above
-diskSpaceWarningLevelRatio, or while a needed log file does not fit. Each check may end the refusal, at a level
-slightly lower than the limit to avoid flapping.
+diskSpaceWarningLevelRatio, or after a needed log file could not be created or written. A check ends the refusal once
+there is room; the used level must then be slightly below the limit, to avoid flapping.
 """
 
 import logging
@@ -20,7 +20,7 @@ CLEARED_BELOW_LEVEL = 2  # Per cent below the warning level at which sends are a
 
 
 class DiskRoom:
-    """Space of the file systems of a store at the last check.
+    """Space of the file systems of a store when it was last read.
 
     Attributes:
         spaces: Space by writable log directory.
@@ -51,13 +51,13 @@ class DiskRoom:
 
     @property
     def used_percent(self) -> int:
-        """Used percentage of the log's or the queues' file system, whichever is fuller, rounded up as `df` does."""
+        """Used percentage of `log` or `queues`, whichever is fuller, rounded up as `df` does."""
         return max(self.log.used_percent, self.queues.used_percent)
 
     def look(self) -> bool:
-        """Read the current space, and note the full log directories (`FileChain.full_directories`).
+        """Read the current space, and note the log directories above the forced ratio (`FileChain.full_directories`).
 
-        Return False, and change neither, if the system does not report it.
+        Return True; if the system does not report the space, change nothing and return False.
         """
         try:
             spaces = {path: self._disk.space(path) for path in self._chain.writable_directories}
@@ -74,12 +74,12 @@ class DiskRoom:
         return True
 
     def file_failed(self, reason: str) -> None:
-        """Refuse sends until there is room, because a needed log file could not be created or written."""
+        """Refuse sends until `judge` finds room for a log file, because one could not be created or written."""
         self._needs_file = True
         self._flags.raise_flag(RunningFlag.DISK_FULL, f"{reason}{self._holders()}")
 
     def _holders(self) -> str:
-        """Return words about the features that keep log files from being deleted; empty if none does."""
+        """Return words about the features that still need log files older than the newest; empty if none does."""
         last = self._chain.files[-1].start if self._chain.files else 0
         return "".join(
             f"; {hold.name} still needs the log from {hold.offset} on"
@@ -95,7 +95,7 @@ class DiskRoom:
         return True
 
     def judge(self) -> None:
-        """Check the space; refuse sends above the warning level, and accept them again when there is room."""
+        """Check the space; set the flag DISK_FULL above the warning level, and clear it when there is room again."""
         if not self.look():
             return
         level = self._settings.disk_warning_ratio

@@ -1,7 +1,7 @@
 """Dispatch: makes new records visible by feeding them, in log order, to the queues and the index.
 
-For puts, the data of the append is used and nothing is read again. Unconfirmed batches wait; with SYNC_FLUSH,
-consumers thus get no messages that a power cut can undo (docs/design/0004, 0036).
+For puts, the data of the append is used and nothing is read again. Unconfirmed batches wait (but not for replicas that
+are late); with SYNC_FLUSH, consumers thus get no messages that a power cut can undo (docs/design/0004, 0036).
 """
 
 from collections import deque
@@ -13,14 +13,14 @@ from cometmq.store.positions import Positions
 
 
 class LogDispatcher:
-    """The queue of batches that are written but not visible yet.
+    """The queue of batches that were appended to the log but are not visible yet.
 
     Attributes:
         derived: Structures to feed, the consume queues first.
-        dispatched_ms: Store timestamp of the last dispatched record.
+        dispatched_ms: Store timestamp of the last dispatched record, ms; 0 if unknown.
         waiting: Batches to dispatch, in log order.
         on_moved: Called before each dispatch, because the log may have been written, flushed or replicated.
-        raw_end: Physical offset of the end of records received as bytes; to be dispatched before the next send.
+        raw_end: Physical offset of the end of the last records received as bytes; sends are refused until it is dispatched.
     """
 
     def __init__(self, positions: Positions, derived: Sequence[Derived]) -> None:

@@ -2,7 +2,7 @@
 
     consumequeue_ext/TOPIC/QUEUE_ID/00000000000050331648
 
-In such a queue, an entry's tags code is the address of a unit that contains the real tags code. We read these units
+In such a queue, an entry's tags code may be the address of a unit that contains the real tags code. We read these units
 and keep needed files. Our new entries contain their tags codes directly, which a Java broker accepts as well.
 """
 
@@ -31,11 +31,11 @@ class ExtendedQueues:
         self._file_size: dict[str, int] = {}
 
     def has(self, topic: str) -> bool:
-        """Return whether a topic has tags codes in extended files of a Java broker, without reading the disk."""
+        """Return whether a topic had a folder of extended units when the store was opened, and was not deleted since."""
         return topic in self._topics
 
     def topics(self) -> list[str]:
-        """Return the topics with tags codes in extended files of a Java broker."""
+        """Return the topics that had a folder of extended units when the store was opened, and were not deleted since."""
         return sorted(self._topics)
 
     def paths(self, topic: str, queue_id: int) -> list[str]:
@@ -50,12 +50,12 @@ class ExtendedQueues:
         remove_topic(self._disk, f"{self._directory}/{topic}")
 
     def resolving(self, topic: str, queue_id: int, match: Match) -> Match:
-        """Return a filter by tags code that replaces addresses of extended units by the tags codes in them."""
+        """Return a filter that gives `match` the tags code of the unit if it gets an address; may block or raise OSError."""
         wanted = match if callable(match) else match.__contains__
         return lambda code: wanted(self.tags_code(topic, queue_id, code))
 
     def tags_code(self, topic: str, queue_id: int, tags_code: int) -> int:
-        """Return the tags code that an entry's code stands for, 0 if its unit is lost; may block or raise OSError."""
+        """Return the tags code for which an entry's code stands, 0 if its unit is unusable; may block or raise OSError."""
         if not is_extended_address(tags_code):
             return tags_code
         directory = f"{self._directory}/{topic}/{queue_id}"
@@ -66,7 +66,7 @@ class ExtendedQueues:
             return 0
 
     def _read(self, directory: str, place: int) -> bytes:
-        """Return the bytes of an extended unit, or the first if its size is impossible; empty if it has no file."""
+        """Return the bytes of an extended unit, or its first 20 if its size is impossible; empty if it has no file."""
         size = self._size_of(directory)
         if not size:
             return b""
@@ -86,8 +86,8 @@ class ExtendedQueues:
     def _size_of(self, directory: str) -> int:
         """Return the size of each file of a queue's extended units in bytes; 0 if the queue has no such file.
 
-        It is that of the queue's first file, because the Java broker that made the files chose it
-        (mappedFileSizeConsumeQueueExt). The size is remembered.
+        It is that of the queue's oldest file, because the Java broker that made the files chose it
+        (mappedFileSizeConsumeQueueExt). Once known, the size is remembered.
         """
         size = self._file_size.get(directory)
         if size is None:

@@ -1,7 +1,7 @@
 """Deletes extended units whose queue entries are gone.
 
-A file of units is deleted if the oldest existing entry with an address points after it, as in
-ConsumeQueueExt.truncateByMinAddress of RocketMQ 5.3.3. Our own entries have no address and may come before or after
+A file of units, but never a queue's newest, is deleted if no existing entry with an address points into or before it, as
+in ConsumeQueueExt.truncateByMinAddress of RocketMQ 5.3.3. Our own entries have no address and may come before or after
 those of a Java broker, so the first entry with an address is searched.
 """
 
@@ -20,7 +20,7 @@ _PIECE = 4_096  # Entries per read: 80 KiB.
 
 
 class ExtendedTrimming:
-    """Deletes files of extended units (tags codes in separate files) that no entry of an existing message needs."""
+    """Deletes files of extended units (tags codes in separate files) that no existing message needs; keeps each newest."""
 
     def __init__(self, disk: Disk, extended: ExtendedQueues, queues: ConsumeQueues) -> None:
         self._disk = disk
@@ -28,7 +28,7 @@ class ExtendedTrimming:
         self._queues = queues
 
     def delete_before(self, log_start: int) -> Iterator[Step]:
-        """Yield a step that deletes the files that no existing entry needs, if there are any files of units."""
+        """Yield a step (if there are units) that deletes the files of units that no message from `log_start` on needs."""
         if self._extended.topics():
             yield partial(self._remove_files, log_start)
 
@@ -38,7 +38,7 @@ class ExtendedTrimming:
             self._disk.sync_directory(path.rpartition("/")[0])
 
     def files_before(self, log_start: int) -> list[str]:
-        """Return the paths of the files that `delete_before` would delete."""
+        """Return the paths of the files that `delete_before` would delete; may block and raise OSError."""
         return [
             path
             for topic in self._extended.topics()
@@ -47,7 +47,7 @@ class ExtendedTrimming:
         ]
 
     def _expired(self, queue: ConsumeQueue, log_start: int) -> list[str]:
-        """Return the unneeded files of a queue, oldest first; the newest file is always needed."""
+        """Return the paths of the unneeded files of a queue, oldest first; the newest file never counts as unneeded."""
         paths = self._extended.paths(queue.topic, queue.queue_id)
         if len(paths) <= 1:
             return []
@@ -59,7 +59,7 @@ class ExtendedTrimming:
         return [path for path, end in zip(paths, starts, strict=False) if end <= first]
 
     def _first_place(self, queue: ConsumeQueue, offset: int) -> int | None:
-        """Return the position of the first unit of the entries from `offset` on; None without one, 0 if unknown."""
+        """Return the byte position of the first unit of the entries from `offset` on; None without one, 0 if unknown."""
         while offset < queue.max_offset:
             entries = self._queues.read_entries(queue, offset, _PIECE)
             if not entries:

@@ -1,8 +1,8 @@
 """The files of the log, or of timerlog, in order: found by offset, extended, cut and deleted.
 
 All files have the same size and each begins where the previous one ends, so a division finds the file of an offset.
-They may be in several directories: file n is created in the nth of those that have room, and found in any of them.
-Names and the checks on loading follow MappedFileQueue and MultiPathMappedFileQueue of RocketMQ 5.3.3.
+They may be in several directories: each new file is created in the next one, in turn, of those with room. Names and
+the checks on loading follow MappedFileQueue and MultiPathMappedFileQueue of RocketMQ 5.3.3.
 """
 
 import errno
@@ -21,7 +21,7 @@ class FileChain:
     Attributes:
         directories: Directories of the files.
         writable_directories: Directories in which files may be created.
-        full_directories: Directories in which no file is created while another one has room.
+        full_directories: Directories that are tried last for a new file.
         file_size: Size of each file in bytes.
         files: The files, changed by the owner only. New files are added in place, and most removals replace
             the list, so a thread that reads it always sees a chain without holes.
@@ -64,7 +64,7 @@ class FileChain:
         """Load the existing files; unless `read_only`, delete an empty last one, which an interrupted creation left.
 
         Raises:
-            StoreDamaged: A file has another size than the setting, is missing, or is in two directories.
+            StoreDamaged: A file has another size than the setting, is missing between others, or is in two directories.
         """
         paths = {
             f"{directory}/{name}": int(name)
@@ -92,7 +92,7 @@ class FileChain:
         )
 
     def _take(self, path: str, start: int, *, is_last: bool, read_only: bool) -> LogFile | None:
-        """Return one opened file of a directory; None for an empty last one, which is deleted unless `read_only`."""
+        """Open and return a file; None for an empty last one, which is deleted unless `read_only`. May raise StoreDamaged."""
         file = LogFile(self._disk, path, start=start, size=self.file_size)
         self._open(file, read_only=read_only)
         size = self._disk.size(file.fd)
@@ -109,7 +109,7 @@ class FileChain:
         )
 
     def _open(self, file: LogFile, *, read_only: bool) -> None:
-        """Open a file for writing too, unless the store is read-only or the disk forbids it (only the newest is written)."""
+        """Open a file for reading and writing; only for reading if `read_only` is set or the disk forbids writing."""
         if not read_only:
             try:
                 file.open()
@@ -119,7 +119,7 @@ class FileChain:
         file.open_readonly()
 
     def paths(self, start: int) -> list[str]:
-        """Return the possible paths for the file that begins at an offset, best first."""
+        """Return the possible paths for the new file that begins at an offset, best first, one per writable directory."""
         places = sorted(self.writable_directories)  # RocketMQ goes round in this order.
         roomy = [path for path in places if path not in self.full_directories] or places
         turn = start // self.file_size % len(roomy)
@@ -136,7 +136,7 @@ class FileChain:
         return files[index] if 0 <= index < len(files) else None
 
     def append(self, file: LogFile) -> None:
-        """Add a new log file to the chain, after the newest."""
+        """Add a log file to the chain, after the newest, and call `on_append`."""
         assert not self.files or file.start == self.end
         self.files.append(file)
         if self._is_random:
@@ -160,7 +160,7 @@ class FileChain:
             self._disk.unlink(file.path)
 
     def take_after(self, last: LogFile) -> list[LogFile]:
-        """Remove the files after a given one from the chain, not the disk, and return them; readers keep using them."""
+        """Remove the files after a given one from the chain, not the disk, and return them; readers may still use them."""
         count = self.files.index(last) + 1
         gone, self.files = self.files[count:], self.files[:count]
         return gone

@@ -2,8 +2,8 @@
 
 A thread of the store's owner creates them: the next one when half of the current file is written, the one after it at
 three quarters. A write that needs one earlier creates it itself. With warmMapedFileEnable every page of a file is
-written before use, so that later `fdatasync` calls need not record new extents, and its pages are locked in memory
-(MappedFile.warmMappedFile of RocketMQ 5.3.3).
+written before use, so that later `fdatasync` calls need not record new extents, and its pages are locked in memory if
+the system allows it (MappedFile.warmMappedFile of RocketMQ 5.3.3).
 """
 
 import logging
@@ -49,7 +49,7 @@ class FilesAhead:
         self._making = Lock()
 
     def take(self, start: int) -> LogFile:
-        """Return the file that begins at an offset: one created ahead, or a new one.
+        """Return the file that begins at an offset: one created ahead, or a new one; waits for a creation in another thread.
 
         Raises:
             StoreFull: There is no room, inode, descriptor or memory for it.
@@ -79,7 +79,7 @@ class FilesAhead:
         return FilePlan(self._chain.paths(end), end)
 
     def make(self, plan: FilePlan) -> Exception | None:
-        """Create a planned file unless a write already did; return the exception if that failed. Any thread."""
+        """Create a planned file if it is still the next one; return the StoreFull or OSError if that failed. Any thread."""
         with self._making:
             end = self._spares[-1].end if self._spares else self._chain.end
             if plan.start != end:
@@ -118,7 +118,7 @@ class FilesAhead:
         return file
 
     def _warm(self, file: LogFile) -> None:
-        """Write every page, then lock the file in memory."""
+        """Write every page of a file with zeros, flush it, and lock it in memory; raise OSError if the system refuses."""
         step = self._settings.warm_flush_pages * _PAGE_SIZE
         flushed = file.start
         for offset in range(file.start, file.end, len(_WARM_PIECE)):
@@ -130,7 +130,7 @@ class FilesAhead:
         file.keep_in_memory()
 
     def close(self) -> None:
-        """Close and delete the spare files, which are unused."""
+        """Close the spare files, which are unused, and delete them if possible."""
         with self._making:
             self._drop()
 

@@ -1,9 +1,9 @@
 """Decides when to flush the log, and keeps the callers that wait for a flush.
 
-Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: every flushIntervalCommitLog if at least
-flushCommitLogLeastPages pages are dirty, and any dirty byte after flushCommitLogThoroughInterval. Without
-flushCommitLogTimed, enough dirty pages are flushed at once. With synchronous flush, or if a caller waits, all written
-bytes are due, and one flush serves all waiters (cometmq.store.position_waiters).
+Asynchronous flush follows FlushRealTimeService of RocketMQ 5.3.3: flushIntervalCommitLog after the last flush if at
+least flushCommitLogLeastPages pages are dirty, and any dirty byte after flushCommitLogThoroughInterval. Without
+flushCommitLogTimed, enough dirty pages are flushed at once. With synchronous flush, or if a caller waits for a flush
+(`wait_flushed`), all bytes in the files are due; one flush serves all waiters for them (cometmq.store.position_waiters).
 """
 
 from cometmq.model.clock import Clock
@@ -15,7 +15,7 @@ PAGE_SIZE = 4096  # Unit of flushCommitLogLeastPages (MappedFile.OS_PAGE_SIZE).
 
 
 class Flushing:
-    """Flushes of the log, one at a time; `flushed_ms` is the store time (ms) of a flushed record, 0 if unknown."""
+    """Flushes of the log, one at a time; `flushed_ms`: about the store time (ms) of the last flushed record, or 0."""
 
     def __init__(self, log: CommitLog, settings: StoreSettings, clock: Clock) -> None:
         self.log = log
@@ -29,15 +29,15 @@ class Flushing:
         self.flushed_ms = 0
 
     def wait_confirmed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back with a `Durability`: OK when the log is confirmed up to an offset, else why it is not in time."""
+        """Call back with a `Durability`: OK when the log is confirmed up to an offset, or the reason why it is not."""
         self._waiters.wait_confirmed(end_offset, deadline=self._deadline(), on_done=on_done)
 
     def wait_flushed(self, end_offset: int, on_done: OnDone) -> None:
-        """Call back with a `Durability`: OK when the log is flushed up to an offset, else why it is not in time."""
+        """Call back with a `Durability`: OK when the log is flushed up to an offset, else DISK_LATE."""
         self._waiters.wait_flushed(end_offset, deadline=self._deadline(), on_done=on_done)
 
     def change_replica_timeout(self, timeout_ms: int) -> None:
-        """Set the maximum wait for replicas (slaveTimeout), ms."""
+        """Set how long callers of `wait_confirmed` wait for replicas (slaveTimeout) in ms, instead of syncFlushTimeout."""
         late = timeout_ms - self._settings.sync_flush_timeout_ms
         self._waiters.replica_seconds = late / 1000
 
@@ -57,7 +57,7 @@ class Flushing:
     def target(self, store_ms: int) -> int | None:
         """Return the offset to which the caller must now flush (`flush_files`); None if none is due or one is running.
 
-        `store_ms` is the store time of the last written record.
+        A returned flush counts as running until `done` or `put_off`. `store_ms`: store time of the last record, ms.
         """
         target = self._positions.committed
         dirty = target - self._positions.flushed
@@ -70,7 +70,7 @@ class Flushing:
         return target
 
     def _is_worth_it(self, dirty: int) -> bool:
-        """Return whether enough bytes are dirty, or have been for long enough, to flush now."""
+        """Return whether, for the time since the last flush, enough bytes are dirty to flush now."""
         settings = self._settings
         waited_ms = (self._clock.monotonic() - self._ended_at) * 1000
         if dirty >= settings.flush_least_pages * PAGE_SIZE:
@@ -83,7 +83,7 @@ class Flushing:
             file.flush()
 
     def done(self, upto: int, *, store_ms: int = 0) -> bool:
-        """Record a finished flush and notify waiters; return whether exactly one caller was notified.
+        """Record a successful flush and notify waiters; return whether exactly one caller was notified.
 
         Args:
             upto: Physical offset that was flushed to.
@@ -107,7 +107,7 @@ class Flushing:
         return self._began is not None
 
     def go_back(self, end: int, store_ms: int) -> None:
-        """Adjust to a log truncated to `end`: notify callers that wait for a removed part.
+        """Adjust to a log truncated to `end`: call back callers that wait for a removed part, with DISK_LATE.
 
         `store_ms` is the store time of the first removed record; 0 if unknown.
         """
@@ -115,7 +115,7 @@ class Flushing:
         self._waiters.go_back(end)
 
     def put_off(self) -> None:
-        """Forget a flush that could not begin; `target` will return it again."""
+        """Forget a flush that could not begin, so that `target` can return one again."""
         self._began = None
 
     def expire(self) -> None:
@@ -123,5 +123,5 @@ class Flushing:
         self._waiters.expire(self._clock.monotonic())
 
     def fail(self) -> None:
-        """Call back all waiters, and later ones, with DISK_LATE, because nothing is flushed any more."""
+        """Call back all waiters with DISK_LATE, because nothing is flushed any more; later waiters no longer wait."""
         self._waiters.fail()

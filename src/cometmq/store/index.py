@@ -3,7 +3,7 @@
     dispatch -> `add` (remembers a batch) -> `build` (hashes, entries in memory) -> `write` (files)
     a checkpoint's round -> `begin_round`, `continue_round` -> `IndexSync.run`
 
-On the fast path of sends, the index only remembers each batch. Keys are entered later, many at a time
+On the fast path of sends, the index mostly only remembers each batch. Keys are entered later, many at a time
 (docs/design/0002). Everything runs on the thread that owns the store, unless a docstring says otherwise.
 """
 
@@ -41,10 +41,10 @@ class Index:
         directory: Path of the index files.
         shape: Number of slots and entries of a file.
         files: Index files, oldest first. The list is replaced, never changed, so any thread may use it.
-        on_error: Called if the index cannot be written; the entries stay in memory and are retried.
-        on_written: Called when writing succeeds again.
+        on_error: Called with the OSError if a file cannot be made or written; the keys stay in memory and are retried.
+        on_written: Called when everything could be written again after an error.
         is_failing: Whether entering or writing keys failed and has not succeeded since.
-        is_held: Whether another thread is truncating it. Ticks and searches enter no keys then.
+        is_held: Whether the log is being truncated. Ticks and searches enter no keys then.
     """
 
     def __init__(self, disk: Disk, directory: str, shape: IndexShape, *, clock: Clock) -> None:
@@ -68,7 +68,7 @@ class Index:
     # --- adding
 
     def add(self, batch: Batch) -> None:
-        """Remember visible messages for `build`, which enters their keys, and runs now if many are waiting."""
+        """Remember a batch for `build`, which enters its keys; call `build` now if 512 messages or 1 MiB are waiting."""
         assert not self.is_held
         if not self._waiting:
             self._waiting_from = batch.start
@@ -82,7 +82,7 @@ class Index:
             self.build()
 
     def add_raw(self, raw: RawRecords, position: int, *, skip: int) -> None:
-        """Enter the keys of records that were received as bytes into the index, and write them to its files.
+        """Enter the keys of records that were received as bytes, and write them; an OSError goes to `on_error`.
 
         Args:
             raw: The records.
@@ -104,7 +104,7 @@ class Index:
         self.write()
 
     def build(self) -> None:
-        """Hash the keys of all waiting messages and insert them into the index files in memory."""
+        """Hash the keys of all waiting messages and insert them into the files in memory; an OSError goes to `on_error`."""
         waiting, self._waiting, self._waiting_count = self._waiting, [], 0
         self._keys += index_keys(waiting)
         self._enter()
@@ -112,7 +112,7 @@ class Index:
     def enter(
         self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]
     ) -> None:
-        """Enter keys with known hashes after all others.
+        """Enter keys with known hashes after those entered before; an OSError goes to `on_error`.
 
         Args:
             hashes: Java's hash of each "topic#key".
@@ -138,7 +138,7 @@ class Index:
             del self._keys[: len(part)]
 
     def _growing(self) -> IndexFile:
-        """Return the newest file, or a new one if that is full; raise OSError if it cannot be created."""
+        """Return the newest file, or a new one if that is full or missing; raise OSError if it cannot be created."""
         last = self.files[-1] if self.files else None
         if last is not None and last.room > 0:
             return last
@@ -157,7 +157,7 @@ class Index:
         return file
 
     def _new_name(self) -> str:
-        """Return the time as yyyyMMddHHmmssSSS, as Java does, or a later one if that is not after the newest file's."""
+        """Return the local time as yyyyMMddHHmmssSSS, as Java does, or the newest file's name plus 1 if that is higher."""
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000).astimezone()
         name = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}"
         if self.files and name <= self.files[-1].name:
@@ -173,7 +173,7 @@ class Index:
         return bool(self._waiting or self._keys or self.is_failing)
 
     def tick(self) -> None:
-        """Enter the keys of waiting messages and write new entries to files, unless the index is being truncated."""
+        """Enter the keys of waiting messages and write new entries to files, unless the log is being truncated."""
         if not self.is_held:
             self.enter_waiting()
             self.write()
@@ -209,7 +209,7 @@ class Index:
         return int(file.name), file.header.index_count
 
     def begin_round(self) -> None:
-        """Begin to copy changed hash slots; once they are synced, all up to the current `mark` is on the device."""
+        """Begin a round of copying changed hash slots; its sync brings all up to the present `mark` to the device."""
         # A previous round that no checkpoint used is extended, because its slots count as unchanged.
         sync = self._sync = self._sync or IndexSync(self._disk, self.directory)
         sync.is_directory_fresh |= self._is_directory_fresh
@@ -222,7 +222,7 @@ class Index:
         return self._copying is not None
 
     def continue_round(self) -> bool:
-        """Copy the next changed hash slots in memory; return True if none is left and entries are written."""
+        """Copy the next changed hash slots in memory; return True if the round is over: all are copied and entries written."""
         if self._copying is not None and next(self._copying, None) is None:
             self.write()
             if not self.is_failing:
@@ -230,7 +230,7 @@ class Index:
         return self._copying is None
 
     def end_round(self, kept: Sequence[IndexFile]) -> None:
-        """Finish copying slots, and drop the copies for files that are not in `kept`; raise OSError if writing fails."""
+        """Finish a round, if any, and drop the copies for files that are not in `kept`; raise OSError if writing fails."""
         while not self.continue_round():
             if self.is_failing:
                 raise OSError(EIO, "the index cannot be written", self.directory)
@@ -238,7 +238,7 @@ class Index:
             self._sync.files = [part for part in self._sync.files if part[0] in kept]
 
     def mark_before(self, physical_offset: int) -> tuple[int, int, int]:
-        """Return what `mark` would return if the log ended at a physical offset, and the number of files then; may block."""
+        """Return the `mark` for a log that ended at an offset, and the number of files then; may block or raise OSError."""
         for number, file in reversed([*enumerate(self.files, 1)]):
             with entry_reader(self._disk, file.path, file.shape) as reader:
                 count = reader.count_before(physical_offset, file.header.index_count)
@@ -279,7 +279,7 @@ class Index:
     # --- asking and deleting
 
     def search(self, topic: str, key: str, *, begin_ms: int, end_ms: int) -> IndexSearch:
-        """Enter the keys of waiting messages, unless the index is being truncated; return a prepared search by key.
+        """Enter the keys of waiting messages, unless the log is being truncated; return a prepared search by key.
 
         Args:
             topic: Topic of the messages.
@@ -306,7 +306,7 @@ class Index:
         )
 
     def delete_before(self, physical_offset: int) -> Iterator[Step]:
-        """Yield a step that deletes the files whose records are all before a physical offset, except the newest file.
+        """Yield a step (if needed) that deletes the files with records before an offset only, except the newest file.
 
         Follows IndexService.deleteExpiredFile of RocketMQ 5.3.3. For the yielded steps see `cometmq.store.derived`.
         """

@@ -1,4 +1,4 @@
-"""One index file. The growing one has its slots in memory; full ones are read from disk once they are synced.
+"""One index file. A file that grows has its slots in memory; those of full ones are read from disk once synced.
 
     entries -> `unwritten` -> the file, in order
     slots in memory -> copies of the pages that changed -> the file, by a checkpoint
@@ -61,7 +61,7 @@ class IndexFile:
     """One file of the message index, as RocketMQ's: a header, hash slots, and entries chained from the slots.
 
     Attributes:
-        header: Current header; the one on disk is from the last checkpoint.
+        header: Current header; the one on disk may be that of an earlier checkpoint.
         slots: Newest entry number of each slot; None if they must be read from the file.
         is_changed: Whether slots or header have changed since the last `changed_runs`.
     """
@@ -91,7 +91,7 @@ class IndexFile:
     def grow_again(
         self, header: IndexHeader, slots: "memoryview[int]", *, are_changed: bool
     ) -> None:
-        """Continue an existing file with a header and all slots; `are_changed` if one differs from those on disk."""
+        """Continue an existing file with a header and all slots; `are_changed` if they may differ from those on disk."""
         self.header = header
         self.slots = slots
         self._written_count = header.index_count
@@ -132,7 +132,7 @@ class IndexFile:
         self.is_changed = True
 
     def write_entries(self) -> None:
-        """Append the inserted entries to the file; on OSError they are kept for the next attempt."""
+        """Append the inserted entries to the file; if that raises OSError, they are kept for the next attempt."""
         if self._unwritten:
             if self._fd < 0:
                 self._fd = self._disk.open(self.path)
@@ -142,7 +142,7 @@ class IndexFile:
             self._unwritten.clear()
 
     def changed_runs(self) -> Iterator[SlotRun]:
-        """Return an iterator that copies the pages of hash slots that changed since the last call."""
+        """Return an iterator that copies, as it advances, the pages of hash slots that changed since the previous call."""
         pages, page = [], self._changed.find(1)
         while page >= 0:
             pages.append(page)
@@ -184,7 +184,7 @@ class IndexFile:
         return INDEX_HEADER_SIZE + start * INDEX_SLOT_SIZE, values
 
     def settle(self) -> None:
-        """Close a full index file that is on the device; its slots are read from disk from now on."""
+        """Close an index file that is full and on the device, and free its slots: they are read from disk from now on."""
         self.slots = None
         self.close()
 

@@ -1,11 +1,11 @@
 """Builds the index from the log: recovers it at start, extends and truncates it.
 
-After a clean stop all files before a damaged one are used. After an unclean one, unless read-only, file by file:
+All files before a damaged one are used. After an unclean stop, unless read-only, they are judged one by one:
 
 - A file that ends before the index time of Java's checkpoint (or at it, if full and not in ours) is on the device.
 - Of the file that our own checkpoint names, as many entries are on the device as it states; slots are set back to them.
-- Other files are deleted, as a Java broker does (IndexService.load of RocketMQ 5.3.3). Unless our own checkpoint covers
-  the index, records are indexed again from the log file at which a Java broker's recovery begins.
+- Other files are deleted, as a Java broker does (IndexService.load of RocketMQ 5.3.3). Records are indexed again from
+  where our own checkpoint ends, or if it does not cover the index, from where a Java broker's recovery begins.
 """
 
 import logging
@@ -68,8 +68,8 @@ class DerivedIndex(Derived):
     def load(self, *, is_clean: bool, log_start: int) -> int | None:
         """Load the existing files and return the physical offset from which records may be missing.
 
-        Returns None if none are missing, or if no index is built. A damaged file is moved away with all later ones,
-        unless the store is read-only.
+        Returns None if none are missing, or if no index is built. Unless the store is read-only, a damaged file is moved
+        away with all later ones, and files that an unclean stop may have left incomplete are cut or deleted.
 
         Raises:
             StoreDamaged: All files, more than one, have the same size, but not that of the settings.
@@ -110,7 +110,7 @@ class DerivedIndex(Derived):
 
     @property
     def feed_put(self) -> FeedPut | None:
-        """Function that remembers a batch of sent messages whose keys are to be entered; None if no index is built."""
+        """Function that remembers a batch of sent messages, to enter their keys soon; None if no index is built."""
         return self.index.add if self._is_built else None
 
     def _enter(self, raw: RawRecords) -> None:
@@ -121,7 +121,7 @@ class DerivedIndex(Derived):
             self.index.add_raw(raw, position, skip=self._last_keys if is_last else 0)
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Yield a step (none if read-only) that removes keys of records after the log's end.
+        """Yield a step (none if read-only) that removes the keys of records at or after the log's new end.
 
         In an open store, `Index.is_held` must be set meanwhile.
         """
@@ -151,7 +151,7 @@ class DerivedIndex(Derived):
         self._is_loaded = True
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Yield a step that deletes files whose records are all before an offset, except the newest."""
+        """Yield a step (if needed) that deletes files with records before an offset only, except the newest file."""
         return self.index.delete_before(offset)
 
     def files_before(self, offset: int) -> list[str]:
@@ -163,7 +163,7 @@ class DerivedIndex(Derived):
         return self.index.take_sync()
 
     def write(self) -> None:
-        """Enter and write the keys of waiting messages; raise OSError if they cannot be written."""
+        """Enter and write the keys of waiting messages; raise OSError if the index cannot be written."""
         self.index.enter_waiting()
         self.index.write()
         if self.index.is_failing:
@@ -173,8 +173,8 @@ class DerivedIndex(Derived):
         """Return what a checkpoint would record of the index if the log ended at this offset; may raise OSError.
 
         Returns:
-            The newest file's name as a number, the number of its next entry, and the index time for Java's checkpoint
-            (ms).
+            The newest file's name as a number, the number of its next entry (both 0 without a file), and the index time
+            for Java's checkpoint (ms).
         """
         self.write()
         name, count, number = self.index.mark_before(offset)
@@ -182,7 +182,7 @@ class DerivedIndex(Derived):
         return name, count, older[-1].header.end_timestamp if older else 0
 
     def _say_gone(self, older: list[IndexFile], file: IndexFile, count: int) -> None:
-        """During a start, lower the checkpoint before index entries that it covers are overwritten."""
+        """During a start only, set the checkpoint back before index entries that it may cover are overwritten."""
         if self._is_loaded:
             return  # A truncation of an open store has done so already.
         times, progress = self._checkpoints.times, self._checkpoints.progress
@@ -197,10 +197,10 @@ class DerivedIndex(Derived):
     def _files(self, *, is_clean: bool) -> list[IndexFile]:
         """Return the files before the first damaged one; unless read-only, move that and all later ones away.
 
-        An empty last one, which an interrupted creation left before an unclean stop, is deleted unless read-only.
+        After an unclean stop, an empty last one that our checkpoint does not name is deleted unless read-only.
 
         Raises:
-            StoreDamaged: All files, more than one, have another size than the settings.
+            StoreDamaged: All files, more than one, have the same size, but not that of the settings.
             OSError: The disk failed.
         """
         names = self._disk.list_names(self.index.directory)
@@ -225,12 +225,12 @@ class DerivedIndex(Derived):
         return files
 
     def _had_keys(self, path: str) -> bool:
-        """Return whether the checkpoint states that keys of this file were on the device."""
+        """Return whether our checkpoint names this file as the newest that was on the device."""
         progress = self._checkpoints.progress or NOTHING_DONE
         return path.endswith(f"/{progress.index_file:0{_NAME_DIGITS}d}")
 
     def _look(self, path: str) -> tuple[int, IndexHeader]:
-        """Return an index file's size in bytes (-1 for a directory) and its header."""
+        """Return an index file's size in bytes (-1 for a directory) and its header; missing header bytes count as 0."""
         try:
             with opened(self._disk, path, write=False) as fd:
                 head = self._disk.pread(fd, INDEX_HEADER_SIZE, 0)
@@ -254,7 +254,7 @@ class DerivedIndex(Derived):
         )
 
     def _check_setting(self, found: dict[str, tuple[int, IndexHeader]]) -> None:
-        """Raise StoreDamaged if all files, more than one, have the same size, but not that of the setting (nor 0)."""
+        """Raise StoreDamaged if all index files, more than one, have the same size, but not that of the settings (nor 0)."""
         sizes, shape = {size for size, _ in found.values()}, self.index.shape
         if len(found) > 1 and len(sizes) == 1 and not sizes & {-1, 0, shape.file_size}:
             raise StoreDamaged(
@@ -267,7 +267,7 @@ class DerivedIndex(Derived):
     def _begin_again_at(
         self, files: list[IndexFile], path: str, size: int, paths: list[str]
     ) -> None:
-        """Move a damaged file and later ones away, unless read-only; note from where to enter their keys again."""
+        """Note from where to enter the keys of a damaged file and later ones again; unless read-only, move them away."""
         self._broken_from = files[-1].header.end_offset if files else 0
         if self._read_only:
             return
@@ -285,7 +285,7 @@ class DerivedIndex(Derived):
         )  # fmt: skip
 
     def _keep_trusted(self, files: list[IndexFile]) -> int:
-        """Keep the index files known to be on the device, and delete the others.
+        """Keep the index files known to be on the device, one of them perhaps in part, and delete the others.
 
         Return the physical offset from which records may be missing.
         """
@@ -336,7 +336,7 @@ class DerivedIndex(Derived):
         file.grow_again(header, loaded.table, are_changed=is_cut or loaded.are_mended)
 
     def _cut_header(self, reader: EntryReader, header: IndexHeader, count: int) -> IndexHeader:
-        """Return the header, but for the used slots, as it was when the next entry had the number `count`."""
+        """Return the header, but for the used slots, about as it was when the next entry had the number `count`."""
         if count == 1:
             older = self.index.files[:-1]
             if not older:

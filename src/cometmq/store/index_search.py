@@ -1,8 +1,8 @@
 """A search in the index: the records that may have a key, newest first.
 
-A search is prepared on the thread that owns the store and may run anywhere. The part that still changes (the newest
-entry of the slot) is read during preparation; older entries change only if the log is truncated. The rules are those of
-IndexService.queryOffset and IndexFile.selectPhyOffset of RocketMQ 5.3.3. An entry holds its time rounded down to
+A search is prepared on the thread that owns the store and may run in any. The part that still changes (the newest entry
+of the slot in a growing file) is read during preparation; older entries change only if the log is truncated. The rules
+follow IndexService.queryOffset and IndexFile.selectPhyOffset of RocketMQ 5.3.3. An entry holds its time rounded down to
 seconds and a hash that several keys may share, so results are only candidates and the caller compares the records.
 """
 
@@ -47,9 +47,9 @@ class IndexAnswer(NamedTuple):
     """The result of an index search.
 
     Attributes:
-        offsets: Physical offsets of candidate records, newest first, without duplicates. Their key has the wanted hash,
-            and their store time may be in the wanted range. Looked up lazily, which may block and raise OSError.
-        last_ms: Store time of the newest indexed record, ms; 0 if there is none.
+        offsets: Physical offsets of candidate records, newest first, without duplicates. A key of each has the wanted
+            hash, and the store time may be in the wanted range. Looked up lazily, which may block or raise OSError.
+        last_ms: Store time of the newest indexed record when the search was prepared, ms; 0 if there is none.
         last_offset: Physical offset of that record.
     """
 
@@ -59,7 +59,7 @@ class IndexAnswer(NamedTuple):
 
 
 class IndexSearch:
-    """A prepared search in the index."""
+    """A prepared search in the index for records with a key in a range of store times."""
 
     def __init__(
         self,
@@ -82,10 +82,8 @@ class IndexSearch:
     def run(self, *, may_wait: bool = True) -> IndexAnswer:
         """Return the offsets of candidate records, which are looked up as the caller iterates over them.
 
-        The result also has the store time and offset of the newest indexed record.
-
-        With `may_wait` iterating may block, in any thread; otherwise it raises BlockingIOError instead, also
-        after AT_ONCE_READS reads.
+        The result also has the store time and offset of the newest indexed record. With `may_wait` iterating may block,
+        in any thread; otherwise it raises BlockingIOError instead, also after AT_ONCE_READS (256) reads.
         """
         self._pread = self._disk.pread if may_wait else _ReadsAtOnce(self._disk).pread
         if not self._views:
@@ -139,7 +137,7 @@ class IndexSearch:
 
         Entries are ordered by time (unless a clock was set back by more than a minute), so the last one that is not too
         late is found by bisection. The wanted entry is the slot's newest one among the NEARER_ENTRIES up to there. That
-        entry is in the chain, because every entry of a slot is; a frequent key has one there.
+        entry is in the chain, because every entry of a slot is; a frequent key very probably has one there.
 
         Args:
             fd: Descriptor of the index file.

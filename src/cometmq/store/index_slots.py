@@ -60,7 +60,7 @@ class EntryReader:
                 yield number, entry[0]
 
     def count_before(self, physical_offset: int, count: int) -> int:
-        """Return the number of the first entry, below `count`, whose record is not before an offset; `count` without one."""
+        """Return the number of the first entry whose record is not before an offset; `count` if none below it is."""
         numbers = range(1, count)
         return 1 + bisect_left(
             numbers, physical_offset, key=lambda number: self.entry(number).physical_offset
@@ -101,15 +101,15 @@ def mend_slots(
     count: int,
     table: "memoryview[int] | None" = None,
 ) -> LoadedSlots:
-    """Return the slots as they were when the next entry had the number `count`.
+    """Return the slots without entries from the number `count` on; a given `table` is changed in place.
 
-    A slot with a newer entry is set back along its chain. If a power cut broke the chain, all slots are rebuilt from
-    the entries, which takes seconds for a full file.
+    A slot with such an entry is set back along its chain. If a power cut broke the chain, all slots are rebuilt from
+    the entries in a new table, which takes seconds for a full file.
 
     Args:
         reader: Reader of the file.
         shape: Sizes of the file.
-        count: Number that the next entry had.
+        count: Number of the next entry.
         table: Slots to change; None to read them from the file.
     """
     if table is None:

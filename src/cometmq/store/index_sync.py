@@ -1,4 +1,4 @@
-"""Syncs the index to the device for a checkpoint: entries first, then the slots that point to them."""
+"""Syncs the index to the device for a checkpoint: entries first, then the header and the slots that point to them."""
 
 from cometmq.codec.index_file import IndexHeader, encode_header
 from cometmq.store.disk import Disk, write_whole
@@ -10,7 +10,7 @@ class IndexSync:
 
     Attributes:
         files: Each changed file with its header and its slots as copied during the round.
-        is_directory_fresh: Whether a file was created since the previous such job.
+        is_directory_fresh: Whether a file was created, so that the directory must be synced, too.
     """
 
     def __init__(self, disk: Disk, directory: str) -> None:
@@ -20,7 +20,7 @@ class IndexSync:
         self.files: list[tuple[IndexFile, IndexHeader, list[SlotRun]]] = []
 
     def run(self) -> None:
-        """Sync the entries, then write and sync header and slots; if one fails, raise OSError. Any thread."""
+        """Sync the entries, then write and sync header and slots; skip deleted files. Raise OSError on failure. Any thread."""
         for file, header, runs in self.files:
             try:
                 fd = self._disk.open(file.path)
@@ -40,7 +40,7 @@ class IndexSync:
             self._disk.sync_directory(self._directory.rpartition("/")[0])
 
     def done(self) -> None:
-        """Release the memory of full files, unless changed since, after the checkpoint has been written."""
+        """After the checkpoint has been written, release the slots in memory of full files that have not changed since."""
         for file, header, _ in self.files:
             if file.room <= 0 and file.header == header:
                 file.settle()

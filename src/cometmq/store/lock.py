@@ -1,10 +1,10 @@
 """The lock of a store directory, and the file that marks an unclean stop.
 
-| lock  | the word "lock"; byte 0 is locked while a broker has the directory open |
+| lock  | the word "lock"; byte 0 is locked while a process has the directory open for writing |
 | abort | the process id; there while a broker runs, removed by a clean stop |
 
-Java locks the same byte with FileChannel.tryLock, so neither opens a directory that the other uses. POSIX locks have
-no effect within a process, so a registry of open directories replaces them there.
+Java locks the same byte with FileChannel.tryLock, so neither writes to a directory that the other uses. POSIX locks
+have no effect within a process, so a registry of open directories replaces them there.
 
 Source: DefaultMessageStore of RocketMQ 5.3.3; docs/format/store-directory.md.
 """
@@ -33,7 +33,7 @@ class DirectoryLock:
         self._fd = -1
 
     def take(self) -> None:
-        """Lock the directory; raise StoreLocked if it is open in this or another process."""
+        """Lock the directory; raise StoreLocked if this or another process has locked it, OSError if the disk fails."""
         key = self._disk.real_path(self._root)
         if key in _opened:
             raise StoreLocked(f"{self._root} is already open in this process; close it first")
@@ -49,7 +49,7 @@ class DirectoryLock:
         write_whole(self._disk, fd, b"lock", 0)
 
     def release(self) -> None:
-        """Release the directory."""
+        """Release the directory if `take` has locked it."""
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1
@@ -68,7 +68,7 @@ class AbortMarker:
         return self._disk.exists(self._path)
 
     def set(self) -> None:
-        """Create the abort file; raise OSError if that fails, but not for lack of room if the file exists already."""
+        """Write the abort file; raise OSError if that fails, unless it exists and only a resource such as room is lacking."""
         try:
             write_file(self._disk, self._path, str(os.getpid()).encode())
         except OSError as error:

@@ -5,8 +5,8 @@ such a tail is cut, after it was copied:
 
     cut/00000000001073745920.0     name = physical offset of its first byte, and a number
 
-If valid records follow that were known to be on the device, nothing is cut. The log is damaged then, and the store
-opens read-only and reports it until `cometmq store repair` decides. RocketMQ differs: it cuts there silently.
+If the log was known to be on the device beyond that record, or a record follows that probably was, nothing is cut. The
+log is damaged then, and the store accepts no messages until it is repaired. RocketMQ differs: it cuts there silently.
 """
 
 import itertools
@@ -59,7 +59,7 @@ class LogEnd:
         self._checkpoints = checkpoints
 
     def damage_behind(self, end: int, why: WalkEnd, *, is_clean: bool) -> str | None:
-        """Describe the damage at the end of the last valid record; return None for a clean or torn end.
+        """Describe the damage at the end of the last valid record; return None if the end is clean or may be cut.
 
         Args:
             end: Physical offset of the end of the last valid record.
@@ -98,7 +98,7 @@ class LogEnd:
         return None
 
     def valid_behind(self, end: int) -> Record | None:
-        """Return a valid record within 5 MiB after a physical offset, or at the start of the next file; None without one."""
+        """Return a valid record in the 5 MiB after an offset in its file, or at the next file's start; None without one."""
         file = self._log.chain.find(end)
         if file is None:
             return None
@@ -121,9 +121,9 @@ class LogEnd:
     def cut(self, end: int, *, walked_from: int, is_torn: bool) -> str | None:
         """Remove everything after the end; return a reason, for people, if nothing was removed as no copy can be kept.
 
-        If `is_torn`, the removed part is copied first. Then it is zeroed and synced, with all from `walked_from` on,
-        before a file is deleted, so that a stop at any step never brings a cut record back (RocketMQ only remembers the
-        end, its issue 10666). If not torn, only the later files are deleted.
+        If `is_torn`, bytes that are not zeros are copied first. Then they are zeroed and, with all from `walked_from`
+        on, synced before a later file is deleted, so that a stop at any step never brings a cut record back (RocketMQ
+        only remembers the end). If not torn, only the later files are deleted.
 
         Args:
             end: Physical offset of the end of the last valid record.
@@ -154,9 +154,9 @@ class LogEnd:
         return None
 
     def keep_copies(self, start: int, stop: int) -> bool:
-        """Copy the written bytes between two physical offsets into the folder `cut`; return whether there were any.
+        """Copy the bytes between two physical offsets into the folder `cut`; return False if there are only zeros.
 
-        Each log file with such bytes gets one copy.
+        Each log file with other bytes there gets one copy.
 
         Raises:
             OSError: There is no room, or the disk failed; copies of some files may remain.
@@ -217,7 +217,7 @@ def record_at(file: LogFile, offset: int, *, is_whole_checked: bool = False) -> 
 def start_before(chain: FileChain, time_ms: int) -> int:
     """Return the offset at which a Java broker's recovery begins (CommitLog.recoverAbnormally of RocketMQ 5.3.3).
 
-    This is the start of the newest log file whose first record was stored until a time (ms), else of the oldest file.
+    It is the start of the newest log file whose first record was stored at or before a time (ms), else of the oldest.
     """
     for file in reversed(chain.files):
         record = record_at(file, file.start)

@@ -1,7 +1,7 @@
 """One file of the log or timerlog: written with `pwrite`, read through a map or `pread`.
 
 The name is the file's first physical offset in 20 digits. A file of the log is allocated completely when it is created,
-with `posix_fallocate`, so that a full disk is noticed when a file is created and not in the middle of a send.
+with `posix_fallocate`, so that a full disk is noticed when a file is created and not in the middle of a write.
 """
 
 from contextlib import suppress
@@ -44,13 +44,13 @@ class LogFile(MappedFile):
 
     @property
     def fd(self) -> int:
-        """Descriptor of the file, opened on first use."""
+        """Descriptor of the file, which is opened for reading and writing unless it is open."""
         self.open()
         return self._fd
 
     @property
     def view(self) -> memoryview:
-        """The bytes of the file, mapped on first use."""
+        """The bytes of the file, which is mapped unless it is already."""
         if self.mapped is None:
             size = self.end - self.start
             self.mapped = self._disk.map_readonly(self.fd, size, is_random=self._is_random)
@@ -81,11 +81,11 @@ class LogFile(MappedFile):
             write_rest(self._disk, fd, piece, place, count)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return `size` bytes at a physical offset, fewer at the file's end; may block on the device."""
+        """Return `size` bytes at a physical offset, fewer only at the file's end; may block on the device."""
         return self._disk.pread(self.fd, size, offset - self.start)
 
     def read_nowait(self, offset: int, size: int) -> Buffer | None:
-        """Return `size` bytes at a physical offset; None if reading them may block on the device."""
+        """Return `size` bytes at a physical offset; None if that may block on the device, maybe also at the file's end."""
         return self._disk.pread_nowait(self.fd, size, offset - self.start)
 
     def will_need(self, offset: int, size: int) -> None:
@@ -94,13 +94,13 @@ class LogFile(MappedFile):
             self._disk.will_need(self.fd, offset - self.start, size)
 
     def read_randomly(self) -> None:
-        """Turn off the system's read-ahead for the file."""
+        """Turn off the system's read-ahead for the file and its later views."""
         self._is_random = True
         self.mapped = None  # The next map gets the setting; readers of this one keep it.
         self._disk.read_randomly(self.fd)
 
     def read_normally(self) -> None:
-        """Turn on the system's read-ahead for the file."""
+        """Turn on the system's read-ahead for the file and its later views."""
         self._is_random = False
         self.mapped = None
         self._disk.read_normally(self.fd)
@@ -135,7 +135,7 @@ class LogFile(MappedFile):
         self._disk.sync_directory(self.path.rpartition("/")[0])
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file and forget its map and lock; does nothing if that was done."""
         self.forget_view()
         if self._fd >= 0:
             self._disk.close(self._fd)
@@ -148,7 +148,7 @@ def log_file_name(start: int) -> str:
 
 
 def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int) -> LogFile:
-    """Create and return a log file of zeros with all blocks allocated; after an error the file is removed. Any thread.
+    """Create and return a log file with all blocks allocated; after an error it is removed if possible. Any thread.
 
     Raises:
         StoreFull: There is no room for it and the reserve, or no inode, descriptor or memory.

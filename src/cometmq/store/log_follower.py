@@ -1,6 +1,6 @@
 """Feeds the structures that features build from the log (`Builder`), each at its own position and speed.
 
-A builder gets records that are visible and on the device, so that no power cut takes back what it has built. They are
+A builder gets records that are visible and on the device, so that no power cut takes them back afterwards. They are
 read from the log, a piece at a time, in a thread: sends never wait for a builder, and a slow one keeps nothing in
 memory. Builders that lag or fail, stops, truncations and full disks: docs/design/0036, "Builders of features".
 """
@@ -31,7 +31,7 @@ class Builder(Protocol):
 
     Attributes:
         name: Its name, for people.
-        kept_max: Bytes of the log before its visible end that are kept for it at most.
+        kept_max: Maximum number of bytes of the log, before its visible end, that are kept for the builder.
     """
 
     @property
@@ -46,11 +46,11 @@ class Builder(Protocol):
         ...
 
     def build(self, records: RawRecords) -> None:
-        """Add the next records in log order; after an error the same records are passed again."""
+        """Add the next records in log order; after an error, records are passed again from the same offset."""
         ...
 
     def go_back(self, end: int) -> None:
-        """Remove what was built from records at and after the log's new end."""
+        """Remove what was built from records at and after the log's end, after a truncation or at a start."""
         ...
 
     def skip(self, start: int, end: int) -> None:
@@ -63,7 +63,7 @@ class LogFollower(Derived):
 
     Attributes:
         next_offset: Physical offset of the next record that the builder gets.
-        fault: Why its last step failed; None if it did not.
+        fault: Exception of the builder's last step; None if that succeeded.
     """
 
     def __init__(
@@ -115,13 +115,13 @@ class LogFollower(Derived):
         return partial(self._build, file, min(end, file.end))
 
     def hold(self) -> Hold:
-        """Return the builder's name and the offset from which it needs the log, limited by `kept_max`."""
+        """Return the builder's name and the offset from which the log must be kept for it: at most `kept_max` bytes."""
         builder = self._builder
         bound = self._positions.dispatched - builder.kept_max
         return Hold(builder.name, max(builder.position, bound))
 
     def hide_from(self, offset: int) -> Iterator[Step]:
-        """Yield a step in which the builder removes what follows the log's new end, if any; a failure is retried."""
+        """Yield a step, if needed, in which the builder removes what follows the log's new end; `due` retries a failure."""
         if self.next_offset > offset:
             self.next_offset = self._back_to = offset
             yield partial(self._take, partial(self._go_back, offset))

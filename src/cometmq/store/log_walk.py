@@ -27,9 +27,9 @@ class CheckedPiece(NamedTuple):
 
 
 def read_piece(check: Check, file: LogFile, position: int, end: int) -> CheckedPiece:
-    """Read and check the records of a log file between two physical offsets, at most about 1 MiB or one longer record.
+    """Read and check the records of a log file from `position` on, at most about 1 MiB or one longer record.
 
-    May block, and raise OSError; any thread.
+    Both offsets are physical. May block, and raise OSError; any thread.
     """
     size = min(PIECE_SIZE, end - position)
     while True:

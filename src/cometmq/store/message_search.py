@@ -1,9 +1,9 @@
 """Finds messages by key: candidates from the index, read from the log.
 
 Returns the newest messages in log order, as DefaultMessageStore.queryMessage of RocketMQ 5.3.3 does. They may include
-messages with other keys of the same hash: the caller compares keys. One difference: RocketMQ compares the index's
-times, which are rounded down to seconds, and misses messages stored in the first second after the begin. Here the
-record's store time counts.
+messages with other keys or topics of the same hash: the caller compares them. One difference: RocketMQ compares the
+index's times, which are rounded down to seconds, and may miss messages stored in the first second after the begin. Here
+the record's store time counts.
 """
 
 from typing import NamedTuple, Protocol
@@ -44,11 +44,11 @@ class MessageSearch:
         count_max: int,
         bytes_max: int,
     ) -> None:
-        """Create a search; if the limits are exceeded, the newest records are kept.
+        """Create a search; if more records are found than the limits allow, `run` returns the newest.
 
         Args:
             search: Finds the candidates.
-            read_record: Returns the record at a physical offset; None if it was deleted. Called with `may_wait`.
+            read_record: Returns the record at a physical offset; None if it is not in the log.
             times_ms: Wanted store times.
             count_max: Maximum number of records.
             bytes_max: Maximum total size of the records in bytes; the newest one is returned whatever its size.
@@ -60,9 +60,7 @@ class MessageSearch:
         self._bytes_max = bytes_max
 
     def run(self, may_wait: bool = True) -> FoundMessages:  # noqa: FBT001, FBT002  As steps call it.
-        """Find and read the messages, the newest ones within the limits.
-
-        With `may_wait`, any thread may call it.
+        """Find, read and return the newest messages within the limits; with `may_wait`, any thread may call this.
 
         Raises:
             BlockingIOError: It would wait for the device, or takes long, and `may_wait` is False.

@@ -3,13 +3,13 @@
 One thread (the broker's loop) owns a store and calls all of its methods, except those marked "any thread". The store
 starts no thread itself. The owner does the following:
 
-- After requests arrived: call `put_many`, write the answers, call `dispatch_pending`. Answers for messages that are not
-  confirmed yet (`positions`) wait: `wait_confirmed` calls back when they may be written.
-- By a timer, at least every 100 ms: the work described in `cometmq.store.background`.
+- After requests arrived: call `put_many` or `put_columns`, write the answers, call `dispatch_pending`. Answers for messages
+  that are not confirmed yet (`positions`) wait: `wait_confirmed` calls back with the outcome.
+- By a timer, at least every 100 ms (every second at rest): the work described in `cometmq.store.background`.
 - For a pull: call `get`. If the result is cold, call `result.cold()` in a reader thread to finish it.
 
-A batch is stored or refused as a whole. A refusal is a StoreError whose text is meant for the sender. A failed flush is
-final (docs/design/0004): the store accepts nothing more until a restart has checked what is on the device.
+A batch is stored or refused as a whole. A refusal is a StoreError whose text is meant for the sender. A failed flush of
+the log is final (docs/design/0004): the store accepts nothing more until a restart has checked what is on the device.
 """
 
 import logging
@@ -67,7 +67,7 @@ class MessageStore:
 
     Attributes:
         positions: Offsets up to which the log is written, confirmed and visible.
-        flags: Reasons why the store accepts no messages at present (RocketMQ's running flags).
+        flags: Reasons, if any, why the store accepts no messages at present (RocketMQ's running flags).
         room: Fill levels of its disks when they were last checked.
         cleaner: Deletes old files.
         index: Finds messages by their keys.
@@ -178,15 +178,15 @@ class MessageStore:
 
         Args:
             path: The directory (storePathRootDir).
-            settings: Its file sizes must be those that the store was written with.
+            settings: Its file sizes must be those that the store was written with; None means the defaults.
             clock: Clock for store timestamps and intervals.
             disk: File system to use; None means the one of this machine.
             read_only: Write and lock nothing. Queue entries missing from the files are kept in memory only.
 
         Raises:
-            StoreLocked: The store is already open, in this process or another.
-            StoreDamaged: A file size does not fit the settings, a log file is missing, a part is unsupported, or there
-                is no store to read.
+            StoreLocked: The store is already open for writing, in this process or another.
+            StoreDamaged: The sizes of log files (or of all queue or index files) do not fit the settings, a log file is
+                missing or there twice, a part is unsupported, or there is no store and `read_only` is set.
             OSError: The disk failed.
         """
         store = cls(
@@ -219,8 +219,8 @@ class MessageStore:
     def close(self) -> None:
         """Sync everything to the device, mark the directory as cleanly closed and release it.
 
-        Flushes, file and checkpoint jobs, and truncations must have ended. If a sync fails or has failed, or if the
-        store accepts no messages until a restart, the store is released, but not marked: the abort file stays.
+        Flushes, file and checkpoint jobs, and truncations must have ended. If a sync fails or has failed, which is only
+        logged, or if the store accepts no messages until a restart, it is released unmarked: an abort file stays.
         """
         if self._is_closed:
             return
@@ -270,7 +270,7 @@ class MessageStore:
 
     @property
     def refusal(self) -> str | None:
-        """Reason of the running flags for refusing messages at present; None if there is none."""
+        """Reasons for which the running flags, a pause or a truncation refuse messages at present; None without any."""
         return self.flags.refusal
 
     def queue_for_append(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -282,7 +282,7 @@ class MessageStore:
         return self._table.open_for_append(topic, queue_id)
 
     def put_many(self, puts: Sequence[Put], *, is_together: bool = False) -> list[PutResult]:
-        """Append messages as one batch; return (queue offset, physical offset, size in bytes) of each, in a list.
+        """Append messages as one batch; return a list of (queue offset, physical offset, size in bytes), one for each.
 
         Args:
             puts: The messages, in order.
@@ -301,7 +301,7 @@ class MessageStore:
     def put_columns(self, sends: Columns) -> int:
         """Append the sends of a fast-path batch, fill in their offsets and return the log's new end.
 
-        Raise a StoreError that says why if nothing was stored. Illegal if properties get a CRC (enabledAppendPropCRC).
+        Raise a StoreError that says why if nothing was stored. Do not call it with enabledAppendPropCRC.
         """
         return self._put(self._appender.append_columns, sends)[0]
 
@@ -325,11 +325,11 @@ class MessageStore:
     # --- bytes of the log
 
     def append_raw(self, offset: int, content: Buffer) -> int:
-        """Append bytes of another broker's log.
+        """Append bytes of another broker's log: whole records, or a part of the blank end of a file.
 
         Args:
-            offset: Physical offset of the first byte: the end of this log, or the result of the previous call. An empty
-                log may begin at the start of any file.
+            offset: Physical offset of the first byte: the end of this log, or the result of the previous call. A log
+                without files may begin at the start of any file.
             content: Whole records, maybe followed by a part of one. Must not be changed before they are dispatched.
 
         Returns:
@@ -356,30 +356,30 @@ class MessageStore:
         return end
 
     def truncate_steps(self, end: int) -> Generator[Step, None, None]:
-        """Truncate the log at a record, with its entries in queues and index; a copy of the removed part stays in `cut`.
+        """Yield steps that copy the log from a record on into `cut` and remove it, with its queue and index entries.
 
         The caller runs each yielded step in a thread that may block, and asks for the next one on the thread that owns
-        the store, after the step has ended. Until the last step has ended, nothing is accepted or flushed; readers
-        soon find no messages after the new end. Giving up after the copy was made makes the store unusable.
+        the store, after the step has ended; then errors are raised. Until the generator ends, nothing is accepted or
+        flushed; readers soon find no messages after the new end. After the copy, giving up requires a restart.
 
         Args:
             end: Physical offset at which a record or the blank end of a file begins; nothing happens at the log's end.
 
         Raises:
-            RecordIllegal: Neither begins there.
+            RecordIllegal: Neither begins there, or the log does not reach there; nothing has changed.
             StoreBusy: A flush, a checkpoint, cleaning, a builder or a truncation is running; retry when it has ended.
-            StoreError: The store accepts nothing until a restart, or the copy could not be kept; nothing has changed.
+            StoreError: The store accepts nothing until a restart, or the copy failed; nothing was removed.
             StorePoisoned: The disk failed. A restart finds the log with either the old end or the new one.
         """
         return self._truncation.steps(end)
 
     def truncate(self, end: int) -> None:
-        """Run all steps of `truncate_steps` immediately, blocking on the device."""
+        """Run all steps of `truncate_steps` immediately, blocking on the device; raises the same errors."""
         for step in self._truncation.steps(end):
             step()
 
     def _write_failed(self, error: OSError) -> StoreError:
-        """Return the error for a failed write; unless a temporary lack of a resource caused it, stop the store for good."""
+        """Return the error for a failed write; unless only a resource was lacking, stop the store until a restart."""
         if lack_of(error) is not None:
             reason = failed("the log cannot be written", error)
             self._upkeep.room.file_failed(f"{reason}; sending continues when writing succeeds")
@@ -389,8 +389,8 @@ class MessageStore:
     def follow(self, builder: Builder) -> LogFollower:
         """Return a follower that feeds the log to a feature's builder; the caller runs the steps of its `due`.
 
-        Until `unfollow`, the cleaner keeps the part of the log that the builder needs, up to its `kept_max`. Raise
-        StoreBusy in a truncation.
+        Until `unfollow`, the cleaner keeps the part of the log that the builder needs, up to its `kept_max` bytes.
+        Raises StoreBusy during a truncation.
         """
         self._acceptance.check_free()
         follower = LogFollower(
@@ -411,7 +411,7 @@ class MessageStore:
 
     @property
     def on_arrival(self) -> OnArrival | None:
-        """Callback (queue, tags codes) for new messages in a queue whose `watched` is set."""
+        """Callback (queue, tags codes), or None, for new messages in a watched queue that is not a batch queue."""
         return self._directory.derived_queues.on_arrival
 
     @on_arrival.setter
@@ -423,14 +423,15 @@ class MessageStore:
     def search(
         self, topic: str, key: str, *, max_count: int, begin_ms: int = 0, end_ms: int = ALL_TIME
     ) -> MessageSearch:
-        """Return a search for messages by key, whose `run` does the work, in any thread if it may wait.
+        """Return a search for messages by key, whose `run` finds and reads them, in any thread if it may wait.
 
         Messages of other keys and topics with the same hash may be found, too.
 
         Args:
             topic: Topic of the messages.
             key: A word of their KEYS property, or their unique key.
-            max_count: Maximum number of messages; of more, the newest are found. maxMsgsNumBatch limits it as well.
+            max_count: Maximum number of messages, limited by maxMsgsNumBatch; of more, or of more bytes than fit into an
+                answer, the newest are found.
             begin_ms: Earliest store time, ms since 1970.
             end_ms: Latest store time, ms since 1970.
         """
@@ -447,7 +448,7 @@ class MessageStore:
     # --- delete, positions
 
     def delete_topic(self, topic: str) -> None:
-        """Delete the queues of a topic; its records stay in the log until their log files are deleted.
+        """Delete the queues of a topic; its records stay in the log, with their keys, until their files are deleted.
 
         A name that cannot be a directory has no queues; nothing happens.
 
@@ -474,7 +475,7 @@ class MessageStore:
         self._queues.delete_queue(queue)
 
     def sweep(self) -> None:
-        """Remove the empty directories of deleted topics; raise StoreBusy during a truncation, OSError on failure."""
+        """Remove empty directories of topics without queues; raise StoreBusy during a truncation, OSError on failure."""
         self._acceptance.check_free()
         self._queues.sweep()
 
@@ -490,12 +491,12 @@ class MessageStore:
 
     @property
     def min_offset(self) -> int:
-        """Physical offset at which the oldest log file begins."""
+        """Physical offset at which the oldest log file begins; 0 without files."""
         return self._log.chain.start
 
     @property
     def max_offset(self) -> int:
-        """Physical offset of the end of the last record."""
+        """Physical offset of the end of the last record, even if it is not flushed, confirmed or visible yet."""
         return self.positions.written
 
     @property

@@ -1,8 +1,8 @@
 """Decides whether a directory may be opened, before a byte of it is changed.
 
 Two kinds of stores are refused. If a part is stored in a form that we do not read (RocksDB, DLedger, tiered storage),
-the store would open without that part and new data would be built on the rest. If the log is missing (a disk that is
-not mounted, a mistyped path), queues and index would be adapted to the missing log and lost. Paths: RocketMQ 5.3.3,
+the store would open without that part and new data would be built on the rest. If all of the log is missing (a disk that
+is not mounted, a mistyped path), queues and index would be adapted to the missing log and lost. Paths: RocketMQ 5.3.3,
 5.4, 5.5.
 """
 
@@ -53,7 +53,7 @@ class OtherPart(NamedTuple):
 
 
 def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterator[OtherPart]:
-    """Yield parts of a store directory that hold messages, or refer to them, and that CometMQ cannot read.
+    """Yield parts of a store directory that hold messages or queues, or refer to messages, and that CometMQ cannot read.
 
     Args:
         names: Names in the store directory.
@@ -82,9 +82,9 @@ def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterat
 
 
 def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
-    """Yield parts of a store directory that are in RocksDB, except consume queues, users and policies.
+    """Yield parts of a store directory and its `config` that are, or seem to be, RocksDB databases with entries.
 
-    Databases without an entry are logged and skipped.
+    Consume queues, users and policies are left out; databases without an entry are logged and skipped.
     RocketMQ 5.5 opens a database `rocksdbstore` at each start and writes nothing to it with its default settings.
     """
     for folder in ("", "config/"):
@@ -106,8 +106,8 @@ def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
 def _is_empty_database(disk: Disk, path: str, names: Sequence[str]) -> bool:
     """Return whether a RocksDB directory is complete and its database has no entry.
 
-    Entries are in table and blob files, or in a write-ahead log (`NUMBER.log`) that is not empty. An open or closed
-    database has at least one write-ahead log.
+    Entries are in table and blob files, or in a write-ahead log (`NUMBER.log`) that is not empty. A complete database
+    has a file CURRENT and at least one write-ahead log.
     """
     logs = [name for name in names if _WRITE_AHEAD_LOG.fullmatch(name)]
     has_tables = any(name.endswith(_TABLE_SUFFIXES) for name in names)
@@ -152,7 +152,7 @@ def check_log(
         checkpoints: The loaded checkpoint files.
 
     Raises:
-        StoreDamaged: There is evidence; the text names it and what to do.
+        StoreDamaged: No directory has a log file, and there is evidence; the text names it and what to do.
     """
     if any(_has_log_file(disk, directory) for directory in log_directories):
         return
@@ -174,7 +174,7 @@ def _has_log_file(disk: Disk, directory: str) -> bool:
 
 
 def _evidence(disk: Disk, root: str, checkpoints: CheckpointFiles) -> str | None:
-    """Return the evidence that there was a log, in words; None if there is none."""
+    """Return the first evidence found that there was a log with messages, in words; None if there is none."""
     progress = checkpoints.progress
     if progress is not None and progress.flushed:
         return f"checkpoint.cometmq records that the log was flushed up to {progress.flushed}"

@@ -23,10 +23,10 @@ _libc.munmap.argtypes = _libc.mlock.argtypes = (ctypes.c_void_p, ctypes.c_size_t
 
 
 def lock_pages(fd: int, size: int) -> Unlock:
-    """Read a file into memory and keep it there until the returned function is called.
+    """Read the first `size` bytes of a file into memory and keep them there until the returned function is called.
 
     Raises:
-        OSError: The system does not allow it (ulimit -l) or lacks memory.
+        OSError: The system does not allow it (ulimit -l), lacks memory or cannot read the file.
     """
     # A separate map, because Python does not return the address of a read-only one.
     address = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
@@ -44,7 +44,7 @@ def lock_pages(fd: int, size: int) -> Unlock:
 
 
 def lock_memory(memory: mmap.mmap) -> None:
-    """Prevent anonymous memory from being swapped out; raise OSError if the system refuses (ulimit -l)."""
+    """Lock anonymous memory, so that it is not swapped out; raise OSError if the system refuses (ulimit -l)."""
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     if _libc.mlock(address, len(memory)) != 0:
         raise _last_error()

@@ -1,8 +1,9 @@
 """Waiters for an offset to be confirmed or flushed (group commit); this module does no I/O.
 
-One fdatasync serves all waiters whose records end at or before the offset written when it began. The broker usually
-adds one waiter per batch of sends; the deadline is RocketMQ's syncFlushTimeout. Source: CommitLog.GroupCommitService of
-RocketMQ 5.3.3, with one difference: there a failed flush is answered as a success (docs/design/0004).
+One flush serves all waiters whose records end at or before the offset up to which it goes. The broker usually adds one
+waiter per batch of sends; its time limit is RocketMQ's syncFlushTimeout, for replicas slaveTimeout. Source:
+CommitLog.GroupCommitService of RocketMQ 5.3.3, with one difference: there a failed flush is answered as a success
+(docs/design/0004).
 """
 
 from collections import deque
@@ -19,8 +20,8 @@ _Waiters = deque[tuple[int, float, OnDone]]
 class PositionWaiters:
     """The waiters of a log, in log order.
 
-    Invariant: offsets and deadlines both grow along each queue. All waiters have the same time limit; one that is added
-    late, after a waiter for a later offset, waits for that offset.
+    Invariant: offsets and deadlines do not decrease along each queue. All waiters have the same time limit; one that is
+    added late, after a waiter for a later offset, waits for that offset.
 
     Attributes:
         replica_seconds: Extra wait for replicas, compared to the device; may be negative.
@@ -42,13 +43,13 @@ class PositionWaiters:
         return bool(self._flushed)
 
     def wait_confirmed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
-        """Call back with OK when everything before `end_offset` is confirmed, or with the reason why it is not in time.
+        """Call back with OK when everything before `end_offset` is confirmed, or with the reason why it is not.
 
         If too few replicas are in sync, NO_REPLICA is reported as soon as this broker's part is done.
 
         Args:
             end_offset: Physical offset of the end of the last record.
-            deadline: Monotonic time in seconds until which to wait for the device.
+            deadline: Monotonic time in seconds until which to wait for the device; for replicas plus `replica_seconds`.
             on_done: Called once with a `Durability`; within this call if that is known already.
         """
         positions = self._positions
@@ -63,7 +64,7 @@ class PositionWaiters:
         return self._positions.replicated is not None and not self._positions.replica_count
 
     def wait_flushed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
-        """Call back as `wait_confirmed` does: OK when everything before `end_offset` is flushed, else DISK_LATE."""
+        """Call back once, as `wait_confirmed`: OK when everything before `end_offset` is flushed, else DISK_LATE."""
         self._add(self._flushed, self._positions.flushed, end_offset, deadline, on_done)
 
     def _add(
@@ -80,7 +81,7 @@ class PositionWaiters:
             waiters.append((end_offset, deadline, on_done))
 
     def advance(self) -> int:
-        """Call back waiters whose offset has been reached, or that wait in vain for replicas; return their number."""
+        """Call back waiters whose offset has been reached, or that only wait, in vain, for replicas; return their number."""
         positions = self._positions
         told = _tell(self._confirmed, positions.confirmed) + _tell(
             self._flushed, positions.flushed
@@ -105,7 +106,7 @@ class PositionWaiters:
             self._flushed.popleft()[2](Durability.DISK_LATE)
 
     def fail(self) -> None:
-        """Call back all waiters with DISK_LATE, also later ones for unreached offsets: nothing is flushed any more."""
+        """Call back all waiters with DISK_LATE: nothing is flushed any more; later ones are called back at once."""
         self._is_failed = True
         self._give_up(-1)
 

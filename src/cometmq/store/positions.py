@@ -3,7 +3,7 @@
     start ... flushed ... committed ... written ... allocated
 
 `confirmed` is the offset up to which messages may be acknowledged and then shown to consumers: `written` with
-ASYNC_FLUSH, `flushed` with SYNC_FLUSH, and if replicas are required, it grows to what they have. Only this module
+ASYNC_FLUSH, `flushed` with SYNC_FLUSH; while replicas are required, it only grows up to what they have. Only this module
 implements the rule (docs/design/0036).
 """
 
@@ -25,7 +25,7 @@ class Durability(Enum):
 
 
 class Positions:
-    """Physical offsets of one log; all but `replicated` only grow, except by `go_back`.
+    """Physical offsets of one log, which only grow, except by `go_back`; `replicated` may also shrink.
 
     Invariants: start <= flushed <= committed <= written <= allocated; confirmed <= local; dispatched <= local and
     committed.
@@ -35,11 +35,11 @@ class Positions:
         committed: End of the last record in its file; the rest is staged in memory (cometmq.store.staged_log).
         flushed: End of the part that is known to be on the device.
         confirmed: End of the messages that may be acknowledged.
-        dispatched: End of the messages that are in their queues.
+        dispatched: End of the records that were added to their queues.
         needs_flush: Whether messages must be flushed to be confirmed (SYNC_FLUSH).
         replicated: End of the part that all required replicas have; None if none are required.
         replica_count: Number of members in sync; 0 if there are fewer than required.
-        given_up: Sends before this offset no longer wait; their senders have been answered.
+        given_up: End of the last send whose waiter was called back because its time was over; 0 without any.
         refusal: Reason why sends that need replicas are not even stored; None if they are stored.
     """
 
@@ -71,7 +71,7 @@ class Positions:
 
     @property
     def local(self) -> int:
-        """Physical offset up to which this broker alone guarantees the log: flushed with SYNC_FLUSH, else written."""
+        """Physical offset up to which this broker has done its own part: `flushed` with SYNC_FLUSH, else `written`."""
         return self.flushed if self.needs_flush else self.written
 
     @property
@@ -83,9 +83,9 @@ class Positions:
         return self.flushed if self.needs_flush else self.committed
 
     def visible_limit(self) -> int:
-        """Return the physical offset up to which messages may be shown to consumers: they are confirmed and readable.
+        """Return the physical offset up to which messages may be shown to consumers: readable, and confirmed or given up.
 
-        Includes messages that replicas did not get in time: they stay, and senders know. No property, for speed.
+        Messages that too few replicas got in time, or at all, are given up, but stay. No property, for speed.
         """
         confirmed, committed = self.confirmed, self.committed
         if self.replicated is not None and confirmed < self.written:
@@ -134,13 +134,13 @@ class Positions:
         self._confirm()
 
     def dispatched_to(self, end: int) -> None:
-        """Record that the messages before this offset are in their queues."""
+        """Record that the records before this offset were added to their queues."""
         # Same as `local`, inlined because a property costs several times as much per single send.
         assert self.dispatched <= end <= (self.flushed if self.needs_flush else self.written)
         self.dispatched = end
 
     def go_back(self, end: int) -> None:
-        """Move all positions back to the end of a truncated log."""
+        """Move the positions after the end of a truncated log back to it."""
         assert self._chain.start <= end <= self.written
         self.written = end
         for name in ("committed", "flushed", "confirmed", "dispatched", "given_up"):
@@ -150,7 +150,7 @@ class Positions:
         self._check()
 
     def why_late(self, end: int) -> Durability:
-        """Return the reason why an offset is not confirmed yet.
+        """Return the reason why an offset that is not confirmed yet is late.
 
         If disk and replicas are late, the replicas are reported: CommitLog.handleDiskFlushAndHA of RocketMQ 5.3.3.
         """

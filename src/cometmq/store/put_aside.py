@@ -1,7 +1,7 @@
 """Renames and keeps damaged files, so that people can examine them.
 
 Files of config/ stay there as NAME.damaged. Files of queues, index and timer are moved to damaged/ in the store
-directory, because a Java broker reads any file beside its own.
+directory, because a Java broker would read them beside its own.
 """
 
 import itertools
@@ -20,7 +20,7 @@ def put_aside(disk: Disk, path: str, target: str) -> str:
 
 
 def put_away(disk: Disk, root: str, path: str) -> str:
-    """Move a file of a store into its folder of damaged files; return the new path, or raise OSError."""
+    """Move a file or directory of a store into its folder `damaged`; return the new path, or raise OSError."""
     directory = f"{root}/{DAMAGED_DIRECTORY}"
     disk.make_directory(directory)
     place = path.removeprefix(root).strip("/").replace("/", "_")
