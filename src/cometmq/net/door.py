@@ -1,9 +1,9 @@
-"""The door of a port: it listens, admits and limits connections, and gives each to a protocol.
+"""The door of a port: listens, limits the connections, and gives each admitted one to a protocol.
 
 Remoting (`net.server`), pages (`net.http`) and replication (`broker.replication.master_port`) each have one. A
 connection is accepted, admitted by its address, counted, found to use TLS or not, and then served by its protocol. Once
-counted, a connection is closed if it sends nothing at first, is silent for too long, or has to make room for another
-one (`net.connections`).
+counted, the door closes a connection that sends nothing at first, is silent for too long, or has to make room for
+another one (`net.connections`).
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class AddressCheck(Protocol):
     """Decides by the IP address of a peer whether it may connect (`AllowedAddresses` of the HA port).
 
     Attributes:
-        refusal: Text for the log if an address is refused.
+        refusal: Text for the log if an address is refused, also because too many others wait for the check.
     """
 
     refusal: str
@@ -53,8 +53,8 @@ class Door:
 
     Attributes:
         clock: Clock for timeouts.
-        tasks: Background tasks of the protocols; cancelled last.
-        refused: Number of connections refused since the start.
+        tasks: Background tasks of the protocols and for the certificate; `close` cancels them last.
+        refused: Number of `refuse` calls: connections refused, not set up, or closed as faulty by some protocols.
     """
 
     _end_look: Callable[[], object] | None = None  # Cancels the next check.
@@ -96,7 +96,7 @@ class Door:
 
     @property
     def peers(self) -> frozenset[ServedProtocol]:
-        """Frozen set of the protocols of the open connections."""
+        """Frozen set of the protocols of the counted connections, some of which may not be set up yet."""
         return frozenset(each.protocol for each in self._connections)
 
     # --- listen and close
@@ -105,14 +105,14 @@ class Door:
         """Listen on an address and return its port, which the system chooses if `port` is 0.
 
         Raises:
-            NetError: Listening failed; the message names the address and the reason.
+            NetError: The address cannot be reserved; the message names it and the reason.
         """
         bound = self.bind(host, port)
         self.serve()
         return bound
 
     def bind(self, host: str, port: int) -> int:
-        """Reserve an address for `serve` and return its port; raise NetError as `start` does."""
+        """Reserve an address for `serve` and return its port (if 0, a free one); raise NetError if that fails."""
         try:
             bound = loop_network().bind(host, port)
         except OSError as error:
@@ -121,7 +121,7 @@ class Door:
         return bound.port
 
     def serve(self) -> None:
-        """Accept connections at every reserved address from now on; raise NetError as `start` does."""
+        """Accept connections from now on at every address that was reserved before this call."""
         if self._bound and not self._listening:
             self._connections.limit_to_descriptors()
             if self._tls is not None:
@@ -137,8 +137,8 @@ class Door:
                 raise _cannot_listen(host, bound.port, error) from error
 
     async def close(self) -> None:
-        """Stop listening, close every connection and wait at most 4 s until they are gone."""
-        for bound in (*(bound for _, bound in self._bound), *self._listening):
+        """Stop listening, close every connection, wait at most 4 s until they are gone, and cancel `tasks`."""
+        for bound in (*self._bound, *self._listening):
             bound.close()
         self._bound.clear()
         self._listening.clear()
@@ -189,7 +189,7 @@ class Door:
         self.refuse(connection.address, why)
 
     def refuse(self, who: str, why: str) -> None:
-        """Count a refused connection, and log it, with the number of those not logged, at most once a minute."""
+        """Count a refused or faulty connection; at most once a minute, log it and the number of those not logged."""
         self.refused += 1
         now = self.clock.monotonic()
         if now - self._refusal_logged_at < LINE_SECONDS:
@@ -230,13 +230,13 @@ class Door:
             self.forget(connection.protocol)
 
     def forget(self, protocol: ServedProtocol) -> None:
-        """Stop counting a connection; its protocol calls this when the connection is lost."""
+        """Stop counting a connection, if it is counted; its protocol calls this when the connection is lost."""
         self._connections.forget(protocol)
         if not self._connections:
             self._all_gone.set()
 
     def look_soon(self) -> None:
-        """Check the connections within LOOK_SECONDS, because one of them has to send something soon."""
+        """Schedule a check of the connections within LOOK_SECONDS, because one of them has to send something soon."""
         self._look_by(min(LOOK_SECONDS, self._idle_seconds))
 
     def _look_by(self, seconds: float) -> None:
@@ -257,7 +257,7 @@ class Door:
         self.close_silent()
 
     def is_awaiting(self) -> bool:
-        """Return whether a connection has to send something soon, for example its first byte."""
+        """Return whether any connection had sent nothing by the last check; a subclass may await more."""
         return not all(each.has_spoken for each in self._connections)
 
     def close_silent(self) -> None:

@@ -1,7 +1,7 @@
 """Limit on the memory held for connections, for incomplete frames and for unread answers.
 
-Each kind has one limit for the sum of all connections. Above it, connections are closed until less is held, first those
-with the largest product of bytes and seconds since they began to hold bytes or last held fewer.
+Each kind has one limit for the sum of all connections of a server. Above it, connections are closed until three
+quarters are held: first those with the largest product of bytes and seconds since they began to hold any or held less.
 """
 
 import logging
@@ -38,7 +38,7 @@ class HeldBytes:
     """The bytes of one kind that all connections of a server hold.
 
     Attributes:
-        total: Sum in bytes as of the last `note` calls.
+        total: Sum in bytes, as last noted or measured.
         on_first: Called when a connection holds bytes and none did before.
         on_closed: Called before connections are closed because the sum exceeds the limit.
     """
@@ -85,14 +85,14 @@ class HeldBytes:
         return bool(self._held)
 
     def close_late(self, seconds: float, is_late: "Callable[[Peer], bool]") -> None:
-        """Close connections that are read, for which `is_late` is true, and that held no fewer bytes for `seconds`."""
+        """Close connections that are read, whose bytes did not fall for `seconds`, and for which `is_late` is true."""
         latest = self._clock.monotonic() - seconds
         for peer, held in list(self._held.items()):
             if held.since <= latest and peer.is_read and is_late(peer):
                 self._drop(peer, f"no frame header was complete after {seconds:.0f} s")
 
     def close_stuck(self) -> None:
-        """Close connections that are read and whose bytes grew by under 4 KiB since the last check about 10 s ago."""
+        """Close connections that are read and made hardly any progress (under 4 KiB) between checks 10 s apart."""
         now = self._clock.monotonic()
         if now < self._next_look:
             return

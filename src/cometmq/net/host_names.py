@@ -1,4 +1,4 @@
-"""Resolution of host names sent by peers, few at a time, with results kept briefly."""
+"""Resolution of host names that nameservers return: at most 16 names at a time, with results kept for 10 s."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ class _Lookup:
 
     Attributes:
         began: Start of the resolution, monotonic seconds.
-        found: Task that returns the IPs of the host; empty if it is unknown.
+        found: Task that returns the IPs of the host; an empty set if it is unknown.
     """
 
     began: float
@@ -31,16 +31,16 @@ class _Lookup:
 
 
 class HostNames:
-    """Cache of resolved host names."""
+    """Cache of resolved host names, with the resolutions that still run."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lookups: dict[str, _Lookup] = {}
 
     async def ips_of(self, name: str) -> frozenset[str]:
-        """Return the set of a host's IPs as `plain_ip` texts; empty if it is unknown or slow, or many names are cached.
+        """Return the set of a host's IPs as `plain_ip` texts; empty if it is unknown or slow, or 16 others are cached.
 
-        A slow lookup continues, as its thread cannot be cancelled; later calls for the name wait for it as well.
+        A call waits up to 2 s. A slow lookup continues, as its thread cannot be stopped; later calls for it also wait.
         """
         now = self._clock.monotonic()
         self._lookups = {

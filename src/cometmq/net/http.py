@@ -1,8 +1,8 @@
 """Minimal HTTP/1.1 server for GET and HEAD requests, with limits on what a client can make it hold.
 
-Each connection serves one request and is closed after the answer. The number of connections (`net.door`), the size of a
-request's head, the time until it has arrived, and the time until the answer is read are limited. Request bodies are
-ignored. `h11` parses the protocol. The pages are for monitoring: no files, no forms, no secrets.
+Each connection serves one request at most and is closed after the answer. The number of connections (`net.door`), the
+size of a request's head, the time until it has arrived, and the time until the answer is read are limited. Request
+bodies are ignored. `h11` parses the protocol. The pages are for monitoring: no files, no forms, no secrets.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class HttpAnswer:
         pieces: The body in pieces, in order.
         status: HTTP status code.
         content_type: Media type of the body.
-        headers: Additional headers.
+        headers: Additional headers; they replace the usual ones of the same name.
     """
 
     pieces: Sequence[bytes] = ()
@@ -63,7 +63,7 @@ class HttpServer(Door):
 
     Attributes:
         port: Port that it listens on; 0 before `start`.
-        is_local: Whether it listens on loopback only.
+        is_local: Whether the host passed to `start` is "localhost" or a loopback IP; False before.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class HttpServer(Door):
 
 
 class HttpPeer(ServedProtocol):
-    """A client's connection to an `HttpServer`: reads one request's head, writes the answer and closes."""
+    """A client's connection to an `HttpServer`: reads the head of one request, writes the answer and closes."""
 
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -112,12 +112,12 @@ class HttpPeer(ServedProtocol):
     # --- callbacks of asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the time limit for the HTTP request."""
+        """Start the time limit for the head of the HTTP request."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop has its own class.
         self._abort_after(self._server.head_seconds_max)
 
     def data_received(self, data: bytes) -> None:
-        """Parse a part of the request's head and, once it is complete or invalid, begin to answer; ignore the rest."""
+        """Parse a part of the request's head; once it is complete or invalid, begin to answer and ignore the rest."""
         self.has_read = True
         if self._is_asked:
             return
@@ -158,7 +158,7 @@ class HttpPeer(ServedProtocol):
         self._server.forget(self)
 
     def abort(self) -> None:
-        """Close the connection immediately."""
+        """Close the connection immediately, if it has a transport."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -234,7 +234,7 @@ class HttpPeer(ServedProtocol):
 
 
 def _is_strange(asked: Request) -> bool:
-    """Return whether the Host header names an internet host (has a dot), as in a DNS rebinding attack by a web page."""
+    """Return whether the Host header has a name with a dot (no IP or `.localhost`), as in a DNS rebinding attack."""
     host = next((value for name, value in asked.headers if name == b"host"), b"")
     name = host.decode("latin-1").lower()
     if name.rpartition(":")[2].isdecimal():

@@ -1,7 +1,7 @@
 """The event loop of a program, with its clock, network and random numbers.
 
-Programs run on uvloop if it is installed, with the system's time and sockets. A virtual loop (net.virtual_loop) has its
-own time, network and random numbers. Code must therefore get them from this module instead of creating them.
+`run` uses uvloop if it is installed, with the system's time and sockets. A virtual loop (net.virtual_loop) has its own
+time, network and random numbers. Code must therefore get them from this module instead of creating them.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
 
 
 def loop_clock() -> Clock:
-    """Return the clock of the running loop, or the system clock if no virtual loop is running."""
+    """Return the clock of the running virtual loop, or the system clock if no virtual loop is running here."""
     loop = _virtual_loop()
     return SystemClock() if loop is None else loop.clock
 
 
 def loop_network() -> Network:
-    """Return the network of the running loop: real TCP unless the loop is virtual."""
+    """Return the network of the running virtual loop, or real TCP if no virtual loop is running here."""
     loop = _virtual_loop()
     return TcpNetwork() if loop is None else loop.network
 
@@ -56,7 +56,7 @@ def loop_chance() -> random.Random:
 def beat_later(seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
     """Call back after `seconds`, for periodic work without effect on an idle system; return a function to cancel.
 
-    A virtual loop may skip idle time although such a timer is set. Other loops behave as with `call_later`.
+    A virtual loop may skip idle time despite such a timer of up to 150 s. Other loops behave as with `call_later`.
     """
     loop = asyncio.get_running_loop()
     if isinstance(loop, VirtualLoop):
@@ -65,14 +65,14 @@ def beat_later(seconds: float, callback: Callable[[], None]) -> Callable[[], obj
 
 
 def not_quiet() -> None:
-    """Keep a virtual loop from skipping time for a while, because the program polls; do nothing on other loops."""
+    """Keep a virtual loop from skipping idle time for a while, because the program polls; do nothing on other loops."""
     loop = _virtual_loop()
     if loop is not None:
         loop.not_quiet()
 
 
 class BeatTimers:
-    """Timers made by `beat_later`, with their clock (`steps.on_loop.Timers`)."""
+    """Timers made by `beat_later`, together with a given clock (implements `steps.runner.Timers`)."""
 
     def __init__(self, clock: Clock) -> None:
         self.monotonic = clock.monotonic
@@ -85,7 +85,7 @@ async def beat_sleep(seconds: float) -> None:
 
 
 async def beat_wait(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event with a timeout by `beat_later`; return whether the event came. The event is set afterwards."""
+    """Wait for an event, which a timer of `beat_later` sets after `seconds`; return whether it was set before that."""
     is_over = False
 
     def end() -> None:
@@ -102,7 +102,7 @@ async def beat_wait(event: asyncio.Event, seconds: float) -> bool:
 
 
 def may_have_threads() -> bool:
-    """Return whether programs of the running loop may start threads; a virtual loop cannot wait for them."""
+    """Return whether threads may be started: False on a running virtual loop, which cannot wait for them."""
     return _virtual_loop() is None
 
 

@@ -1,7 +1,7 @@
 """A network in memory: connections between programs on one loop, without sockets.
 
-It behaves like TCP towards a program: bytes arrive in order and in pieces of any size, a writer is paused if the reader
-does not read, and the end of the stream comes after all bytes. tests/unit/net/test_networks.py checks both networks.
+It behaves like TCP towards a program: bytes arrive in order but maybe in other pieces than written, a writer is paused
+if the reader does not read, and the end of the stream comes after all bytes. tests/unit/net/test_networks.py checks it.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class MemoryNetwork:
         self._next_port = _FIRST_FREE_PORT
 
     def bind(self, host: str, port: int) -> Bound:
-        """Reserve an address, without a socket (port 0: a free port); raise OSError if it is in use."""
+        """Reserve an address, without a socket (port 0: the next one above 20,000); raise OSError if it is in use."""
         port = port or self._free_port()
         others = self._bound.setdefault(port, [])
         if any(_is_one_of(host, other.host) for other in others):
@@ -51,7 +51,7 @@ class MemoryNetwork:
         """Connect a new protocol to an address; return transport and protocol, as `create_connection` does.
 
         Raises:
-            ConnectionRefusedError: No program listens on the address.
+            ConnectionRefusedError: No program accepts connections at the address.
         """
         await asyncio.sleep(0)
         for bound in self._bound.get(port, []):
@@ -107,7 +107,7 @@ class _MemoryBound:
 
 
 class _MemoryAccepted:
-    """An accepted connection in memory that is not read yet; implements `Accepted`."""
+    """An accepted connection in memory, not read before `attach`; implements `Accepted`."""
 
     number = 0
 
@@ -129,10 +129,10 @@ class _Pipe:
     """One direction of a connection.
 
     Attributes:
-        size: Bytes written and not yet read.
+        size: Number of bytes written and not yet read, without discarded ones.
         is_ended: Whether the writer has finished.
         is_broken: Whether the reader has gone, so that writes are discarded.
-        on_change: Callbacks of both ends, called after a write, a read or an end.
+        on_change: Callbacks of both ends, called after a write, a read, and when one end has finished or gone.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class _Pipe:
 
     @property
     def waiting_size(self) -> int:
-        """Bytes beyond the simulated socket buffer, held by the writer's transport."""
+        """Number of bytes beyond the simulated socket buffer, which count as held by the writer's transport."""
         return max(self.size - SOCKET_SIZE, 0)
 
     def write(self, data: bytes) -> None:
@@ -216,7 +216,7 @@ class MemoryTransport(asyncio.Transport):
     # --- reading
 
     def is_reading(self) -> bool:
-        """Return whether received bytes are delivered to the protocol."""
+        """Return whether reading is neither paused nor ended by closing the transport."""
         return self._is_reading and not self._is_closing
 
     def pause_reading(self) -> None:
@@ -224,7 +224,7 @@ class MemoryTransport(asyncio.Transport):
         self._is_reading = False
 
     def resume_reading(self) -> None:
-        """Continue delivering received bytes."""
+        """Continue delivering received bytes, unless the transport is closing."""
         self._is_reading = True
         self._read_soon()
 
@@ -268,16 +268,16 @@ class MemoryTransport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def get_write_buffer_size(self) -> int:
-        """Return the bytes beyond the peer's socket buffer."""
+        """Return the number of written bytes beyond the peer's socket buffer."""
         return self._writes.waiting_size
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set the numbers of waiting bytes at which the protocol is paused and resumed."""
+        """Set the numbers of waiting bytes above which the protocol is paused, and down to which it is resumed."""
         self._high = _WRITE_BUFFER_MAX if high is None else high
         self._low = self._high // 4 if low is None else low
 
     def _was_read(self) -> None:
-        """Resume the protocol or finish closing, if the peer has read enough."""
+        """Resume the protocol, or finish closing the transport, if the peer has read enough."""
         left = self._writes.waiting_size
         if self._is_writer_paused and left <= self._low and self._protocol is not None:
             self._is_writer_paused = False
@@ -292,13 +292,13 @@ class MemoryTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Close the transport after writing all bytes."""
+        """Stop reading and writing; close the transport once the peer's socket buffer has room for what was written."""
         if not self._is_closing:
             self._is_closing = True
             self._was_read()
 
     def abort(self) -> None:
-        """Close the transport immediately; bytes that wait here are lost."""
+        """Close the transport now; the last written pieces are lost if they exceed the peer's socket buffer."""
         self._is_closing = True
         self._writes.drop_waiting()
         self._end_soon()

@@ -12,7 +12,7 @@ from cometmq.net.tls import ServerTls
 
 
 class Accepted(Protocol):
-    """An accepted connection that has not been read yet."""
+    """An accepted connection, which the server attaches to a protocol or closes."""
 
     @property
     def remote(self) -> tuple[str, int]:
@@ -33,7 +33,7 @@ class Accepted(Protocol):
         """Deliver received bytes to a protocol, decrypted if `tls` is given and the peer uses TLS.
 
         Raises:
-            NetError, OSError: The connection cannot be served.
+            NetError, OSError: The connection cannot be set up, for example as its TLS handshake fails.
         """
         ...
 
@@ -58,7 +58,7 @@ class Bound(Protocol):
         ...
 
     def close(self) -> None:
-        """Release the address; accepted connections stay open."""
+        """Release the address and accept no more connections there; accepted ones stay open."""
         ...
 
 
@@ -70,5 +70,5 @@ class Network(Protocol):
         ...
 
     def own_ip(self, host: str, port: int) -> str:
-        """Return the local address of connections to a host and port; raise OSError if the host has no route."""
+        """Return the local IP of connections to a host and port; may raise OSError, for example without a route."""
         ...

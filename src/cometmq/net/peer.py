@@ -1,10 +1,10 @@
 """An accepted connection: an asyncio protocol on one side, an interface for request handlers on the other.
 
 A connection is in one of six states (`PeerState`); the constants below list the next state for each event. Received
-bytes are handled alone if recent batches had only one small read, otherwise together with those of other connections in
-the read batch (net.turn). Most are decoded (wire.connection); the answers usually leave with one write. A peer
-that does not read its answers is not read either: its requests wait until the write buffer has drained, which limits
-memory.
+bytes are mostly handled together with those of other connections in the read batch (net.turn), but alone if recent
+batches had only one small read. What no fast path accepts is decoded (wire.connection); answers to a read usually
+leave with one write. A peer that does not read its answers is not read either, and further requests of it mostly wait
+until the write buffer has nearly drained, which limits memory.
 """
 
 import asyncio
@@ -59,10 +59,10 @@ LOST: Event = CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED
 class Peer(PeerEnd, ServedProtocol):
     """A client, broker or tool that connected to this server.
 
-    The base class `PeerEnd.data_received` gets the bytes first and handles clients that send one request at a time.
+    `PeerEnd.data_received`, of the base class, gets received bytes first; it calls `read_more` if others wait.
 
     Attributes:
-        address: "ip:port" of the peer.
+        address: "ip:port" of the peer, IPv6 in brackets.
         host: The same as records store it, 8 or 20 bytes.
         ip: Its IP address; an IPv4 address mapped into IPv6 is shown as IPv4.
         is_on_own_machine: Whether it runs on this machine and this machine is trusted.
@@ -70,9 +70,9 @@ class Peer(PeerEnd, ServedProtocol):
         has_signed: Whether any of its requests had a valid signature.
         signed_by: Last user whose request was signed, or need not be. Only the gate (access.gate) may read
             this: when a handler runs, the next request may have changed it. Handlers get their asker as an argument.
-        on_close: Callbacks that get the peer once when the connection is gone.
+        on_close: Callbacks that get the peer once when the connection, if it was set up, is gone.
         network: Network that the connection counts towards (`net.connections`).
-        partial_size: Bytes received of an incomplete frame.
+        partial_size: Number of buffered bytes of an incomplete frame.
         dispatcher: Calls the handlers of its requests.
     """
 
@@ -127,12 +127,12 @@ class Peer(PeerEnd, ServedProtocol):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the peer is not read, because too many of its answers are unread."""
+        """Whether the peer is not read, because too many bytes of its answers are unread."""
         return self.state == PAUSED
 
     @property
     def is_read(self) -> bool:
-        """Whether the peer is being read; False while requests or unread answers block it, or it is closed."""
+        """Whether the peer is being read; False while requests or unread answers block it, and once it is closing."""
         return self.state <= QUEUED
 
     def _on(self, event: Event) -> None:
@@ -149,7 +149,7 @@ class Peer(PeerEnd, ServedProtocol):
     # --- reading
 
     def read_more(self, data: bytes) -> None:
-        """Keep bytes received while earlier requests or answers wait, and stop reading; drop them if closing."""
+        """Keep bytes received while earlier ones wait, and stop reading until all are handled; drop them if closing."""
         if self.state < CLOSING:
             self.unread += data
             self._on(MORE_CAME)
@@ -158,7 +158,7 @@ class Peer(PeerEnd, ServedProtocol):
     def next_requests(self, count: int) -> list[RawCommand] | None:
         """Return the next decoded requests, at most `count`; the caller (`net.turn`) calls `end_share` afterwards.
 
-        The fast path may accept some first. If it accepted all, None is returned, and `end_share` is not called.
+        The fast path may accept some first. None means that nothing is left, and `end_share` must not be called.
         """
         if self.state >= PAUSED:
             return []
@@ -177,7 +177,7 @@ class Peer(PeerEnd, ServedProtocol):
         return commands
 
     def end_share(self) -> bool:
-        """Resume reading or close a faulty connection if no request is left; return whether to handle more of them."""
+        """Resume reading, or close a faulty connection, if nothing is left; return whether more can be handled now."""
         if self._backlog or self.unread or self._joined:
             self._on(SOME_LEFT)
             return self.state <= HELD
@@ -188,11 +188,11 @@ class Peer(PeerEnd, ServedProtocol):
         return False
 
     def put_back(self, commands: list[RawCommand]) -> None:
-        """Keep requests that were not handled, because the peer reads no answers or time ran out."""
+        """Keep requests for a later batch that were not handled, for example because time ran out."""
         self._backlog = commands + self._backlog
 
     def _new_requests(self, taken_max: int) -> list[RawCommand] | None:
-        """Decode waiting bytes into requests, after offering the first `taken_max` to the fast path."""
+        """Decode waiting bytes into requests, usually at most 128 KiB, after offering some to the fast path."""
         if self._joined:
             data, self._joined = self._joined, b""
             self._turn.gone(len(data) - self._joined_at)
@@ -208,7 +208,7 @@ class Peer(PeerEnd, ServedProtocol):
         return self._split(data, 0, taken_max)
 
     def _split(self, data: bytes, position: int, taken_max: int) -> list[RawCommand] | None:
-        """Offer up to `taken_max` requests to the fast path; unless it took that many, decode the rest. None: all."""
+        """Offer up to `taken_max` requests to the fast path; if it takes fewer, decode others. None: none is left."""
         intake = self.dispatcher.intake
         if data and taken_max and intake is not None:
             before = intake.count
@@ -231,7 +231,7 @@ class Peer(PeerEnd, ServedProtocol):
         return commands
 
     def _read(self, data: bytes, position: int) -> list[RawCommand]:
-        """Decode requests, mostly only a part of a long read, because decoded requests take ten times the memory."""
+        """Decode requests, mostly only a part of a long read, because decoded small requests take more memory."""
         wire = self._wire
         is_small = int.from_bytes(data[position : position + 4]) + 4 <= DECODED_SIZE
         if len(data) - position > 2 * DECODED_SIZE and is_small:
@@ -249,7 +249,7 @@ class Peer(PeerEnd, ServedProtocol):
 
     @property
     def is_header_whole(self) -> bool:
-        """Whether the header of the incomplete frame has arrived; True if no frame is incomplete."""
+        """Whether the header of the buffered incomplete frame has arrived; True if none is buffered."""
         return self._wire.is_header_whole
 
     def _judge(self, kind: int, header: bytes) -> str | None:
@@ -274,7 +274,7 @@ class Peer(PeerEnd, ServedProtocol):
         self.close()
 
     def unread_size(self) -> int:
-        """Return the bytes of unread answers plus the estimated size of decoded requests that wait."""
+        """Return the bytes of answers that the transport holds, plus 2 KiB for each decoded request that waits."""
         unread = 0 if self._writer is None else self._writer.unsent
         return unread + REQUEST_SIZE * len(self._backlog)
 
@@ -294,11 +294,11 @@ class Peer(PeerEnd, ServedProtocol):
         self._wire.bad_frames.clear()
 
     def pause_writing(self) -> None:
-        """Stop reading from the peer, because it reads too slowly."""
+        """Stop reading from the peer and handling its further requests, because it reads its answers too slowly."""
         self._on(ANSWERS_PILE_UP)
 
     def resume_writing(self) -> None:
-        """Queue waiting requests to be handled, or resume reading, because the peer has read its answers."""
+        """Queue waiting requests to be handled, or resume reading, because the peer has read most of its answers."""
         self._note_unread()
         self._on(ANSWERS_LEFT)
         if self.end_share():
@@ -323,7 +323,7 @@ class Peer(PeerEnd, ServedProtocol):
     # --- interface for handlers
 
     def gather(self) -> None:
-        """Collect written bytes until `flush` or a direct write, or until they exceed 1 MiB."""
+        """Collect what is written until `flush` or `write_at_once`, but send it whenever it exceeds 1 MiB."""
         self._is_gathering, self.direct_fd = True, -1
 
     def write(self, data: bytes | memoryview) -> None:
@@ -342,7 +342,7 @@ class Peer(PeerEnd, ServedProtocol):
             self._turn.flush_soon(self)
 
     def write_otherwise(self, data: bytes | memoryview) -> None:
-        """Write after what was collected, directly to the socket if that is safe; the rest follows (see `PeerEnd`)."""
+        """Send what was collected and then `data`, at once as far as that is safe; dropped if closing."""
         writer = self._writer
         if writer is None or self.state >= CLOSING:
             return
@@ -367,7 +367,7 @@ class Peer(PeerEnd, ServedProtocol):
             self._note_rest(writer)
 
     def flush(self) -> None:
-        """Send what was collected; the dispatcher calls this after handling requests."""
+        """Send what was collected and stop collecting; the dispatcher calls this after handling requests."""
         self._is_gathering = False
         if self._gathered:
             self.write_at_once(self._take_gathered())
@@ -391,7 +391,7 @@ class Peer(PeerEnd, ServedProtocol):
             self._note_unread()
 
     def answer(self, command: Command | RawCommand, answer: Answer) -> None:
-        """Answer a request, now or later, unless it is one-way; send an error if the answer cannot be encoded."""
+        """Queue the answer to a request unless that is one-way; an error if encoding fails. Dropped if closing."""
         if command[1] & ONEWAY:
             return
         body = answer[3]
@@ -410,17 +410,17 @@ class Peer(PeerEnd, ServedProtocol):
             self._send_or_gather()
 
     def notify(self, code: int, fields: dict[str, str], body: bytes = b"") -> None:
-        """Send a oneway request to the peer."""
+        """Send a one-way request to the peer; it is dropped if the connection is closing."""
         self.write(self._wire.oneway(Command(int(code), fields=fields, body=body)))
 
     def call(
         self, code: int, fields: dict[str, str], body: bytes = b"", *, timeout_ms: int = 10_000
     ) -> Steps[Command]:
-        """Return a generator (`Steps`) that sends a request to the peer, waits for its answer and returns it.
+        """Return a generator (`Steps`) that sends a request to the peer and returns its answer, whatever its code.
 
         Raises:
             RequestTimeout: No answer within `timeout_ms`.
-            ConnectionLost: The connection was lost.
+            ConnectionLost: The connection was lost, or is closing.
         """
         if self.state >= CLOSING:
             raise ConnectionLost(f"{self.address} closed the connection")
@@ -440,7 +440,7 @@ class Peer(PeerEnd, ServedProtocol):
         return answer
 
     def take_answer(self, command: RawCommand) -> None:
-        """Deliver the peer's answer to one of our requests; ignore it if none waits for it."""
+        """Deliver the peer's answer to one of our requests; ignore it if no request waits for it (any more)."""
         done = self._wire.take(command[2])
         if done is not None:
             done(Command(*command), None)
@@ -453,7 +453,7 @@ class Peer(PeerEnd, ServedProtocol):
             self._writer.close()
 
     def abort(self) -> None:
-        """Close the connection immediately; unsent answers are lost."""
+        """Close the connection immediately; answers that the socket has not accepted are lost."""
         self._on(CLOSE)
         if self._writer is not None and self.state == CLOSING:
             self._writer.abort()

@@ -1,9 +1,9 @@
 """The request table of a server: for each code the handler, the required right and the touched resources.
 
 Each server declares its rules in one file (broker.requests, nameserver.requests), and handlers name the codes that they
-answer. `RequestTable` joins both and fails if a code lacks either. The sender's rights are checked here, before a
-handler runs, and by handlers for what they find later, such as the topics of records (`may_of`). Handlers of
-unrestricted codes mostly have no wrapper (docs/design/0044).
+answer. `RequestTable` joins both and fails if a code lacks either. A gate checks the sender's rights before a
+handler runs, and handlers check them for what they find later, such as the topics of records (`may_of`). Handlers of
+codes that no gate checks mostly have no wrapper (docs/design/0044).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,8 +57,8 @@ class WithAsker(NamedTuple):
     """A handler that needs to know who sent the request.
 
     Attributes:
-        handler: Called with the user who sent this request. The connection cannot tell, because pipelined requests may
-            be signed by different users, and a handler may still run after later requests have been checked.
+        handler: Called with the command, its connection, and who sent it (EVERYBODY if no gate checks the code). The
+            connection cannot tell: its requests may be signed by different users, and later ones checked meanwhile.
     """
 
     handler: AskedHandler
@@ -66,14 +66,14 @@ class WithAsker(NamedTuple):
 
 @runtime_checkable
 class BatchHandler(Protocol):
-    """Handles together the requests of many connections with its codes; not those that a fast path or gate took out."""
+    """Handles the requests of many connections with its codes together, except what a fast path took or a gate refused."""
 
     def handle(self, reads: "list[Read]") -> None:
-        """Handle all given requests; write their answers to the peers now or, for example after replication, later."""
+        """Handle the given requests; write answers to the peers now or, for example after replication, later."""
         ...
 
     def written(self) -> None:
-        """Run follow-up work after the answers have been written."""
+        """Run follow-up work after `handle`, when the answers that it gave at once have been written."""
         ...
 
 
@@ -83,7 +83,7 @@ class Intake(Protocol):
     Attributes:
         judged: Codes that a gate may check (`ByteGate`); behind a gate only these are accepted.
         count: Number of requests accepted since the last `handle`.
-        codes: Codes that it accepts itself. Without a `ByteGate` it is used only if no gate checks any of them.
+        codes: Codes that it accepts itself. It is used without checks only if no gate checks any of them.
     """
 
     @property
@@ -104,7 +104,7 @@ class Intake(Protocol):
         signer: KnownSigner | None = None,
         /,
     ) -> int:
-        """Accept up to `count_max` requests from `position` on; return the position after them.
+        """Accept or answer up to `count_max` requests from `position` on; return the position after them.
 
         With a `signer`, only requests that it signed, to topics that it may use, are accepted. The intake may keep
         references to `data`.
@@ -112,29 +112,29 @@ class Intake(Protocol):
         ...
 
     def take_reads(self, turn: TurnReads["Peer"], count_max: int, size_min: int, /) -> None:
-        """Accept requests of peers that delivered one each, up to the first peer with anything else.
+        """Accept sends of peers that delivered one each, up to the first one with anything else or no `sends_alone`.
 
-        Accepts at most `count_max`, none once fewer than `size_min` bytes wait. The first peer must have `sends_alone`.
+        Accepts at most `count_max`, and none once fewer than `size_min` bytes wait.
         """
         ...
 
     def answer_ahead(self, data: bytes, write: Write) -> int:
-        """Write the answer to a single read; return its size in bytes, or 0 if nothing was done.
+        """Answer a read if it is one pull that finds messages; return their size in bytes, or 0 if nothing was done.
 
         Called outside of `take` only after the intake has set `asks_alone` of this connection.
         """
         ...
 
     def handle(self) -> bool:
-        """Process the accepted requests, answering them now or later; return whether to call `written` afterwards."""
+        """Process the accepted sends, answering them now or later; return whether to call `written` afterwards."""
         ...
 
     def written(self) -> None:
-        """Run follow-up work after the answers have been written."""
+        """Run follow-up work after `handle`, when the answers that it gave at once have been written."""
         ...
 
     def show(self, taker: "FrameHandler") -> None:
-        """Offer requests that this fast path does not accept to `taker` from now on."""
+        """Offer unsigned requests that this fast path does not accept to `taker` from now on."""
         ...
 
 
@@ -160,7 +160,7 @@ class FrameHandler(Protocol):
 
 
 def refuse_all(commands: list[RawCommand], peer: "Peer", error: BaseException) -> None:
-    """Answer all commands of a connection with the same error."""
+    """Answer commands of a connection, at least one, with the same error; one-way commands get no answer."""
     answer = answer_to_error(error, commands[0][0])
     for command in commands:
         peer.answer(command, answer)
@@ -177,7 +177,7 @@ class RequestRule:
 
     Attributes:
         right: Right that the sender needs.
-        finders: Find the touched resources, each none, one or several.
+        finders: Find the touched resources; each finder finds none, one or several.
         is_batch: Whether a batch handler handles the requests.
         is_asked_again: Whether the handler checks what it finds later, such as the topic of a record (`may_of`).
     """
@@ -192,7 +192,7 @@ class RequestRule:
         """Return a list of the accesses (resources and actions) that the finders find in a request.
 
         Raises:
-            CodecError: The body cannot be decoded.
+            CodecError: The body, if a finder reads it, cannot be decoded.
         """
         if len(self.finders) == 1:  # The case of a send.
             return list(self.finders[0].find(fields, body))
@@ -203,19 +203,19 @@ class Gate(Protocol):
     """Decides whether a request is allowed."""
 
     def is_asked(self, rule: RequestRule) -> bool:
-        """Return whether any request with the code of `rule` could be refused."""
+        """Return whether requests with the code of `rule` must be checked; False only if none could be refused."""
         ...
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> Asker:
-        """Return the sender of a request, or raise RequestError (NO_PERMISSION) or CodecError."""
+        """Return the sender of a request, whose rights apply; raise RequestError (NO_PERMISSION) or CodecError."""
         ...
 
 
 class StrangerGate(Protocol):
-    """Limits what the server accepts from unknown users."""
+    """Decides about incomplete frames over 64 KiB of connections on which no request had a valid signature yet."""
 
     def refusal_of_large(self, fields: Mapping[str, str], peer: "Peer") -> str | None:
-        """Return the reason to refuse a large frame with these header fields, or None to accept it."""
+        """Return the reason to refuse the frame with these header fields, or None to read it completely."""
         ...
 
 
@@ -227,18 +227,18 @@ class ByteGate(Protocol):
     """
 
     def signer_of(self, peer: "Peer") -> KnownSigner | None:
-        """Return the user whose signed requests may be accepted on a connection, or None to accept none."""
+        """Return the user whose signed sends the fast path may accept on a connection, or None to accept none."""
         ...
 
     def may_send(
         self, rules: Sequence[RequestRule], topic: bytes, signer: KnownSigner, peer: "Peer"
     ) -> bool:
-        """Return whether a signer may send to a topic under each of the rules; if so, cache that in the signer."""
+        """Return whether a signer surely may send to a topic under all of the rules; if so, cache that in it."""
         ...
 
 
 class OwnMachineGate:
-    """The gate without access control: an administrative request must come from this machine, or `may` must allow it.
+    """The gate without access control: administrative requests must come from this machine, or `may` must allow them.
 
     All other requests are allowed from everywhere.
     """
@@ -274,7 +274,7 @@ class RequestTable:
         rules: Rules by request code.
         handlers: Single handlers by code, wrapped in a gate check if needed.
         batches: Batch handlers by code, likewise.
-        intake: Fast path of a batch handler; None if none has one, or a gate checks its codes and is no `ByteGate`.
+        intake: Fast path of a batch handler; None if none has one, or the gate's checks exclude its use.
     """
 
     def __init__(
@@ -310,7 +310,7 @@ class RequestTable:
     def _find_intake(
         self, batches: Iterable[BatchHandler], asked: set[BatchHandler], gate: Gate
     ) -> None:
-        """Select the intake and connect it with the batch handlers that need no gate check."""
+        """Select the intake; let it offer frames to the `FrameHandler`s that need no gate check."""
         for batch in batches:
             if not isinstance(batch, IntakeHandler) or batch.intake is None:
                 continue
@@ -423,7 +423,7 @@ class _GatedIntake:
 def may_of(
     asker: Asker, *actions: Action, shows_messages: bool = False
 ) -> Callable[[str], bool]:
-    """Return a function from a topic to whether an asker may do one of the actions, for handlers that find records."""
+    """Return a function from a topic to whether an asker may do any of the actions, for handlers that find records."""
     if asker is EVERYBODY:
         return any_topic
     wanted = frozenset(actions)
@@ -483,7 +483,7 @@ def all_topics(*actions: Action) -> Finder:
 
 
 def named_or_cluster(named: Finder, *actions: Action) -> Finder:
-    """Return a finder for what `named` finds, or for the whole cluster if that is nothing (a missing field)."""
+    """Return a finder for what `named` finds, or for the whole cluster if it finds nothing."""
     whole = cluster(*actions)
 
     def find(fields: Mapping[str, str], body: bytes) -> Iterable[Access]:

@@ -25,9 +25,9 @@ class Server(Door):
     Attributes:
         dispatcher: Calls the request handlers.
         turn: Collects the reads of the peers and handles them together.
-        bad_frames: Frames refused since the start.
-        half_frames: Bytes of incomplete frames.
-        unread_answers: Bytes of answers that peers have not read, and of their decoded requests that wait.
+        bad_frames: Number of frames refused since the start.
+        half_frames: Limit on the buffered bytes of incomplete frames.
+        unread_answers: Limit on the bytes of unsent answers, and of decoded requests of the same peers that wait.
         strangers: Limits unknown users; None without access control.
     """
 
@@ -62,7 +62,7 @@ class Server(Door):
         self.strangers = strangers
 
     async def close(self) -> None:
-        """Stop listening, close every connection, and stop the requests that wait."""
+        """Stop listening, close every connection, and stop the requests that still wait, without answers."""
         await super().close()
         await self.dispatcher.close()
 
@@ -71,7 +71,7 @@ class Server(Door):
         self.bad_frames += 1
 
     def is_awaiting(self) -> bool:
-        """Return whether a connection has to send its first byte or the rest of a frame."""
+        """Return whether any connection had sent nothing by the last check, or has sent only a part of a frame."""
         return bool(self.half_frames) or super().is_awaiting()
 
     def close_silent(self) -> None:

@@ -29,7 +29,7 @@ class SocketWriter:
 
     @property
     def unsent(self) -> int:
-        """Bytes that the socket has not accepted yet."""
+        """Number of written bytes that the transport still holds."""
         size: int = self._transport.get_write_buffer_size()
         return size
 
@@ -43,12 +43,12 @@ class SocketWriter:
         return self._is_behind
 
     def write(self, data: bytes | memoryview) -> None:
-        """Give the bytes to the transport at once; uvloop's transport sends them at the end of the loop iteration."""
+        """Give the bytes to the transport; uvloop's begins to send them at the end of the loop iteration."""
         self._is_behind = True
         self._transport.write(data)
 
     def write_now(self, data: bytes | memoryview) -> bool:
-        """Write what the socket accepts, if that is safe, and the rest by the transport; return if nothing was left."""
+        """Write what the socket accepts, if that is safe; give the transport the rest; return whether none was left."""
         if self.fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:
                 sent = os.write(self.fd, data)
@@ -61,7 +61,7 @@ class SocketWriter:
         return False
 
     def write_pieces_now(self, pieces: list[bytes | memoryview], size: int) -> bool:
-        """Write the pieces, `size` bytes in total, as `write_now` does; join them only if the transport must send a part."""
+        """Write the pieces, `size` bytes in total, as `write_now` does; they are joined only if there is a rest."""
         sent = 0
         if self.fd >= 0 and not (self._is_behind and self._has_unsent()):  # As `is_direct`.
             try:

@@ -1,4 +1,4 @@
-"""Named background tasks with an owner: kept alive, logged on failure, cancelled with the owner."""
+"""Named background tasks of an owner: kept alive, logged on failure, and cancelled when the owner closes them."""
 
 import asyncio
 import logging
@@ -13,10 +13,10 @@ Value = TypeVar("Value")
 
 
 async def shared(task: asyncio.Task[Value]) -> Value:
-    """Wait for a task that others may await as well; cancelling this wait does not cancel the task.
+    """Return the result of a task that others may await as well; cancelling this wait does not cancel the task.
 
     Raises:
-        ClientClosed: The owner of the task has cancelled it.
+        ClientClosed: The task was cancelled, as its owner does when it closes.
         Exception: The exception of the task.
     """
     try:
@@ -59,7 +59,7 @@ class Tasks:
             _log.error("task %s failed", task.get_name(), exc_info=task.exception())
 
     async def close(self) -> None:
-        """Cancel all tasks except the calling one and wait until they have stopped."""
+        """Cancel all running tasks except the calling one and wait until they have stopped."""
         current = asyncio.current_task()
         tasks = [task for task in self._running if task is not current]
         for task in tasks:

@@ -1,8 +1,8 @@
 """The machine's network: TCP sockets.
 
-A listening socket accepts many waiting connections per loop iteration. uvloop's own servers accept one, so the time
-until n clients are connected grows with n squared: the last of 1,000 got its first answer after 7.7 s, here after 0.2
-s.
+A listening socket accepts up to 128 connections per loop iteration. uvloop's own servers accept one, so the time
+until n clients are connected grows with n squared: the last of 1,000 once got its first answer after 7.7 s, here after
+0.2 s.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class TcpNetwork:
     """The machine's network; implements `Network` with TCP sockets."""
 
     def bind(self, host: str, port: int) -> Bound:
-        """Bind a TCP socket without listening yet; raise OSError if that fails (see `Network`)."""
+        """Bind a TCP socket to the first address of a host, without listening yet; raise OSError if that fails."""
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -43,7 +43,7 @@ class TcpNetwork:
         return _BoundSocket(taken)
 
     def own_ip(self, host: str, port: int) -> str:
-        """Return the address that the kernel would send from (see `Network`); sends nothing to the host."""
+        """Return the IP that the kernel would send from; sends nothing to the host. Raises OSError without a route."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((host, port))
@@ -96,14 +96,14 @@ class _BoundSocket:
                 return
 
     def _pause(self, error: OSError) -> None:
-        """Stop accepting for a moment, for example if no descriptor is free, to avoid a busy loop."""
+        """Stop accepting for 0.1 s after an error, for example if no descriptor is free, to avoid a busy loop."""
         _log.warning("cannot accept connections: %s; trying again", error.strerror or error)
         self._loop.remove_reader(self._taken)
         self._again = self._loop.call_later(PAUSE_SECONDS, self._resume)
 
 
 class _AcceptedSocket:
-    """An accepted TCP connection that is not read yet; the server attaches a protocol or closes it (`Accepted`)."""
+    """An accepted TCP connection, which the server attaches to a protocol or closes; implements `Accepted`."""
 
     __slots__ = ("_connection", "local_ip", "number", "remote")
 

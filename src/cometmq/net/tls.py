@@ -1,8 +1,8 @@
 """TLS of a server port (detection by the first byte, the server's certificate) and of outgoing connections.
 
 A TLS handshake begins with 0x16, a frame with the highest byte of its length, which is 0 or 1. The server peeks at that
-byte (MSG_PEEK) before it creates a transport: `ssl` of Python for TLS, otherwise a cleartext one, if that is allowed. A
-certificate file that changes is used for new connections if it is valid.
+byte (MSG_PEEK) before it creates a transport: `ssl` of Python for TLS, otherwise a cleartext one, if that is allowed.
+Changed certificate files are used for new connections if they are usable.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ class ServerFiles:
         cert_file: Certificate with its chain, PEM.
         key_file: Private key, PEM.
         key_password: Password of the key, or None.
-        trust_file: CA certificates that sign clients' certificates, PEM.
-        check: Whether clients must show a certificate.
+        trust_file: CA certificates that sign clients' certificates, PEM; read only if clients are asked for theirs.
+        check: Whether clients are asked for a certificate, and whether they must show one.
     """
 
     cert_file: str
@@ -89,7 +89,7 @@ class ServerFiles:
         return context
 
     def looks(self) -> list[tuple[int, int, int] | None]:
-        """Return a list of inode, size and mtime of each file, None if there is none, to detect changes."""
+        """Return a list of inode, size and mtime of each file, None if it cannot be examined, to detect changes."""
         found: list[tuple[int, int, int] | None] = []
         for path in (self.cert_file, self.key_file, self.trust_file):
             try:
@@ -106,7 +106,7 @@ def load_pair(
     """Load a certificate with its key into a context.
 
     Raises:
-        SettingsError: The files cannot be read or do not match, or other users may read the key.
+        SettingsError: The files cannot be read or do not match, or every user of the machine may access the key.
     """
     try:
         if os.stat(key_file).st_mode & 0o007:  # noqa: PTH116
@@ -128,7 +128,7 @@ def load_pair(
 
 
 def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
-    """Raise SettingsError if a certificate has expired or is not valid yet; other defects are ignored.
+    """Raise SettingsError if a loaded certificate has expired or is not valid yet; other defects are ignored.
 
     `ssl` reveals the dates only to a peer, so this needs a handshake in memory.
     """
@@ -151,7 +151,7 @@ def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
 
 
 def load_trusted(context: ssl.SSLContext, path: str) -> None:
-    """Trust the CA certificates in a file; raise SettingsError if it cannot be read."""
+    """Trust the CA certificates in a file; raise SettingsError if it has none or cannot be read."""
     try:
         context.load_verify_locations(path)
     except ssl.SSLError:
@@ -187,7 +187,7 @@ class ServerTls:
     """
 
     def __init__(self, mode: TlsMode, files: ServerFiles) -> None:
-        """Read the certificate; raise SettingsError if it cannot be used."""
+        """Read the certificate files; raise SettingsError if they cannot be used."""
         self.mode = mode
         self._files = files
         self._looks = files.looks()
@@ -225,7 +225,7 @@ class ServerTls:
 
 
 async def _first_byte(connection: socket.socket) -> bytes:
-    """Wait for the first byte and return it without consuming it; nothing if the peer closes the connection instead."""
+    """Wait for the first byte and return it without consuming it; b"" if the connection ends or fails instead."""
     loop = asyncio.get_running_loop()
     is_there = asyncio.Event()
     number = connection.fileno()
@@ -240,7 +240,7 @@ async def _first_byte(connection: socket.socket) -> bytes:
 
 
 async def follow_certificate(tls: ServerTls) -> None:
-    """Reload the certificate whenever its files change; never returns."""
+    """Check the certificate files every 2 s and reload changed ones, until cancelled."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         await asyncio.to_thread(tls.look)

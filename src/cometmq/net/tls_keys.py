@@ -56,7 +56,7 @@ class TlsKeys:
 
     @property
     def are_clients_certified(self) -> bool:
-        """Whether every connection to this server shows a certificate."""
+        """Whether every client of the server's own port must show a certificate; the settings must be valid."""
         return (
             self.client_check is ClientCheck.require and self.tls_mode is not TlsMode.permissive
         )
@@ -94,7 +94,7 @@ class TlsKeys:
         return ServerTls(mode, files)
 
     def client_tls(self) -> TlsSettings | None:
-        """Return the TLS settings of outgoing connections (None: cleartext); raise SettingsError if they conflict."""
+        """Return the TLS settings of outgoing connections (None: cleartext); raise SettingsError if they are wrong."""
         if not self.is_tls_client:
             return None
         return TlsSettings(
@@ -107,7 +107,7 @@ def tls_layers(layers: Iterable[Layer]) -> list[Layer]:
     """Return a list of one layer, read from the file that `tls.config.file` names in `layers`; empty if none is named.
 
     Raises:
-        SettingsError: The file cannot be read.
+        SettingsError: The file cannot be read or decoded.
     """
     values = {key: text.strip() for layer in layers for key, text in layer.values.items()}
     path = values.get(CONFIG_FILE)

@@ -1,6 +1,6 @@
-"""The read batch (turn): what all connections received in one iteration of the loop is handled together.
+"""The read batch (turn): handles mostly together what all connections received in one iteration of the loop.
 
-Most clients send one request and wait, so a read holds one request. Batching shares the cost of a write to the store
+Most clients send one request and wait, so most reads hold one request. Batching shares the cost of a write to the store
 and its dispatch. A batch is limited in requests, bytes and time. The rest is handled in later iterations, in shares
 of about equal size; timers, new connections and new bytes are served in between (docs/design/0037). After several
 batches with a single small read, the next reads are handled immediately.
@@ -47,10 +47,10 @@ WAITING_BYTES_MAX = 16 << 20
 
 
 class Turn(TurnReads["Peer"]):
-    """The connections with unhandled bytes, and the handling of these.
+    """The connections with unhandled bytes or requests, and the handling of these in batches.
 
     Attributes:
-        ahead_size: What is left until the next batch for answers ahead of it, bytes; each also counts AHEAD_COST.
+        ahead_size: Bytes of messages that may still be sent ahead of the next batch; an attempt costs AHEAD_COST more.
     """
 
     def __init__(self, dispatcher: Dispatcher, clock: Clock) -> None:
@@ -67,7 +67,7 @@ class Turn(TurnReads["Peer"]):
         self._count, self._pace = SHARE_MIN, PACE_MIN
 
     def join(self, peer: "Peer") -> None:
-        """Queue a peer with requests left over, for the next batch of all connections."""
+        """Queue a peer with requests left over for the next batch, which is scheduled if none is."""
         self.lone_reads = 0
         self._late.append(peer)
         if not self.is_due:
@@ -79,7 +79,7 @@ class Turn(TurnReads["Peer"]):
         asyncio.get_running_loop().call_soon(self._begin)
 
     def arrived(self, size: int) -> None:
-        """Count further bytes of a connection that has others waiting; handle requests now if too many bytes wait."""
+        """Count further bytes of a connection that is not quiet; handle queued requests now if too many bytes wait."""
         self.size += size
         if self.size > WAITING_BYTES_MAX:
             self.work_off()
@@ -110,7 +110,7 @@ class Turn(TurnReads["Peer"]):
             peer.flush()
 
     def take_alone(self) -> None:
-        """Handle the last read now, as recent batches had one each; it waits if large, and its rest if slow."""
+        """Handle the last read now, as recent batches had one each; a large one, or the rest of a slow one, waits."""
         self.lone_reads -= 1
         if self.size > SMALL_TURN:
             self.lone_reads = 0
@@ -139,7 +139,7 @@ class Turn(TurnReads["Peer"]):
             self.join(peer)
 
     def cut(self) -> None:
-        """End this batch early: connections were closed, and their memory is freed only in the next iteration."""
+        """End the running batch early: connections were closed, whose memory is freed only in the next iteration."""
         self._is_cut = True
 
     def _is_over(self) -> bool:
@@ -155,7 +155,7 @@ class Turn(TurnReads["Peer"]):
         assert self.size >= 0
 
     def _begin(self) -> None:
-        """Handle the waiting requests of all connections for about BUDGET_SECONDS; schedule a batch for the rest."""
+        """Handle waiting requests of all connections for about BUDGET_SECONDS; schedule another for the rest."""
         self.is_due = False
         self.ahead_size = AHEAD_SIZE_MAX
         try:
@@ -186,7 +186,7 @@ class Turn(TurnReads["Peer"]):
                 return
 
     def _step(self, waiting: "deque[Peer]", ends: float) -> float:
-        """Handle about as many requests as fit before `ends`, or SHARE_MIN; return the monotonic time afterwards."""
+        """Handle a group of requests, sized by how many may fit before `ends`; return the monotonic time afterwards."""
         began = self._clock.monotonic()
         # At most twice as many as last time, because the time per request is an estimate. Exceed the limit slightly at
         # the end to keep requests together that came together, as their senders wait for all of them.
@@ -200,7 +200,7 @@ class Turn(TurnReads["Peer"]):
         return now
 
     def _handle(self, waiting: "deque[Peer]", count_max: int) -> int:
-        """Handle about `count_max` requests together, in equal shares; return their number."""
+        """Handle up to about `count_max` requests together, in shares; return their number, with those put back."""
         self._is_cut = False
         reads, count = self._gather(waiting, count_max)
         if not reads:
@@ -215,7 +215,7 @@ class Turn(TurnReads["Peer"]):
         return count
 
     def _gather(self, waiting: "deque[Peer]", count_max: int) -> tuple[list[Read], int]:
-        """Offer requests to the fast path; return the reads with others, and the number of requests of both kinds."""
+        """Offer requests to the fast path; return the reads, with what it did not take, and the number of requests."""
         few = len(waiting) <= FEW
         # If requests are slow, no connection gets many before the others get one.
         least_share = SHARE_MIN if count_max == COUNT_MAX else 1

@@ -1,13 +1,13 @@
 """An event loop under virtual time: instead of waiting, it advances the clock to the next timer.
 
-Everything runs on one thread, with connections in memory and random numbers from a seed. Days pass in moments, and the
-same program with the same seed repeats exactly. Code and files are real. Computing takes no virtual time; a loop
-iteration takes `TURN_SECONDS`, so that a program that polls until a certain time ends.
+Everything runs on one thread, with connections in memory and random numbers from a seed. Days pass in moments, and a
+program repeats with the same seed as far as it takes time and chance from the loop. Code and files are real. Computing
+takes no virtual time; an iteration usually takes `TURN_SECONDS` or more, so a program that polls until a time ends.
 
 Idle days can be skipped. Periodic work that changes nothing on an idle system (heartbeats, renewed long polls) uses
-*beats*: timers set by `beat_later` instead of `call_later`. After `QUIET_SECONDS` with only beats, a loop that may
-leap goes to the next other timer at once. Wall clock and the loop's `time` advance then, but the monotonic clock stands
-still, as on a sleeping machine: deadlines, leases and beats, which use it, continue with the same remaining time.
+*beats*: timers set by `beat_later` instead of `call_later`. After `QUIET_SECONDS` with only beats, a loop with
+`has_leaps` goes to the next other timer at once. Wall clock and the loop's `time` advance then, but the monotonic clock
+stands still, as on a sleeping machine: deadlines, leases and beats, which use it, continue with the same time left.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ BEAT_SECONDS_MAX = QUIET_SECONDS / 2
 
 
 class LoopDeadlock(RuntimeError):
-    """All tasks wait and no timer is set (or, on a loop that leaps, only beats), so the loop would wait forever."""
+    """All tasks wait and no timer is set (or, on a loop that leaps, for long only beats): it would wait forever."""
 
 
 class _PassingSelector(selectors.DefaultSelector):
@@ -103,13 +103,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     Attributes:
         network: Connections between the programs on the loop.
         chance: Source of the programs' random numbers.
-        executor_seconds: Virtual duration of each function run in an executor; other work continues meanwhile.
+        executor_seconds: Virtual seconds before a function for an executor runs; other work continues meanwhile.
     """
 
     def __init__(
         self, *, seed: int = 0, start_ms: int = START_MS, has_leaps: bool = False
     ) -> None:
-        """Create a loop, for example by `Runner(loop_factory=VirtualLoop)`; with `has_leaps` it skips idle days."""
+        """Create a loop, for example by `Runner(loop_factory=VirtualLoop)`; with `has_leaps` it skips idle times."""
         self.clock = VirtualClock(start_ms)
         self.chance = random.Random(seed)  # noqa: S311  To repeat a run.
         self._beats: list[tuple[float, int, Beat]] = []
@@ -132,7 +132,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        """Call back at a time of `time`; such a timer is never skipped."""
+        """Call back at a time of `time`; a leap never passes such a timer."""
         self.not_quiet()
         return super().call_at(when, self._call_timer, callback, *args, context=context)
 
@@ -141,7 +141,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         callback(*args)
 
     def beat_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
-        """Call back after `seconds` of the monotonic clock (long: by an ordinary timer); return a cancel function."""
+        """Call back after `seconds` of the monotonic clock (over 150: by `call_later`); return a function to cancel."""
         if seconds > BEAT_SECONDS_MAX:
             return self.call_later(seconds, callback).cancel
         beat = Beat(self.clock.monotonic() + max(seconds, 0.0), callback)
@@ -154,7 +154,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._quiet_since = self.clock.monotonic()
 
     def _let_pass(self, timeout: float | None) -> None:
-        """Advance to the next beat or the end of `timeout`, whichever is earlier; or leap to the latter."""
+        """Advance to the next beat or the end of `timeout`, whichever is earlier; or leap to the latter, over beats."""
         clock, beats = self.clock, self._beats
         while beats and beats[0][2].call is None:
             heapq.heappop(beats)
@@ -185,7 +185,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         func: Callable[..., Any],
         *args: Any,
     ) -> "asyncio.Future[Any]":
-        """Call a function later on this thread, whatever the executor; return a future for its result."""
+        """Call a function soon or after `executor_seconds`, on this thread; return a future for its result."""
         called: asyncio.Future[Any] = self.create_future()
 
         def call() -> None:
@@ -215,7 +215,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         ssl: object = None,
         local_addr: tuple[str, int] | None = None,
     ) -> tuple[asyncio.Transport, Any]:
-        """Connect to a program on this loop, without TLS; return (transport, protocol)."""
+        """Connect to a program on this loop, without TLS; return (transport, protocol) as `MemoryNetwork.connect`."""
         assert ssl is None, "connections in memory have no TLS"
         if local_addr is None:
             return await self.network.connect(protocol_factory, host, port)

@@ -11,7 +11,7 @@ _named = tuple.__new__
 
 
 class Waiter(Protocol):
-    """A waiter for an answer, notified once for each request; must not raise."""
+    """A waiter for the answers to its requests, notified once for each; its methods must not raise."""
 
     def answered(self, answer: RawCommand, /) -> None:
         """Process the answer."""

@@ -1,7 +1,7 @@
 """Stores without a broker: verify, compare, repair, rebuild, archive, restore, and read as Arrow.
 
-`cometmq store` uses this code on one core, the Spark jobs on all cores (docs/design/0052). Nothing here depends on
-Spark, and code that only inspects a store needs neither numpy nor pyarrow. `repair` and the installation of rebuilt
+`cometmq store` uses this code on one core, some Spark jobs on all cores (docs/design/0052). Nothing here depends on
+Spark, and `verify` and `repair` need neither numpy nor pyarrow. `repair` and the installation of rebuilt
 files change a store's files and need its lock; `archive` only records its progress in it (archived.json). The package
 itself has `read`, which returns a store's messages as Arrow batches; everything else is in its modules.
 """
@@ -48,7 +48,7 @@ def read(
         end: Only messages stored before this time.
         columns: Names from docs/spark/schema.md, `storeFile`, `valid` or `rawRecord`; empty for all but the last.
         mode: Handling of most damage: "PERMISSIVE" warns and returns a row with `valid` false (with `topics` or
-            `queues` not for bytes that are no record), "DROPMALFORMED" only warns, "FAILFAST" raises.
+            `queues` not for bytes that are no record or readable batch), "DROPMALFORMED" only warns, "FAILFAST" raises.
         with_deleted: Include messages of deleted topics whose records are still in the log. By default they are left
             out, as far as the queue files show which they are.
 
@@ -56,7 +56,7 @@ def read(
         A reader of the batches.
 
     Raises:
-        SettingsError: An argument is wrong.
+        SettingsError: An argument has a wrong value.
         StoreDamaged: There is no readable store, or there is damage; in other modes than "FAILFAST" only rarely.
         OSError: A file cannot be read.
     """

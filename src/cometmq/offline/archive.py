@@ -3,18 +3,18 @@
     PLACE/topic=orders/dt=2026-11-21/00000000000000000000-00000000000134217728.parquet
     PLACE/_archive/splits/00000000000000000000-00000000000134217728.json     its number of messages, its files
     PLACE/_archive/archive.json     the archived ranges of the log
-    PLACE/_archive/config/…         the broker's configuration at the last run
-    PLACE/_archive/sizes.json       the sizes of the store's files, and its delay levels
-    PLACE/_archive/queues.json      the oldest message of each queue: which records are of deleted topics
+    PLACE/_archive/config/…         the JSON files of the broker's configuration, as of the last runs
+    PLACE/_archive/sizes.json       the sizes of a local store's files, and its delay levels
+    PLACE/_archive/queues.json      the oldest message of each queue, if known: which records are of deleted topics
 
 Readers of Parquet folders skip names that begin with `_`. A place describes its own content: `archive.json` names the
 ranges, `splits` the files of each with their sizes. A run checks which of these exist and archives what is
 missing of the wanted range. Another log is refused if a hash of bytes before the archive's end is recorded and differs.
 
-`plan_archive` -> `begin_archive` -> `archive_task` for each task, in any process that sees the folders ->
-`finish_archive` once. A file is written under a temporary name and renamed to that of its range, so repeating a task produces the same files. Damaged bytes of
-the log become rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), if the mode is PERMISSIVE and all topics are
-archived.
+`plan_archive` -> `begin_archive` -> `archive_task` for each task, on any machine that sees store and place ->
+`finish_archive` once. A file is written under a temporary name and renamed to that of its range, so a repeated task
+replaces its files. Damaged bytes of the log become rows without a topic (`topic=__HIVE_DEFAULT_PARTITION__`), if the
+mode is PERMISSIVE and all topics are archived.
 """
 
 import json
@@ -96,17 +96,17 @@ def plan_archive(
 ) -> list[Split]:
     """Return the splits (ranges of the log) to archive: the wanted range without what the place already holds.
 
-    Records after the log's present end are left to later runs.
+    Records after the log's present end are left to later runs. For wanted times, only whole log files are left out.
 
     Args:
         folder: The store.
-        wanted: A range of the log; if it has no start, the oldest log file is the first.
+        wanted: A range of the log; without a start, it begins with the oldest log file.
         rules: The archive; None for what follows the archives recorded in a local store, or all of a remote one.
-        split_bytes: Size of a split in bytes.
+        split_bytes: Largest size of a split in bytes.
 
     Raises:
-        SettingsError: The place is an archive of another log or kind, or of a later version.
-        StoreDamaged: There is no log, no record of it can be read, or the archive's manifest is damaged.
+        SettingsError: The place is an archive of another log, kind or version.
+        StoreDamaged: There is no readable log, a closed one has only damage, or the archive's manifest is damaged.
     """
     files = used_files(folder)
     check_has_records(folder, files)
@@ -129,7 +129,7 @@ def plan_archive(
 def _held_ranges(
     folder: StoreFolder, files: Sequence[ListedFile], present: int, rules: ArchiveRules
 ) -> list[tuple[int, int]]:
-    """Return the archived (start, end) ranges of the log whose files all exist in the place; empty without a manifest.
+    """Return the archived (start, end) ranges of the log whose files are all in the place; empty without a manifest.
 
     Raises SettingsError if the place is of another kind or, if it holds any range, fails `_check_log`.
     """
@@ -220,7 +220,7 @@ class LogReader:
         self._end = end
 
     def __call__(self, offset: int, size: int) -> bytes | None:
-        """Read bytes at a physical offset; None unless a single file of the log has all of them before its end."""
+        """Read bytes at a physical offset; None unless a single file has all of them, before the log's end."""
         for file in self._files:
             if file.start <= offset and offset + size <= min(file.start + file.size, self._end):
                 with self._folder.opened(file.path) as read_at:
@@ -246,10 +246,10 @@ def proof_before(folder: StoreFolder, files: Sequence[ListedFile], end: int) -> 
 
 
 def begin_archive(splits: Sequence[Split], rules: ArchiveRules) -> None:
-    """Delete files of splits that are incomplete or not in the manifest, as left by an interrupted run.
+    """Delete files of splits that are incomplete or not completely in the manifest, as left by an interrupted run.
 
     Such a split may be archived again under another name, and both would hold its messages. The descriptions of
-    `splits`, which are to be archived now, remain. Raises OSError if a deletion fails.
+    `splits`, to be archived now, remain, and if topics are named, files of others. Raises OSError if a deletion fails.
     """
     target, known = StoreFolder(rules.place), read_manifest(rules.place)
     ranges = known.ranges if known is not None else ()
@@ -272,9 +272,9 @@ def archive_task(
     *,
     on_finding: OnFinding = warn,
 ) -> list[ArchivedFile]:
-    """Write the Parquet files of some splits, and a JSON file about each split; return what Parquet files were written.
+    """Write the Parquet files of some splits, and a JSON file about each split; return a list of the Parquet files.
 
-    Repeatable, also concurrently with other tasks. Calls `on_finding` for damage, unless the mode is FAILFAST.
+    Can be repeated, and run beside other tasks. Calls `on_finding` for damage, unless the mode is FAILFAST.
 
     Raises:
         StoreDamaged: There is damage; usually only if the mode is FAILFAST.
@@ -317,10 +317,10 @@ class ArchiveManifest:
     """The content of `archive.json`.
 
     Attributes:
-        log_file_size: Size of a log file in bytes (mappedFileSizeCommitLog).
+        log_file_size: Size of the largest log file in bytes (mappedFileSizeCommitLog).
         is_raw: Whether every range has the raw records.
         ranges: Archived ranges of physical offsets, ascending.
-        proofs: Hashes of the last bytes before the archive's end at the last runs (up to 50), newest last.
+        proofs: Hashes of the last bytes before the archive's end at the last runs (up to 50 that differ), newest last.
         begin: Physical offset from which on the archive should hold the log; None for the start of the first range.
         topics: Only messages of these topics are archived, ascending; empty for all.
     """
@@ -333,7 +333,7 @@ class ArchiveManifest:
     topics: tuple[str, ...] = ()
 
     def begins_at(self, none: int = 0) -> int:
-        """Return the physical offset from which on the archive should hold the log; `none` without that and ranges."""
+        """Return the physical offset from which on the archive should hold the log; `none` without begin and ranges."""
         return (
             min([lo for lo, _ in self.ranges[:1]] or [none])
             if self.begin is None
@@ -341,7 +341,7 @@ class ArchiveManifest:
         )
 
     def with_ranges(self, more: Iterable[tuple[int, int]]) -> "ArchiveManifest":
-        """Return the manifest with additional archived ranges of physical offsets, joined if they are adjacent."""
+        """Return the manifest with more archived ranges of physical offsets, joined if adjacent or overlapping."""
         return replace(self, ranges=tuple(joined([*self.ranges, *more])))
 
 
@@ -349,7 +349,7 @@ def read_manifest(place: str) -> ArchiveManifest | None:
     """Read and return an archive's manifest (`archive.json`); None if there is none.
 
     Raises:
-        SettingsError: A later version wrote it.
+        SettingsError: It has another version.
         StoreDamaged: The file is damaged.
     """
 
@@ -367,7 +367,7 @@ def read_manifest(place: str) -> ArchiveManifest | None:
 def finish_archive(
     folder: StoreFolder, splits: Sequence[Split], rules: ArchiveRules
 ) -> int | None:
-    """Record completed splits in the archive, then the archived end of the log in the store (archived.json).
+    """Record in the archive which ranges it has, then mostly in the store how far it is archived (archived.json).
 
     Also saves the store's configuration, each queue's oldest message if known and, of a local store, the file sizes.
 
@@ -376,8 +376,8 @@ def finish_archive(
             and no archive yet.
 
     Raises:
-        SettingsError: The archive is of another kind or of a later version.
-        StoreDamaged: There is no log, or a file of the archive is damaged.
+        SettingsError: The archive is of another kind or version.
+        StoreDamaged: There is no log, or the archive's manifest is damaged.
         OSError: A file could not be written.
     """
     if not splits and read_manifest(rules.place) is None:
@@ -434,7 +434,7 @@ def resumed(
 
 
 def findings_of(folder: StoreFolder, rules: ArchiveRules) -> list[Finding]:
-    """Return findings: damage after the log's end, and ranges that the log has deleted and the archive lacks."""
+    """Return findings: damage after the end of a closed log, and deleted ranges of the log that an archive lacks."""
     behind = damage_behind(folder)
     found = [] if behind is None else [behind.finding()]
     known = read_manifest(rules.place)
@@ -455,14 +455,14 @@ def kept_queues(source: StoreFolder) -> KnownQueues | None:
     """Return the store's queues as the archive recorded them; None if it did not, for example if they were damaged.
 
     Raises:
-        SettingsError: A later version wrote the file.
+        SettingsError: The file has another version.
         StoreDamaged: The file is damaged.
     """
     return read_kept(source, QUEUES_FILE, KnownQueues.of_json)
 
 
 def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
-    """Save a store's queues in its archive, to recognize messages of deleted topics; nothing if they are unknown."""
+    """Save a store's queues in its archive, to recognize messages of deleted topics; do nothing if they are unknown."""
     known = known_queues_in(folder)
     if known is not None:
         content = {**known.to_json(), "v": KEPT_VERSION}
@@ -472,7 +472,7 @@ def _keep_queues(folder: StoreFolder, target: StoreFolder) -> None:
 def parquet_files(
     source: StoreFolder, topics: Sequence[str] = ()
 ) -> list[tuple[int, int, str]]:
-    """Return (first physical offset, end, path) of an archive's Parquet files, sorted; no `topics` means all."""
+    """Return (first physical offset, end, path) of the Parquet files in a log's archive, sorted; no `topics`: all."""
     found = []
     for topic in source.entries(source.root):
         name = topic.base_name.removeprefix("topic=")

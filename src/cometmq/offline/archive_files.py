@@ -1,4 +1,4 @@
-"""Writes an archive's Parquet files: one for each archived part of the log, topic and day of storing."""
+"""Writes an archive's Parquet files (one for each archived part, topic and day of storing); its small files, too."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -55,7 +55,7 @@ class ArchivedFile:
 
 
 class ArchiveFiles:
-    """The Parquet files of one archived part of the log, all of the same name, and a writer for each topic and day."""
+    """The Parquet files of one archived part of a log or queue, all of one name; a writer for each topic and day."""
 
     def __init__(self, place: str, name: str, compression: str = "zstd") -> None:
         self._target = StoreFolder(place)
@@ -67,7 +67,7 @@ class ArchiveFiles:
         self._writers: dict[Group, pq.ParquetWriter] = {}
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ArchivedFile]:
-        """Write the batches to a file per topic and day; yield an `ArchivedFile` for each. OSError if a write fails."""
+        """Write the batches to a file per topic and day, then yield their `ArchivedFile`s; OSError if a write fails."""
         try:
             for batch in batches:
                 for group, part in _groups(batch):
@@ -122,7 +122,7 @@ class ArchiveFiles:
 
 
 def file_name(lo: int, hi: int) -> str:
-    """Return the name of the Parquet files for a range of physical offsets."""
+    """Return the name of the Parquet files for a range of offsets, such as physical offsets of a log."""
     return f"{lo:020d}-{hi:020d}.parquet"
 
 
@@ -140,7 +140,7 @@ def _bounded(schema: pa.Schema) -> list[str]:
 
 
 def _unfinished(path: str) -> str:
-    """Return the path of an incomplete file; its name begins with a dot, which readers of the folder skip."""
+    """Return the path of a file until it is complete; its name begins with a dot, so readers of the folder skip it."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.{name}"
 
@@ -165,7 +165,7 @@ def read_kept(source: StoreFolder, name: str, parse: Callable[[Any], Kept]) -> K
     """Read a small JSON file of an archive and return the result of `parse`; None if there is no file.
 
     Raises:
-        SettingsError: Another version wrote it.
+        SettingsError: It has another version.
         StoreDamaged: The file is damaged.
     """
     content = source.read(name)

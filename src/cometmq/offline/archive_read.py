@@ -1,6 +1,6 @@
 """Reads an archive: its files, and their messages as batches with the requested columns.
 
-If an archive has raw records, these are decoded instead of the columns beside them, because `restore` uses them.
+If an archive has raw records, its readers decode these instead of the columns beside them, because `restore` uses them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class MessageFile(NamedTuple):
 
 
 def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
-    """Yield an archive's Parquet files in order of path (no `topics`: all), but not those of damaged bytes."""
+    """Yield an archive's Parquet files of some topics (none named: all), by path, but not those of damaged bytes."""
     source = StoreFolder(place)
     for folder in source.entries(source.root):
         topic = unquote(folder.base_name.removeprefix(_TOPIC))
@@ -56,7 +56,7 @@ def file_batches(
     """Yield the messages of an archive's file in batches with the columns of `schema`, from raw records if `is_raw`.
 
     Raises:
-        StoreDamaged: The file is not a readable archive file, or contains an invalid record.
+        StoreDamaged: The file is not a readable archive file, for example as the form of a raw record is wrong.
         OSError: The file cannot be read.
     """
     names = [RAW_RECORD] if is_raw else [name for name in schema.names if name != "topic"]
@@ -94,7 +94,7 @@ def _of_records(
 
 
 def coverage_of_archive(place: str) -> Coverage:
-    """Return which messages an archive should hold, from its manifest; raises SettingsError if it has none."""
+    """Return which messages an archive should hold, from its manifest; raises SettingsError if none can be used."""
     manifest = read_manifest(place)
     if manifest is not None:
         known = kept_queues(StoreFolder(place))

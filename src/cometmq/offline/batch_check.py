@@ -1,4 +1,4 @@
-"""Compares batch queues (BatchCQ) with the log: every batch must have its entry, and there must be no other entries."""
+"""Compares batch queues (BatchCQ) with the log: the entries must be those of the batches there."""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -45,8 +45,8 @@ def judge_batches(
 ) -> int:
     """Compare all batch queues with the entries that the log requires; return the number of matching entries.
 
-    Differences are added to `findings`, as errors only if the store was closed cleanly, and records of deleted topics,
-    never as errors. `topics` exist according to the broker's configuration. Raises OSError if the disk fails.
+    Adds differences to `findings`, as errors only if the store was closed cleanly, and records of deleted topics, never
+    as errors. `topics` are those that exist by the broker's configuration. Raises OSError if the disk fails.
     """
     queues = BatchQueues(store.disk, store.root, store.log, QueueTable(), read_only=True)
     queues.load(is_clean=True, log_start=store.log.chain.start)
@@ -85,7 +85,7 @@ class _Asked(NamedTuple):
     """The entries that the log requires in one batch queue.
 
     Attributes:
-        living: Entries of the messages since the topic was last created.
+        living: Entries of the messages since the queue last began at offset 0.
         dead: Entries of a deleted topic of the same name (see `lives`).
     """
 

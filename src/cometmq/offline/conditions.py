@@ -1,6 +1,6 @@
 """Conditions that all wanted rows of a query meet: possible values and ranges of columns.
 
-Readers that use them may read too many rows, which are checked again.
+Readers that use them may return too many rows, so the query must check these again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ class Conditions:
         return column not in self.choices or value in self.choices[column]
 
     def span(self, column: str) -> Bounds:
-        """Return the smallest and largest number that a column may have; by default, the limits of 64-bit integers."""
+        """Return the smallest and largest number that a column may have; the limits of 64-bit integers if unknown."""
         low, high = self.bounds.get(column, (LEAST, MOST))
         numbers = [number_of(value) for value in self.choices.get(column, ())]
         known = [number for number in numbers if number is not None]

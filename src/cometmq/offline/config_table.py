@@ -1,4 +1,4 @@
-"""Reads tables of a store's configuration files, such as offsets of groups or settings of topics."""
+"""Reads tables of a store's JSON configuration files, such as offsets of groups or settings of topics."""
 
 from typing import Any
 

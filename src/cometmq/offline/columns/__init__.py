@@ -1,1 +1,1 @@
-"""Converts many records at once to Arrow columns, and columns to items of a batch."""
+"""Converts many records at once to Arrow columns, and columns of messages to items of a batch send."""

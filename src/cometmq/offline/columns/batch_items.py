@@ -1,7 +1,7 @@
 """Encodes columns of messages as items of a batch request, many rows per call.
 
 An item is `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties size 2 | properties |` (docs/format/batch.md).
-The fixed parts of all rows are one numpy table, which Arrow joins with bodies and properties in one buffer.
+The fixed parts of all rows are numpy tables, which Arrow joins with bodies and properties in one buffer.
 """
 
 from typing import Any

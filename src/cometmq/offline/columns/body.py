@@ -22,7 +22,7 @@ def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
     """Return the bodies of a window's messages, decompressed or as they are stored.
 
     Raises:
-        CodecError: A body cannot be decompressed, or exceeds `BODY_SIZE_MAX`; the text names message and remedy.
+        CodecError: A body cannot be decompressed, or would exceed 64 MiB; the text names the message and a remedy.
     """
     bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
     packed = np.flatnonzero((window.sys_flag & flags.COMPRESSED) != 0)
@@ -35,7 +35,7 @@ def body_column(window: RecordWindow, *, is_decompressed: bool) -> pa.Array:
 def bounded(window: RecordWindow) -> Iterator[tuple[RecordWindow, pa.Array]]:
     """Yield (window, its decompressed bodies as an Arrow array) for pieces of a window; raises as `body_column`.
 
-    The bodies of a piece that were compressed have at most 64 MiB in total once decompressed, or are a single one.
+    The bodies of a piece that were compressed have at most 64 MiB in total once decompressed. There is always a piece.
     """
     bodies = take_pieces(pa.py_buffer(window.buffer), window.body, BINARY)
     first, size = 0, 0

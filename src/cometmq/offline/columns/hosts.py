@@ -1,7 +1,7 @@
 """Hosts and offset message ids of many records as text, from the stored address bytes.
 
-A window usually has few different hosts, so each is formatted once and used by index. Offset ids differ in every row;
-they are hex strings, computed by table lookup.
+A window usually has few different hosts, so each is formatted once and used by index. Offset ids differ in nearly
+every row; they are hex strings, computed by table lookup.
 """
 
 from collections.abc import Callable

@@ -27,7 +27,7 @@ def unwrapped(window: RecordWindow) -> RecordWindow:
     """Return the window with each inner batch replaced by its messages; the same window if there is none.
 
     Raises:
-        CodecError: A batch is damaged, or the resulting records exceed `UNWRAPPED_SIZE_MAX` (512 MiB).
+        CodecError: A batch is damaged, one decompresses to more than 64 MiB, or the records exceed 512 MiB.
     """
     wrapped = (window.sys_flag & _WRAPPED) == _WRAPPED
     if not np.any(wrapped):

@@ -39,7 +39,7 @@ def number_array(values: npt.NDArray[Any], is_there: Flags | None = None) -> pa.
 
 
 def indices_of(encoded: pa.DictionaryArray) -> npt.NDArray[np.int32]:
-    """Return the dictionary index of each row, none of which may be null."""
+    """Return the dictionary index (32 bits) of each row, none of which may be null."""
     indices = encoded.indices
     octets = indices.buffers()[1] or b""
     found: npt.NDArray[np.int32] = np.frombuffer(octets, np.int32)
@@ -75,7 +75,7 @@ def contents(texts: pa.Array) -> tuple[pa.Buffer, npt.NDArray[np.uint8], Longs]:
 
 
 def crcs(octets: pa.Buffer, ends: Longs) -> Longs:
-    """Return the CRC-32 of each piece of some bytes, where piece i reaches from `ends[i]` to `ends[i + 1]`."""
+    """Return the unsigned CRC-32 of each piece of some bytes, where piece i reaches from `ends[i]` to `ends[i + 1]`."""
     view = memoryview(octets)
     found = (crc32(view[lo:hi]) for lo, hi in pairwise(ends.tolist()))
     return np.fromiter(found, np.int64, len(ends) - 1)

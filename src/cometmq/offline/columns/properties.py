@@ -40,7 +40,7 @@ class PropertyColumn:
         self._row_offsets: Longs = np.searchsorted(self._names.starts, rows)
 
     def as_map(self, kind: pa.DataType) -> pa.Array:
-        """Return the properties of each row as a map, of the Arrow type that Spark needs."""
+        """Return the properties of each row as a map of Arrow type `kind`."""
         names, values, offsets = self._kept
         ends = number_array(offsets.astype(np.int32))
         return pa.MapArray.from_arrays(ends, names, values, type=kind)

@@ -53,10 +53,10 @@ def stored_schema(
     properties_format: PropertiesFormat = "map",
     with_raw: bool = False,
 ) -> pa.Schema:
-    """Return the Arrow schema for messages read from files: all columns, or the named ones in the given order.
+    """Return the Arrow schema for messages read from files: the usual columns, or the named ones in the given order.
 
     Args:
-        columns: Names in any case; empty for all.
+        columns: Names in any case; empty for all but `rawRecord`.
         properties_format: "raw" for the stored text of the properties, "json" for a JSON object as text.
         with_raw: Include the column `rawRecord`, the record's bytes, if `columns` is empty.
 

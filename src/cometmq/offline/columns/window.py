@@ -25,7 +25,7 @@ Octets = bytes | npt.NDArray[np.uint8]
 
 
 def record_starts(buffer: bytes) -> Longs:
-    """Return the start of each record in a buffer; raises CodecError unless it has only whole records."""
+    """Return the start of each record in a buffer; raises CodecError unless records, by their sizes, fill it."""
     end = len(buffer)
     places, position = record_places(buffer, 0, end)
     if position != end:

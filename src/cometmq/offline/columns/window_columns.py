@@ -26,7 +26,7 @@ class WindowColumns:
 
     Attributes:
         broker_name: Value of the column `brokerName`, which records do not contain.
-        is_decompressed: Whether to decompress bodies.
+        is_decompressed: Whether to decompress bodies, if `bodies` is None.
         bodies: The column of bodies, if it was made already; otherwise None.
         is_json: Whether properties as text are a JSON object instead of their stored form.
         shown_topic: Converts a topic to the name that users see; None for no conversion.
@@ -46,7 +46,7 @@ class WindowColumns:
 
     @cached_property
     def property_texts(self) -> pa.Array:
-        """The property block of each record as one text."""
+        """The property block of each record as one text, with U+FFFD for invalid UTF-8."""
         return take_text(self.octets, self.window.properties)
 
     @cached_property
@@ -60,7 +60,7 @@ class WindowColumns:
         return offset_id_column(self.window)
 
     def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the columns of `schema` in its order and types; raises CodecError if a body cannot be decompressed."""
+        """Return an Arrow batch with the columns of `schema`; raises CodecError if a body cannot be decompressed."""
         arrays = [self._column(field) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
