@@ -2,7 +2,7 @@
 
 Spark imports every top-level module named `pyspark_*` when a session first uses any Python data
 source, and takes its `DefaultSource`. A module that failed here would fail every other source of
-that session too, so nothing of ours is imported before the format is used.
+that session too, so `cometmq` is not imported before the format is used.
 """
 
 from collections.abc import MutableMapping
@@ -15,13 +15,13 @@ hush_broken_pipes()
 
 
 class DefaultSource(DataSource):
-    """The name of the format; making one gives the source itself."""
+    """Entry point of the format "rocketmq" for Spark; creating one returns a `RocketMQSource` instead."""
 
     def __new__(cls, options: MutableMapping[str, str]) -> DataSource:  # type: ignore[misc]
-        """The source.
+        """Create the source for these options.
 
         Raises:
-            ImportError: pyarrow or numpy is missing.
+            ImportError: A package that the format needs, such as pyarrow, is missing.
         """
         from cometmq.spark.format import RocketMQSource
 
@@ -29,5 +29,5 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(...)` and `USING ...`."""
+        """Return the name for `format(...)` and `USING ...`."""
         return "rocketmq"

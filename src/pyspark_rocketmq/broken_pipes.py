@@ -1,7 +1,7 @@
 """Suppresses tracebacks of connections that Spark has closed: a query that stops, or has the rows that it wants, is no error.
 
-Spark closes the connections of its Pythons then, whatever they write. Each of them prints a traceback of a BrokenPipeError
-into the console of a good run. An error of a task or a plan goes to Spark by another way, and is not touched.
+Spark closes the connections of its Pythons then, whatever they write. Each of them may print a traceback of a BrokenPipeError
+into the console of a good run. The report of a failed task or plan to Spark is not touched.
 """
 
 import sys
@@ -13,7 +13,7 @@ _CLOSED = (BrokenPipeError, ConnectionResetError)
 
 
 def hush_broken_pipes() -> None:
-    """Print no traceback of a closed connection if this process is a Python that Spark started."""
+    """From now on, print no traceback of a BrokenPipeError or ConnectionResetError, if Spark started this Python process."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is None or not spec.name.startswith("pyspark."):
         return

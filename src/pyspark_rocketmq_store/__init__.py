@@ -6,13 +6,13 @@ from pyspark.sql.datasource import DataSource
 
 
 class DefaultSource(DataSource):
-    """The name of the format; making one gives the source itself."""
+    """Entry point of the format "rocketmq-store" for Spark; creating one returns a `RocketMQStoreSource` instead."""
 
     def __new__(cls, options: MutableMapping[str, str]) -> DataSource:  # type: ignore[misc]
-        """The source.
+        """Create the source for these options.
 
         Raises:
-            ImportError: pyarrow or numpy is missing.
+            ImportError: A package that the format needs, such as pyarrow, is missing.
         """
         from cometmq.spark.store.format import RocketMQStoreSource
 
@@ -20,5 +20,5 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(...)` and `USING ...`."""
+        """Return the name for `format(...)` and `USING ...`."""
         return "rocketmq-store"

@@ -1,4 +1,4 @@
-"""Files of the consume queues: sparse, opened on demand, with a limited number open at a time.
+"""Files of the consume queues: sparse, opened on demand; at most 256 stay open.
 
     consumequeue/TOPIC/QUEUE_ID/00000000000006000000    name = first byte's place in the queue
 
@@ -26,7 +26,7 @@ _PAGE_SIZE = 4096  # Unit of the page cache.
 
 
 class ClearedQueue(NamedTuple):
-    """File paths of a truncated queue: the one that now ends earlier, or None, and the deleted ones after it."""
+    """File paths of a truncated queue: the one zeroed from its new end on (None if missing), and the deleted later ones."""
 
     path: str | None
     removed: list[str]
@@ -36,9 +36,9 @@ class QueueFiles:
     """Reads and writes queue entries by queue offset.
 
     Attributes:
-        kept: Last read entries of recently read queues; only entries that were in files.
-        unsynced: Paths of files written since the last checkpoint job.
-        fresh_directories: Paths of directories in which names have changed since then.
+        kept: Entries that `read_nowait` has cached, for up to 256 queues; only entries that were in files.
+        unsynced: Paths of files that the next checkpoint job must sync.
+        fresh_directories: Paths of directories whose changed names it must sync.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class QueueFiles:
     ) -> None:
         """Write encoded entries from a queue offset on; after an OSError, a part of them may be written.
 
-        With `is_kept`, the file stays open; pass False for more files than may be open at a time, or others are closed.
+        With `is_kept`, a newly opened file stays open, and beyond 256 another one is closed; pass False to write to very many.
         """
         index = offset % self.entries_per_file
         room = (self.entries_per_file - index) * QUEUE_ENTRY_SIZE
@@ -112,7 +112,7 @@ class QueueFiles:
         return self._disk.open(path)
 
     def _make(self, path: str, index: int) -> None:
-        """Create a file whose first entry is at `index`; remove it if that fails."""
+        """Create a file with blank entries before its first one at `index`; if that fails, try to remove it."""
         directory = path.rpartition("/")[0]
         topic_directory = directory.rpartition("/")[0]
         if not self._disk.exists(directory):
@@ -143,10 +143,10 @@ class QueueFiles:
         return fd
 
     def read_nowait(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
-        """Return up to `count` entries of one file as (bytes, entries' start in them, end); None if that would block.
+        """Return up to `count` entries of one file as (bytes, entries' start in them, end); None if that may block.
 
-        All must be in files. The page in which they end is read as far as it was written; what is read is
-        cached for the next read, unless it is more than 20 KiB.
+        The caller asks only for entries that are in files. The page in which they end is read as far as it was written;
+        the result is cached for later calls unless it has more than 20 KiB.
 
         Raises:
             FileNotFoundError: The file is gone.
@@ -182,7 +182,7 @@ class QueueFiles:
         return found, 0, (end - index) * QUEUE_ENTRY_SIZE
 
     def read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
-        """Return up to `count` encoded entries of one file as bytes, blocking on the device; any thread.
+        """Return up to `count` encoded entries of one file as bytes; may block on the device; any thread.
 
         Raises:
             FileNotFoundError: The file is gone.
@@ -196,7 +196,7 @@ class QueueFiles:
     def rewrite(self, queue: ConsumeQueue, offset: int, entries: bytes) -> None:
         """Replace written entries of one file; may raise OSError, also if the file is gone. Any thread.
 
-        The change is not synced. If a power cut undoes it, the entries are repaired again.
+        No checkpoint must sync the change: if a power cut undoes it, a later read of the entries repairs them again.
         """
         fd = self._disk.open(self.path(queue, offset))
         try:
@@ -262,7 +262,7 @@ class QueueFiles:
             self._disk.close(self._open.pop(path))
 
     def remove(self, queue: ConsumeQueue) -> None:
-        """Delete a queue's files and directory; raise OSError if the disk fails."""
+        """Delete a queue's files and directory; raise OSError if one cannot be removed."""
         self.forget(queue)
         directory = self.queue_directory(queue.topic, queue.queue_id)
         remove_tree(self._disk, directory)
@@ -270,11 +270,11 @@ class QueueFiles:
         self.fresh_directories.discard(directory)
 
     def topic_names(self) -> list[str]:
-        """Return the names of the topics with a directory."""
+        """Return the names in the directory of all queues: normally one directory for each topic."""
         return self._disk.list_names(self.directory)
 
     def queue_ids(self, topic: str) -> list[int]:
-        """Return the ids of a topic's queues with a directory."""
+        """Return the numbers among the names in a topic's directory, which are its queue ids; empty if it is missing."""
         names = self._disk.list_names(f"{self.directory}/{topic}")
         return [int(name) for name in names if name.isdigit()]
 
@@ -294,7 +294,7 @@ class QueueFiles:
 
 
 def _end_of_page(end: int) -> int:
-    """Return the index after the last entry that is wholly before the end of the 4 KiB page of entry `end - 1`."""
+    """Return the index after the last entry that is wholly before the end of the 4 KiB page in which entry `end - 1` ends."""
     return -(-end * QUEUE_ENTRY_SIZE // _PAGE_SIZE) * _PAGE_SIZE // QUEUE_ENTRY_SIZE
 
 

@@ -1,7 +1,7 @@
-"""Loads the consume queues from their files: which exist, and where each begins and ends.
+"""Loads the consume queues (except batch queues) from their files: which exist, and where each begins and ends.
 
 The files of a queue contain, in this order: blank entries, entries of deleted messages, entries of existing messages,
-and zeros. Each border is found by bisection. After an unclean stop only entries of records before `dispatched` are
+and zeros. The borders are found by bisection. After an unclean stop only entries of records before `dispatched` are
 known to be in order (see cometmq.store.checkpoint), so only these are used; the log provides the rest again.
 """
 
@@ -35,10 +35,11 @@ class LoadedQueue:
 
     Attributes:
         queue: The queue with its offsets set.
-        stored_end: Queue offset after the last entry on disk; above `queue.max_offset` if entries were rejected.
-        physical_end: Physical offset of the end of its last message; 0 if it has none.
+        stored_end: Queue offset after the last entry on disk; 0 without usable files.
+            Above `queue.max_offset` if entries were rejected.
+        physical_end: Physical offset of the end of its last message; 0 if none is left.
         has_gap: Whether a file has a wrong size or is missing between two others, or, if all entries were loaded
-            (`dispatched` is None), entries follow zeros.
+            (`dispatched` is None), other bytes than zeros follow soon after the last one.
     """
 
     queue: ConsumeQueue
@@ -60,7 +61,7 @@ class EntryFile:
         self.start = start
 
     def open(self) -> None:
-        """Open the file and read its first page, unless it is open."""
+        """Open the file and read its first 204 entries, unless it is open."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path, write=False)
             self._head = self._disk.pread(self._fd, FIRST_ENTRIES * QUEUE_ENTRY_SIZE, 0)
@@ -74,7 +75,7 @@ class EntryFile:
         return self._disk.size(self._fd)
 
     def entry(self, index: int) -> tuple[int, int]:
-        """Return (physical offset, size) of an entry by its index in the file; (0, 0) after the file's end."""
+        """Return (`place_of_entry`, size) of an entry by its index in the file; (0, 0) after the file's end."""
         self.open()
         at = index * QUEUE_ENTRY_SIZE
         if at + QUEUE_ENTRY_SIZE <= len(self._head):
@@ -87,7 +88,7 @@ class EntryFile:
         return place_of_entry(offset, size, code), size
 
     def is_written_behind(self, index: int) -> bool:
-        """Return whether bytes soon after an all-zero entry (at most a page) are not zero, which indicates damage."""
+        """Return whether about a page from an entry on is not all zeros, which after a queue's end indicates damage."""
         self.open()
         at = index * QUEUE_ENTRY_SIZE
         if at + QUEUE_ENTRY_SIZE > len(self._head):
@@ -112,14 +113,14 @@ class QueueLoader:
         self.wrong: dict[str, int] = {}
 
     def load(self, *, log_start: int, dispatched: int | None) -> list[LoadedQueue]:
-        """Load all queues but batch queues, add those that would not hide a batch queue to the table, and return them.
+        """Load and return all queues but batch queues; the table of queues gets those that would not hide a batch queue.
 
         Args:
-            log_start: Physical offset of the oldest record.
+            log_start: Physical offset at which the oldest log file begins.
             dispatched: Use only entries of records before this physical offset; None for all.
 
         Raises:
-            StoreDamaged: All queue files, more than one, have the same size, but not that of the setting.
+            StoreDamaged: All non-empty queue files, more than one, have the same size, but not that of the setting.
             OSError: The disk failed.
         """
         root = self._queues.files.directory
@@ -138,7 +139,7 @@ class QueueLoader:
     def load_queue(
         self, topic: str, queue_id: int, *, log_start: int, dispatched: int | None
     ) -> LoadedQueue:
-        """Load one queue, which is empty if it has no files; arguments as for `load`. Raise OSError if the disk fails."""
+        """Load one queue, whose offsets are set if its files exist and have the right size; raise OSError if the disk fails."""
         queue = self._queue(topic, queue_id)
         files = self._files_of(queue)
         try:
@@ -151,7 +152,7 @@ class QueueLoader:
         return loaded
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return the queue of a directory; it is not added to the table if it would hide a batch queue."""
+        """Return the queue of a directory; a new one is added to the table unless it would hide a batch queue."""
         table = self._queues.table
         there = table.find(topic, queue_id)
         if there is not None and not there.is_batch:
@@ -163,7 +164,7 @@ class QueueLoader:
         return queue
 
     def check_sizes(self) -> None:
-        """Raise StoreDamaged for a file of a wrong size, which the broker's next start would move away and rebuild."""
+        """Raise StoreDamaged if a file has a wrong size; the broker's next start would move it away and rebuild it."""
         for path, size in self.wrong.items():
             raise StoreDamaged(
                 f"{path} has {size} bytes, but the setting mappedFileSizeConsumeQueue is "
@@ -172,7 +173,7 @@ class QueueLoader:
             )
 
     def _check_setting(self) -> None:
-        """Raise StoreDamaged if all files, more than one, have the same size, but not that of the setting."""
+        """Raise StoreDamaged if all non-empty files, more than one, have the same size, but not that of the setting."""
         sizes = set(self.wrong.values())
         if (
             not self._is_any_right
@@ -187,7 +188,7 @@ class QueueLoader:
             )
 
     def _is_right(self, file: EntryFile) -> bool:
-        """Return whether a file has the right size, or 0, which an interrupted creation leaves."""
+        """Return whether a file has the right size, or 0, which an interrupted creation leaves; add others to `wrong`."""
         size = file.size()
         if size not in (self._per_file * QUEUE_ENTRY_SIZE, 0):
             self.wrong[file.path] = size
@@ -210,7 +211,7 @@ class QueueLoader:
         log_start: int,
         dispatched: int | None,
     ) -> LoadedQueue:
-        """Set a queue's offsets; if a file has a wrong size, the queue stays empty and has a gap."""
+        """Set a queue's offsets; without files or with one of a wrong size they do not change. A wrong size counts as a gap."""
         if not files:
             return LoadedQueue(queue, 0, 0)
         are_right = True
@@ -240,7 +241,7 @@ class QueueLoader:
         return LoadedQueue(queue, stored_end, self._physical_end(queue, files), has_gap)
 
     def _border(self, files: list[EntryFile], is_before: IsBefore) -> int:
-        """Return the queue offset of the first entry for which `is_before` is false, as it is for all later ones."""
+        """Return the queue offset of the first entry for which `is_before` is false, or of the end. It must be false for later ones."""
         for file in reversed(files):
             # If the first entry of a file is after the border, so is the whole file.
             if is_before(*file.entry(0)):

@@ -2,8 +2,8 @@
 
 A flipped bit or a lost sector in a queue file hides messages that the log still has. A read that fails on such
 entries calls this module, in its reader thread. It walks the log between the last good entry before them and the
-first good one after them, and replaces the bad entries by those of the queue's records found there, in the answer and
-in the file. Entries without a record become gap entries, which all readers skip. One log line reports the repair.
+first good one after them (at most 1 GiB), and replaces the bad entries by those of the queue's records found there, in
+the answer and, if possible, in the file. Entries without a record become blank ones, which our readers skip.
 """
 
 import logging
@@ -46,13 +46,13 @@ _STEP = 4096  # Entries per read while searching the next good one.
 
 
 class BadRun(NamedTuple):
-    """Consecutive entries of a queue that do not point to their records (bad entries).
+    """Consecutive entries of a queue, from a bad one (it does not point to its record) to before the next good one in its file.
 
     Attributes:
         start: Queue offset of the first entry.
         stop: Queue offset after the last entry.
         low: Physical offset of the end of the last good record before them, or the log's start.
-        high: Physical offset of the first good record after them, or the log's end.
+        high: Physical offset of the record of that good entry, or the log's end if there is none.
         high_size: Size of that record in bytes; 0 if there is none.
     """
 
@@ -80,9 +80,9 @@ class QueueMending:
         self._writing = Lock()
 
     def entries(self, queue: ConsumeQueue, offset: int, entries: Buffer) -> bytes:
-        """Return the repaired entries at the start of a read; unless the store is read-only, write repairs to the file.
+        """Return the repaired entries at the start of a read; unless the store is read-only, try to write them to the file.
 
-        May block on the device; any thread.
+        May block on the device, and raise OSError; any thread.
 
         Args:
             queue: Queue of the entries.
@@ -90,7 +90,7 @@ class QueueMending:
             entries: Entries as one file has them.
 
         Returns:
-            Encoded entries: at least one, at most as many as a read examines; none if the queue has been truncated.
+            Encoded entries: at least one, at most 800; none if the queue was truncated before them.
         """
         cuts = self._cuts
         mended = bytearray(entries[: LOOKED_MAX * QUEUE_ENTRY_SIZE]) or bytearray(
@@ -112,7 +112,7 @@ class QueueMending:
         return bytes(mended[: count * QUEUE_ENTRY_SIZE])
 
     def entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
-        """Return one repaired entry; None if the log has no message for it. Blocks and writes as `entries` does."""
+        """Return one entry, repaired if it was bad; None for a gap or a missing entry. Blocks and writes as `entries` does."""
         content = queue.tail_entry(offset) or self._read(queue, offset, 1)
         if not content:
             return None
@@ -141,7 +141,7 @@ class QueueMending:
         return self._leads(queue, offset, entry)
 
     def _leads(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
-        """Return whether an entry points to an existing record that is the message at this queue offset."""
+        """Return whether an entry points to an existing record of its size with this queue offset, maybe one in a light queue."""
         place, size, _ = entry
         if size < RECORD_SIZE_MIN:
             return False
@@ -160,7 +160,7 @@ class QueueMending:
         return any(wanted == found[:3] for found in self._places(place, place + size))
 
     def _run(self, queue: ConsumeQueue, start: int) -> BadRun:
-        """Find the run of bad entries that begins at a queue offset, and the records of the good entries around it."""
+        """Find the bad entries from a queue offset on, in one file, and the records of the good entries around them."""
         low = self._end_before(queue, start)
         per_file = self._files.entries_per_file
         end = min((start // per_file + 1) * per_file, queue.max_offset)
@@ -194,7 +194,7 @@ class QueueMending:
         return log_start
 
     def _read(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
-        """Return entries of one file; fewer or none if the file has no more."""
+        """Return entries of one file; fewer or none if the file has no more or is gone."""
         try:
             content = self._files.read(queue, offset, count)
         except FileNotFoundError:
@@ -204,7 +204,7 @@ class QueueMending:
     # --- building again
 
     def _built_again(self, queue: ConsumeQueue, run: BadRun, cuts: int) -> bytes:
-        """Rebuild bad entries from the log, try to write them to their file, log that, and return the new entries."""
+        """Rebuild bad entries from the log, try to write them to their file, and return the new entries."""
         found: dict[int, bytes] = {}
         for topic, queue_id, offset, code, place, size in self._places_between(run):
             if (topic, queue_id) == (queue.topic, queue.queue_id) and offset < run.stop:

@@ -19,9 +19,9 @@ class QueueSync:
         self._directories = directories
 
     def run(self) -> None:
-        """Sync the queue files and directories, or if there are more than 64, their whole file system. Any thread.
+        """Sync the queue files and directories, or if there are more than 64, the store's whole file system. Any thread.
 
-        Deleted ones are skipped. Raises OSError if the disk fails.
+        Skips those that were deleted, and files that cannot be opened because of their path. Raises OSError otherwise.
         """
         if len(self._files) + len(self._directories) > SYNCED_ONE_BY_ONE_MAX:
             self._disk.sync_all(self._root)

@@ -3,8 +3,8 @@
     standard    20 bytes an entry; in some of a Java broker's, the tags codes are elsewhere (`extended_queues`)
     batch       46 bytes an entry, one for several messages (`batch_queues`)
 
-Readers only look queues up; only writers create them. A reader that waits for the first message of a missing queue gets
-the object that this queue will use, which nobody else finds until then.
+Readers only look queues up; loading and writers create them. A reader that waits for the first message of a missing
+queue gets an object that this queue normally uses later; `find` does not return it until then.
 """
 
 import logging
@@ -58,10 +58,10 @@ class QueueTable:
         return list(self._topics.get(topic, {}).values())
 
     def open_for_append(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return the queue to append to, creating it if needed; a new queue has no file before its first message.
+        """Return the queue to append to, creating it if needed; a new queue has no file yet.
 
         Raises:
-            RecordIllegal: No such queue can exist, or it is a batch queue.
+            RecordIllegal: The topic cannot have a directory, or it is a batch queue.
         """
         queue = self.find(topic, queue_id)
         if queue is None:
@@ -82,8 +82,8 @@ class QueueTable:
     def add(self, queue: ConsumeQueue) -> None:
         """Add a queue to the table.
 
-        A batch queue replaces a standard one of its id, which older brokers created by mistake and which would hide
-        its messages. Messages of the replaced queue remain in the log only.
+        A batch queue replaces a standard one of its id, which an older broker created by mistake and which would hide
+        its messages. Messages of the replaced queue can then only be found in the log.
         """
         queues = self._topics.setdefault(queue.topic, {})
         hiding = queues.get(queue.queue_id)
@@ -108,7 +108,7 @@ class QueueTable:
     # --- queues that are not there yet
 
     def awaited(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return the object that a missing queue will use if it becomes a standard queue while the object is held and not marked `deleted`."""
+        """Return an object for a missing queue; a standard queue created later uses it if it is still held and not `deleted`."""
         assert self.find(topic, queue_id) is None
         queue = self._awaited.get((topic, queue_id))
         if queue is None:

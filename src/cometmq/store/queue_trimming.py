@@ -1,4 +1,4 @@
-"""Trims queues after the log has lost its oldest files: first entries, then whole files.
+"""Trims queues after the log has lost its oldest files: hides their first entries, then deletes whole files.
 
 Both steps read files and therefore run in a thread that may block; the owner of the store changes offsets in between
 (`cometmq.store.derived`). The newest file of a queue is kept even if all its messages are gone, because it records the
@@ -28,12 +28,12 @@ class QueueTrimming:
         self._files = queues.files
 
     def delete_before(self, log_start: int) -> Iterator[Step]:
-        """Raise the min offsets of queues and delete files before them, in yielded steps (see `store.derived`)."""
+        """Raise the min offsets of queues and delete older files, but not the newest, in yielded steps (see `store.derived`)."""
         for part in self._parts():
             yield from self._trim(part, log_start)
 
     def files_before(self, log_start: int) -> list[str]:
-        """Return the paths of the files that `delete_before` would delete."""
+        """Return the paths of the files that `delete_before` would delete; may block and raise OSError."""
         return [
             path
             for queue in self._queues
@@ -88,7 +88,7 @@ class QueueTrimming:
 
 
 def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
-    """Return the queue offset of the first message whose record is at or after `log_start`, else the max offset.
+    """Return the queue offset of the first entry whose record is at or after `log_start`, else the max offset.
 
     May block, and raise OSError; any thread.
     """
@@ -104,7 +104,7 @@ def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
 
 
 def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
-    """Return the queue offset after the last message whose record is before a physical offset; may raise OSError."""
+    """Return the queue offset after the last entry whose record is before a physical offset; may raise OSError."""
     low, high = queue.min_offset, queue.max_offset
     # Truncations are short: most queues have nothing after it, which the last entry shows.
     if low == high or _physical_offset(files, queue, high - 1) < log_end:
@@ -116,7 +116,7 @@ def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
 
 
 def _physical_offset(files: QueueFiles, queue: ConsumeQueue, offset: int) -> int:
-    """Return the physical offset in a queue's entry; -1 if the entry cannot be found."""
+    """Return the `place_of_entry` of a queue's entry; -1 if the entry cannot be found."""
     try:
         entry = queue.tail_entry(offset) or files.read(queue, offset, 1)
     except FileNotFoundError:

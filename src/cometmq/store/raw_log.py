@@ -2,7 +2,7 @@
 
 Received bytes consist of whole records, with the blank ends of files (BLANK_MAGIC_CODE) between them. Each record is
 checked as in a recovery. An incomplete record at the end is left to the caller, because a log ending with one would
-look torn. A blank end may be as long as a file, so it is accepted in parts; the log ends before it until a record
+look torn. A blank end may be nearly as long as a file, so it is accepted in parts; the log ends before it until a record
 follows.
 """
 
@@ -42,7 +42,7 @@ class RawLog:
         self._heads: list[Piece] = []
 
     def append(self, offset: int, content: Buffer) -> RawPiece:
-        """Write the whole records of one file at the start of some bytes, or a part of the file's blank end.
+        """Append the whole records of one file at the start of some bytes, or else a part of the file's blank end.
 
         Return what was accepted; bytes after it must be passed again.
 
@@ -112,7 +112,7 @@ class RawLog:
             )
 
     def _check_end(self, offset: int, why: WalkEnd, rest: memoryview, *, left: int) -> None:
-        """Raise RecordIllegal if bytes after whole records are no part of a record and no blank end.
+        """Raise RecordIllegal if bytes after whole records cannot be part of a record or a right blank end.
 
         Args:
             offset: Physical offset of these bytes.
@@ -135,9 +135,9 @@ class RawLog:
             )
 
     def first_fault(self, offset: int) -> tuple[int, str] | None:
-        """Return (physical offset, name) of the first fault at or after a record that a replica would refuse, or None.
+        """Return (physical offset, `WalkEnd` name) of the first invalid record from a record on; None if none is found.
 
-        Examines about 4 MiB. May block on the device, and raise OSError; any thread.
+        Examines about 4 MiB, as a replica would. May block on the device, and raise OSError; any thread.
         """
         upto, size = offset + _LOOKED_AT_MAX, _LOOK_SIZE
         while offset < upto and (content := self.read(offset, size)) is not None:
@@ -155,7 +155,7 @@ class RawLog:
         return None
 
     def read(self, offset: int, size_max: int) -> Buffer | None:
-        """Return up to `size_max` bytes of one log file from an offset on; None outside the log. May block; any thread."""
+        """Return up to `size_max` bytes of one log file from an offset on; None where the log has none. May block; any thread."""
         file = self._log.chain.find(offset)
         end = self._log.positions.committed
         if file is None or offset >= end:

@@ -1,6 +1,6 @@
 """Reading interface of a store: its queues, its messages and their times.
 
-Methods that may block on the device say so; the broker runs them in a reader thread.
+Docstrings tell which methods may block on the device; such calls belong in a reader thread.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class ReadSide:
         return self._table.find(topic, queue_id)
 
     def queue_to_watch(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return a queue to watch for new messages; if it does not exist, the object that it will use."""
+        """Return a queue to watch for new messages; if it does not exist, an object that it normally uses once it does."""
         return self._table.find(topic, queue_id) or self._table.awaited(topic, queue_id)
 
     def queues_of(self, topic: str) -> list[ConsumeQueue]:
@@ -91,7 +91,7 @@ class ReadSide:
         return self._extended.has(topic)
 
     def entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
-        """Return a list of up to `count` entries from a queue offset on; may block on the device; any thread.
+        """Return a list of up to `count` entries of a standard queue from an offset on; may block; any thread.
 
         Raises:
             FileNotFoundError: The file of an entry is gone.
@@ -99,10 +99,7 @@ class ReadSide:
         return self._queues.read_entries(queue, offset, count)
 
     def mended_entry(self, queue: ConsumeQueue, offset: int) -> QueueEntry | None:
-        """Return an entry, repaired if it points to no record; None if the log has no message for it.
-
-        May block; any thread.
-        """
+        """Return an entry of a standard queue, repaired if it was bad; None for a gap or a missing one. May block; any thread."""
         return self._mending.entry(queue, offset)
 
     def truncated(self, _end: int) -> None:
@@ -110,7 +107,7 @@ class ReadSide:
         self._mending.truncated()
 
     def change_limits(self, settings: StoreSettings) -> None:
-        """Apply the pull limits of these settings from now on; other settings are ignored."""
+        """Apply the limits of these settings for pulls and other reads from now on; other settings are ignored."""
         self._reader.change_limits(settings)
 
     def change_read_ahead(self, *, is_wanted: bool) -> None:
@@ -122,7 +119,7 @@ class ReadSide:
     ) -> bytes | None:
         """Return the record at a physical offset, or None; passing its size (bytes) saves a read.
 
-        With `may_wait` it may block, and any thread may call it; otherwise it raises BlockingIOError instead.
+        With `may_wait` it may block; any thread. Without, it raises BlockingIOError if it would block or read over 64 KiB.
         """
         if size is not None:
             record = self._log.read(physical_offset, size, may_wait=may_wait)
@@ -142,7 +139,10 @@ class ReadSide:
         return self._log.read(physical_offset, size, may_wait=may_wait)
 
     def store_time_at(self, queue: ConsumeQueue, offset: int, *, may_wait: bool = True) -> int:
-        """Return the store time of a message in ms, or -1 if there is none; for `may_wait` see `read_record`."""
+        """Return the store time of a message, or of the next after a gap, in ms; -1 (batch queues: also 0) if none is found.
+
+        Without `may_wait`, raises BlockingIOError if that may block, as for each batch queue.
+        """
         if not isinstance(queue, BatchQueue):
             return self._times.store_time_at(queue, offset, may_wait=may_wait)
         if not may_wait:
@@ -150,7 +150,7 @@ class ReadSide:
         return self._batches.store_time_at(queue, offset)
 
     def earliest_store_time(self, queue: ConsumeQueue, *, may_wait: bool = True) -> int:
-        """Return the store time of a queue's oldest message in ms, or -1 if none is found (see `read_record`)."""
+        """Return the store time of a queue's oldest message in ms, -1 if none is found (see `store_time_at`)."""
         return self.store_time_at(queue, queue.min_offset, may_wait=may_wait)
 
     def offset_by_time(
@@ -163,7 +163,7 @@ class ReadSide:
     ) -> int:
         """Return the queue offset of the first message stored at or after a time (see `time_search`).
 
-        With `upper`, return that of the last message stored at or before the time. For `may_wait` see `read_record`.
+        With `upper`, return that of the last message stored at or before the time. For `may_wait` see `store_time_at`.
         """
         time_at = partial(self.store_time_at, may_wait=may_wait)
         return offset_by_time(queue, timestamp_ms, upper=upper, time_at=time_at)

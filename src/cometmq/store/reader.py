@@ -1,11 +1,11 @@
 """Reads messages: from a queue offset to the bytes of records, as a pull answer carries them.
 
-Queue entries come from memory (unwritten ones) or the queue's file. Records come from the log: a read-only map
-for recent ones written by this process, else a `pread` that does not block. If a read would have to block, the result
-is "cold" and carries a function that does the blocking read in a reader thread.
+Queue entries come from memory (unwritten or cached ones) or the queue's file. Records come from the log: a read-only
+map for recent ones written by this process, else a `pread` that does not block. If a read would have to block, the
+result is "cold" and carries a function that does the blocking read, for the caller to run in a reader thread.
 
-The reader counts the records that it read. If they are not the ones that the queue entries promised, the entries are
-damaged and are repaired (cometmq.store.queue_mending).
+The reader checks that the records are as many as the queue entries promised. If not, it treats the entries as damaged
+and has them repaired (cometmq.store.queue_mending).
 
 The order of checks, the limits and the next offsets follow DefaultMessageStore.getMessage of RocketMQ 5.3.3.
 """
@@ -42,7 +42,7 @@ FoundRecords = tuple[bytes, int, int, bool]
 
 
 class GetStatus(StrEnum):
-    """Status of a read: FOUND, OFFSET_TOO_SMALL and others of GetMessageStatus; its name is a pull answer's remark."""
+    """Status of a read: FOUND, OFFSET_TOO_SMALL and others of GetMessageStatus; its name is the remark of a pull's answer."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
@@ -66,8 +66,8 @@ class GetResult(NamedTuple):
     Attributes:
         status: Outcome of the read.
         next_offset: Queue offset to continue from.
-        min_offset: Minimum offset of the queue.
-        max_offset: Maximum offset of the queue.
+        min_offset: Minimum offset of the queue when the read began.
+        max_offset: Maximum offset of the queue when the read began.
         records: Pieces of the log with one or more whole records each; together they are the answer's body.
         message_count: Number of records in them.
         size: Size of the records in bytes.
@@ -96,7 +96,7 @@ class WantedRead(NamedTuple):
         min_offset: Minimum offset of the queue when the read began.
         max_offset: Maximum offset of the queue when the read began.
         count_max: Maximum number of records.
-        size_max: Maximum number of bytes.
+        size_max: Maximum number of bytes; the first record may exceed it.
         match: Returns whether a tags code is wanted; None if all are.
     """
 
@@ -118,7 +118,7 @@ class ChosenEntries(NamedTuple):
         message_count: Number of records in them.
         size: Size of the records in bytes.
         looked: Number of entries examined.
-        removed: Whether a message was no longer in the log.
+        removed: Whether an examined entry has no message in the log: deleted, or a gap.
     """
 
     runs: list[Run]
@@ -143,7 +143,7 @@ class Reader:
         self._scan_entries = settings.filter_scan_bytes // QUEUE_ENTRY_SIZE
 
     def change_limits(self, settings: StoreSettings) -> None:
-        """Apply the limits of these settings to future pulls: those for recent messages and those for old ones."""
+        """Apply the limits of these settings to later reads: those for recent messages and those for old ones."""
         self._limits = (
             (settings.transfer_count_in_memory, settings.transfer_bytes_in_memory),
             (settings.transfer_count_on_disk, settings.transfer_bytes_on_disk),
@@ -231,14 +231,14 @@ class Reader:
     def _looked_at(
         self, match: Match | None, count_max: int
     ) -> tuple[Callable[[int], bool] | None, int]:
-        """Return the function that matches tags codes, or None, and the number of queue entries to examine."""
+        """Return the function that matches tags codes, or None, and the maximum number of queue entries to examine."""
         if match is None:
             return None, count_max
         matches = match if callable(match) else match.__contains__
         return matches, max(self._scan_entries, count_max)
 
     def _entries(self, queue: ConsumeQueue, offset: int, count: int) -> PlacedEntries | None:
-        """Return up to `count` queue entries from an offset on, None if reading would block; may raise FileNotFoundError."""
+        """Return up to `count` queue entries from an offset on, None if reading may block; may raise FileNotFoundError."""
         before_tail = queue.tail_start - offset
         if before_tail <= 0:
             start, tail = -before_tail * QUEUE_ENTRY_SIZE, queue.tail
@@ -262,7 +262,7 @@ class Reader:
         size_max: int,
         match: Callable[[int], bool] | None,
     ) -> FoundRecords | None:
-        """Return the records if all wanted ones are in one log file in memory and match their entries; else None."""
+        """Return the wanted records if all are in one recent log file and match their entries; None otherwise, or at a gap."""
         first, file = self._warm_file(entries)
         if file is None:
             return None
@@ -284,7 +284,7 @@ class Reader:
         return records, count, offset + looked, written - end > self._in_memory_bytes
 
     def _warm_file(self, entries: PlacedEntries) -> tuple[int, LogFile | None]:
-        """Return the physical offset in the first entry and its log file, or None in place of a file whose read may block."""
+        """Return the physical offset in the first entry and its log file; None in place of one that is missing or not recent."""
         content, start, stop = entries
         if start >= stop:
             return 0, None
@@ -298,7 +298,7 @@ class Reader:
         return first, files[number] if 0 <= number < len(files) else None
 
     def _map(self, entries: PlacedEntries) -> bool:
-        """Map the log file that entries point to; return False if it is mapped already, or that fails or may block."""
+        """Map the log file of the first entry; return False if it is mapped already, missing or not recent, or that fails."""
         _, file = self._warm_file(entries)
         try:
             return file is not None and file.mapped is None and bool(file.view)
@@ -324,7 +324,7 @@ class Reader:
         return self._answer(wanted, entries, may_wait=True)
 
     def _hole(self, offset: int, low: int, high: int) -> GetResult:
-        """Return the result for a missing queue file: continue in the next file, as RocketMQ does."""
+        """Return the result for a missing queue file: continue in the next file or at the queue's end, as RocketMQ does."""
         per_file = self._files.entries_per_file
         end = min((offset // per_file + 1) * per_file, high)
         return GetResult(GetStatus.OFFSET_FOUND_NULL, end, low, high)
@@ -376,7 +376,7 @@ class Reader:
         )
 
     def _is_likely(self, wanted: WantedRead, entries: Buffer, chosen: ChosenEntries) -> bool:
-        """Return whether the selected entries can be genuine; only the records themselves can prove it."""
+        """Return whether entries need no repair before their records are read: there are some, of 16 MiB at most, in order."""
         if not chosen.looked or chosen.size > _BELIEVED_SIZE_MAX:
             return False
         if not chosen.removed:
@@ -425,7 +425,7 @@ class Reader:
         return records
 
     def _read_records(self, runs: list[Run], *, may_wait: bool) -> list[memoryview] | None:
-        """Read records with `pread`, nearby ones in one call; None if that would block and `may_wait` is False."""
+        """Read records with `pread`, nearby ones in one call; None if that may block and `may_wait` is False."""
         records: list[memoryview] = []
         for file, start, span in self._spans(runs):
             size = span[-1][1] - start

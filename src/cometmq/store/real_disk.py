@@ -1,4 +1,4 @@
-"""The disk of this machine: each method of `cometmq.store.disk.Disk` as a system call."""
+"""The disk of this machine: each method of `cometmq.store.disk.Disk` with system calls."""
 
 import ctypes
 import errno
@@ -15,7 +15,7 @@ _ZEROS = bytes(1 << 20)
 
 
 class RealDisk:
-    """The disk of this machine; errors are those of the system calls."""
+    """The disk of this machine; failed system calls raise their OSError unless a method treats it otherwise."""
 
     def open(
         self, path: str, *, create: bool = False, write: bool = True, is_new: bool = False
@@ -64,7 +64,7 @@ class RealDisk:
         return piece
 
     def pread_nowait(self, fd: int, size: int, offset: int) -> Buffer | None:
-        """Read from the page cache; return None if it lacks a byte. In-memory file systems: as `pread`."""
+        """Read from the page cache; None if it lacks a byte or the file ends before. If the file system cannot: as `pread`."""
         piece = bytearray(size)
         try:
             count = os.preadv(fd, [piece], offset, os.RWF_NOWAIT)
@@ -92,7 +92,7 @@ class RealDisk:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_NORMAL)
 
     def written(self, fd: int, offset: int) -> list[tuple[int, int]]:
-        """Return the (start, end) ranges after an offset that the file system does not store as holes."""
+        """Return the (start, end) ranges from an offset on that the file system does not store as holes."""
         pieces = []
         end = os.fstat(fd).st_size
         while offset < end:
@@ -156,11 +156,11 @@ class RealDisk:
         return True
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory has this name."""
+        """Return whether a file, directory or link has this name."""
         return os.path.lexists(path)
 
     def list_names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; empty if it is a file or missing."""
+        """Return the names in a directory, sorted; empty if it is a file, missing, or its name is too long."""
         try:
             return sorted(os.listdir(path))  # noqa: PTH208  # 80,000 queues: no Path objects.
         except (FileNotFoundError, NotADirectoryError):
@@ -198,7 +198,7 @@ class RealDisk:
         os.unlink(path)  # noqa: PTH108  # as above
 
     def space(self, path: str) -> Space:
-        """Return the used and the available space of the file system that contains a directory."""
+        """Return the used and the available space, and inodes, of the file system that contains a directory."""
         state = os.statvfs(path)
         used = (state.f_blocks - state.f_bfree) * state.f_frsize
         inodes = state.f_favail if state.f_files else 1

@@ -1,6 +1,6 @@
 """Recovery at start: finds the end of the log and completes everything built from it.
 
-1. Each `Derived` structure is loaded and returns the offset from which it lacks records.
+1. Each `Derived` structure is loaded and returns the offset from which it lacks records, if it does.
 2. The log is walked from the smallest of these offsets; every record is checked and fed to all structures.
 3. The log ends before the first invalid record (cometmq.store.log_end).
 """
@@ -24,9 +24,9 @@ class RecoveryResult(NamedTuple):
     """The result of a recovery.
 
     Attributes:
-        end: Physical offset of the end of the last record.
+        end: Physical offset of the end of the last valid record; 0 for an empty log.
         store_ms: Store time of the last checked record, ms; 0 if none was checked.
-        damage: Description of damage, for people; None if there is none.
+        damage: Why the store must stay read-only, such as damage, for people; None if it need not.
     """
 
     end: int
@@ -62,7 +62,7 @@ class Recovery:
         Nothing is removed from a log that is damaged or read-only.
 
         Raises:
-            StoreDamaged: Files have a wrong size, or are missing at the log's end.
+            StoreDamaged: All queue or index files have a wrong size, or log files are missing at the log's end.
             OSError: The disk failed.
         """
         chain = self._log.chain
@@ -107,7 +107,7 @@ class Recovery:
             )
 
     def _walk(self, start: int) -> tuple[int, WalkEnd]:
-        """Check every record from an offset on, and feed all structures; return where the log ends, and why."""
+        """Check records up to the first invalid one, and feed all structures; return where the log ends, and why."""
         chain, position = self._log.chain, start
         why = WalkEnd.EMPTY
         while (file := chain.find(position)) is not None:

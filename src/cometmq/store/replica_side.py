@@ -15,7 +15,7 @@ _QUEUES_AT_ONCE = 200  # Some 2 ms.
 
 
 class ReplicaSide:
-    """The part of a store that only replication uses, apart from `append_raw`, `read_log` and truncation."""
+    """The part of a store that replication uses, apart from `append_raw`, `read_log` and truncation."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ReplicaSide:
 
     @property
     def dispatched_ms(self) -> int:
-        """Store time of the newest visible message, ms since 1970; 0 if unknown."""
+        """Store time of the last dispatched record, ms since 1970; 0 if unknown."""
         return self._dispatcher.dispatched_ms
 
     @property
@@ -60,7 +60,7 @@ class ReplicaSide:
 
     @property
     def master_flushed(self) -> int:
-        """Physical offset up to which this slave's master had flushed, as last noted."""
+        """Physical offset up to which this slave's master had flushed, as last noted, maybe before a restart."""
         return self._checkpoints.master_flushed
 
     def note_master_flushed(self, offset: int) -> None:
@@ -87,7 +87,7 @@ class ReplicaSide:
         self._dispatcher.on_moved = told
 
     def read_nowait(self, offset: int, size_max: int) -> Buffer | None:
-        """Return up to `size_max` bytes of a log file, even after the log's end; None if no file, or that may block."""
+        """Return up to `size_max` bytes of a log file, maybe beyond the log's end; None without a file, or if that may block."""
         file = self._log.chain.find(offset)
         if file is None:
             return None
@@ -99,14 +99,14 @@ class ReplicaSide:
         return file.read_nowait(offset, size)
 
     def last_messages(self, topic: str) -> list[tuple[ConsumeQueue, int]]:
-        """Return the queues of a topic with the physical offset of each one's last message; -1 if it has none."""
+        """Return the queues of a topic with the physical offset of each one's last message; -1 if none is found. May block."""
         queues = self._queues.table.of_topic(topic)
         return [(queue, self._last_of(queue)) for queue in queues]
 
     def count_queues(self, offset: int, counts: dict[str, int]) -> Iterator[None]:
         """Add to `counts` the topics with messages from a physical offset on, with the number of queues that each needs.
 
-        Yields after every 200 queues, so that the caller can do other work.
+        Yields after every 200 queues, so that the caller can do other work. May block in between.
         """
         for number, queue in enumerate(list(self._queues.table)):
             if queue.queue_id >= counts.get(queue.topic, 0) and self._last_of(queue) >= offset:

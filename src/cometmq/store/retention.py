@@ -25,11 +25,11 @@ class Retention:
     Attributes:
         reserved_ms: Time after its last write when a file expires (fileReservedTime).
         delete_hours: Hours of the day, local time, at which expired files are deleted (deleteWhen).
-        max_used_ratio: Disk usage in per cent above which they are deleted immediately (diskMaxUsedSpaceRatio).
+        max_used_ratio: Disk usage in per cent above which they are deleted at any hour (diskMaxUsedSpaceRatio).
         forced_ratio: Disk usage in per cent above which unexpired files may be deleted (diskSpaceCleanForciblyRatio).
         is_forced: Whether unexpired files may be deleted then (cleanFileForciblyEnable).
         batch_max: Maximum number of log files per round (deleteFileBatchMax).
-        interval_ms: Pause between rounds (cleanResourceInterval).
+        interval_ms: Usual time from the start of a round to that of the next (cleanResourceInterval).
         pause_ms: Pause between two log files (deleteCommitLogFilesInterval).
         queue_pause_ms: Pause between two steps after the log (deleteConsumeQueueFilesInterval).
         retry_ms: Pause after a file could not be removed (redeleteHangedFileInterval).

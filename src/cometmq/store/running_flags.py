@@ -1,4 +1,4 @@
-"""RocketMQ's running flags: the reasons why the store accepts no messages.
+"""RocketMQ's running flags: reasons why the store accepts no messages.
 
 The bits are RunningFlags of RocketMQ 5.3.3. The texts are ours, for the answers to senders.
 """

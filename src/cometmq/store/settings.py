@@ -1,6 +1,6 @@
 """Settings of a store; most fields name their RocketMQ key.
 
-The broker fills them from `broker.conf` (cometmq.broker.settings.broker_settings).
+A broker fills them from its own settings (cometmq.broker.settings.broker_settings).
 """
 
 import os
@@ -33,7 +33,7 @@ class IndexSettings:
 
     Attributes:
         is_built: Whether keys of new messages are indexed (messageIndexEnable).
-        is_safe: If only Java's checkpoint exists, begin recovery as early as the index needs (messageIndexSafe).
+        is_safe: If only Java's checkpoint can be used, begin recovery as early as the index needs (messageIndexSafe).
         slots: Slots of an index file (maxHashSlotNum).
         entries: Entries of an index file, including the unused first one (maxIndexNum).
         answer_count_max: Maximum number of messages in an answer (maxMsgsNumBatch).
@@ -55,8 +55,8 @@ class StoreSettings:
         read_only_commitlog_paths: Directories in which no file is created (readOnlyCommitLogStorePaths).
         commitlog_file_size: Bytes of a log file (mappedFileSizeCommitLog).
         queue_file_size: Bytes of a queue file (mappedFileSizeConsumeQueue).
-        flush_sync: Whether a send is answered after its flush (flushDiskType=SYNC_FLUSH).
-        flush_interval_ms: Pause between asynchronous flushes (flushIntervalCommitLog).
+        flush_sync: Whether the answer to a send waits for its flush (flushDiskType=SYNC_FLUSH).
+        flush_interval_ms: Usual pause between asynchronous flushes (flushIntervalCommitLog).
         flush_least_pages: Minimum number of dirty 4 KiB pages for a flush (flushCommitLogLeastPages).
         flush_timed: Keep the pause between flushes; if False, flush once enough pages are dirty (flushCommitLogTimed).
         flush_thorough_interval_ms: Pause after which any dirty byte is flushed (flushCommitLogThoroughInterval).
@@ -64,25 +64,26 @@ class StoreSettings:
         checkpoint_interval_ms: Minimum pause between checkpoints (flushIntervalConsumeQueue).
         disk_warning_ratio: Disk usage in per cent, as df shows it, above which sends are refused
             (diskSpaceWarningLevelRatio; Java allows 35 to 90).
-        disk_reserve: Bytes left free when a file is created, for queue files and configuration; a smaller
+        disk_reserve: Bytes left free when a log file is created, for queue files and configuration; a smaller
             `commitlog_file_size` is used instead.
-        transfer_bytes_in_memory: Maximum bytes of a pull (maxTransferBytesOnMessageInMemory).
-        transfer_count_in_memory: Maximum records of a pull (maxTransferCountOnMessageInMemory).
-        transfer_bytes_on_disk: Maximum bytes of a pull of old messages (maxTransferBytesOnMessageInDisk).
+        transfer_bytes_in_memory: Maximum bytes of a pull of recent messages (maxTransferBytesOnMessageInMemory).
+        transfer_count_in_memory: Maximum records of a pull of recent messages (maxTransferCountOnMessageInMemory).
+        transfer_bytes_on_disk: Maximum bytes of a pull of old messages (maxTransferBytesOnMessageInDisk). In both cases,
+            the first message may be longer.
         transfer_count_on_disk: Maximum records of a pull of old messages (maxTransferCountOnMessageInDisk).
         access_in_memory_ratio: Per cent of `memory_bytes` that recent messages fill (accessMessageInMemoryMaxRatio).
-        filter_scan_bytes: Maximum bytes of queue entries examined per pull (maxFilterMessageSize).
+        filter_scan_bytes: Bytes of queue entries that one read with a filter may examine (maxFilterMessageSize).
         memory_bytes: Memory of this machine, bytes.
-        warm_tail_bytes: Part of the log written by this process, in bytes, that is read through the map.
+        warm_tail_bytes: Bytes at the log's end that are read through the map if this process has written them.
         delay_levels_ms: Delay of each level, beginning with level 1 (messageDelayLevel).
-        warm_files: Write all pages of a log file before use, and lock them in memory (warmMapedFileEnable).
+        warm_files: Write all pages of a log file before use, and lock them in memory if possible (warmMapedFileEnable).
         warm_flush_pages: With synchronous flush, pages per flush while warming (flushLeastPagesWhenWarmMapedFile).
         read_ahead: Let the system read ahead in the log (dataReadAheadEnable).
         append_property_crc: Append a CRC of the whole record as its last property (enabledAppendPropCRC).
         verify_property_crc: Records with such a CRC are only valid if it is right (forceVerifyPropCRC).
         pool_buffers: Number of 4 MiB buffers in which batches wait before they are written (transientStorePoolEnable,
             transientStorePoolSize); 0 to write them at once.
-        commit_interval_ms: Maximum time that batches stay in these buffers (commitIntervalCommitLog).
+        commit_interval_ms: Pause between writes of these buffers, unless they are full (commitIntervalCommitLog).
         retention: Rules for deleting old files.
         index: Settings of the index.
     """

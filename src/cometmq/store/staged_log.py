@@ -1,8 +1,8 @@
 """A log that stages batches in memory, locked if possible, before they are written (transientStorePoolEnable).
 
-A send only copies its bytes. Every commitIntervalCommitLog, or when the memory is full, all staged batches are
+A send usually only copies its bytes. Every commitIntervalCommitLog, or when the memory is full, all staged batches are
 written with one write per file; only then can consumers see them and a flush include them. A busy page cache thus
-delays few sends, but if the process dies, messages acknowledged since the last write are lost. That is the trade-off of
+delays few sends, but if the process dies, messages acknowledged since the last write may be lost. That is the trade-off of
 RocketMQ's TransientStorePool (5.3.3), and the reason why it is off by default.
 """
 

@@ -61,7 +61,7 @@ def valid_record(
 
 
 def has_lost_sector(record: Record) -> bool:
-    """Return whether topic and properties contain a whole sector of zeros, or end with a part of one."""
+    """Return whether topic and properties contain a whole sector of zeros, or end with a partial sector of only zeros."""
     properties = record.property_block
     parts = record.topic.encode() + len(properties).to_bytes(2) + properties
     end = record.physical_offset + record.store_size
@@ -77,9 +77,9 @@ def has_lost_sector(record: Record) -> bool:
 def places_of(record: Record, delay_levels_ms: Sequence[int]) -> Sequence[Place]:
     """Return the queue entries for a record: (topic, queue id, queue offset, tags code).
 
-    Half and rolled-back messages have none, nor has a record whose topic cannot be a directory, nor a batch stored as
-    one record: its entry is in a batch consume queue (cometmq.store.batch_queues). A message for light queues (LMQ) has
-    one more in each of them.
+    Records flagged as prepared or rolled back have none, nor has one whose topic cannot be a directory, nor a batch
+    stored as one record: its entry is in a batch consume queue (cometmq.store.batch_queues). A message for light queues
+    (LMQ) has one more in each that its properties name correctly.
     """
     sys_flag, topic = record.sys_flag, record.topic
     if sys_flag & _KINDS not in _IN_A_QUEUE or not is_directory_name(topic):
@@ -92,7 +92,7 @@ def places_of(record: Record, delay_levels_ms: Sequence[int]) -> Sequence[Place]
 
 
 def _light_places(record: Record, code: int) -> list[Place]:
-    """Return the entries in light queues (LMQ) and others (ConsumeQueue.multiDispatchLmqQueue of RocketMQ 5.3.3)."""
+    """Return the entries in the light queues (LMQ) and others that a record names (ConsumeQueue.multiDispatchLmqQueue)."""
     block = record.property_block
     try:
         names = (find_property(block, _MULTI_QUEUES) or "").split(",")
@@ -122,7 +122,7 @@ def is_directory_name(topic: str) -> bool:
 
 
 def tags_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
-    """Return the tags code for a record's queue entry: the hash of its tag, or the due time in ms in the delay topic."""
+    """Return the tags code for a record's queue entry: the hash of its tag, or in the delay topic normally the due time in ms."""
     if record.topic == SCHEDULE_TOPIC:
         try:
             level = find_property(record.property_block, _DELAY_NAME)
@@ -136,7 +136,7 @@ def tags_code(record: Record, delay_levels_ms: Sequence[int]) -> int:
 
 
 def tag_hash(block: bytes) -> int:
-    """Return Java's hash of the tag in a block of properties; 0 if it has no tag."""
+    """Return Java's hash of the tag in a block of properties; 0 if it has no readable tag."""
     at = block.rfind(_TAGS)
     if at < 0:
         return 0
@@ -148,7 +148,7 @@ def tag_hash(block: bytes) -> int:
 
 
 def _found_tag(block: bytes) -> bytes:
-    """Return the tag in a block of properties, searched property by property; empty if there is none."""
+    """Return the tag in a block of properties, searched property by property; empty if there is none or the block is damaged."""
     try:
         return (find_property(block, _TAGS_NAME) or "").encode()
     except CodecError:

@@ -1,6 +1,6 @@
 """Finds the store time of a message, and the message of a queue at a time.
 
-Times are read from the records. Messages of a queue are stored in the order of time, so a bisection finds the offset
+Times are read from the records. Messages of a queue are normally in the order of time, so a bisection finds the offset
 for a time. Boundaries follow ConsumeQueue.getOffsetInQueueByTime of RocketMQ 5.3.3, but for the whole queue at once.
 """
 
@@ -22,8 +22,8 @@ _HEAD_SIZE = STORE_TIME_AT + 20  # Includes the store time of a record with an I
 class TimeSearch:
     """Looks up store times in the log.
 
-    Calls with `may_wait` may block on the device, and any thread may make them; other calls raise BlockingIOError
-    instead, and only the thread that owns the store may make them.
+    Calls with `may_wait` may block on the device, and any thread may make them. Other calls raise BlockingIOError if
+    they would block, and only the thread that owns the store may make them.
     """
 
     def __init__(self, log: CommitLog, files: QueueFiles) -> None:
@@ -31,7 +31,7 @@ class TimeSearch:
         self._files = files
 
     def store_time_at(self, queue: ConsumeQueue, offset: int, *, may_wait: bool) -> int:
-        """Return the store time of a message in ms, of the next one for an offset in a gap; -1 if there is none."""
+        """Return the store time of a message in ms, of the next one for an offset in a gap; -1 if none is found."""
         if not queue.min_offset <= offset < queue.max_offset:
             return -1
         try:
@@ -62,7 +62,7 @@ class TimeSearch:
 def offset_by_time(
     queue: ConsumeQueue, timestamp_ms: int, *, upper: bool, time_at: TimeAt
 ) -> int:
-    """Return the queue offset of the first message stored at or after a time; the max offset if all are older.
+    """Return the queue offset of the first message (or a gap before it) stored at or after a time; the max offset if all are older.
 
     With `upper`, it is the last message stored at or before the time; the min offset if all are newer.
 

@@ -1,7 +1,7 @@
 """Truncates the log of an open store, and everything built from it.
 
 docs/design/0036 describes the steps and why a stop after any of them leaves a store that opens, with either the old end
-or the new one. The removed part is copied into the folder `cut`. Blocking work runs in another thread, as in cleaning.
+or the new one. The removed part is copied into the folder `cut`. Blocking work can run in another thread, as in cleaning.
 Meanwhile nothing is appended, flushed or dispatched, and readers soon see the queues as they will be.
 """
 
@@ -90,7 +90,7 @@ class Truncation:
         self._dispatcher.dispatch()
 
     def _check_free(self) -> None:
-        """Raise StoreBusy while other work uses the files; another StoreError if the store accepts nothing until a restart."""
+        """Raise StoreBusy while other work uses the files; another StoreError if the store was stopped (`Acceptance.is_over`)."""
         if self._acceptance.is_over:
             raise self._acceptance.refusal()
         background = self._background
@@ -123,7 +123,7 @@ class Truncation:
         yield partial(self._keep_copy, end)
 
     def _keep_copy(self, end: int) -> None:
-        """Copy the part to be removed into the folder `cut`.
+        """Check the new end, and copy the part to be removed into the folder `cut`.
 
         Raises:
             RecordIllegal: Neither a record nor the blank end of a file begins at `end`.
@@ -210,7 +210,7 @@ class Truncation:
         self._waiting, self._kept = deque(), []
 
     def _before(self, batch: Batch, end: int) -> list[Batch]:
-        """Return the part of a waiting batch before the new end, as batches; the batch itself if all of it is."""
+        """Return the part of a waiting batch before the new end, as a list of batches; of the batch itself if all of it is."""
         if batch.end_offset <= end:
             return [batch]
         start = batch.start

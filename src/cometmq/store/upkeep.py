@@ -1,8 +1,8 @@
 """Upkeep of a store: writes queue entries, plans checkpoints, checks the disk, and resumes accepting messages.
 
 The broker's timer calls `tick`, which does a little work each time. If the disk is full (a file cannot be made,
-entries cannot be written, or `df` reports it), only sends are refused, with a reason. Once a second, a tick checks
-whether there is room again. (RocketMQ deletes unread messages in this case; we do only with
+entries cannot be written, or `df` reports it), new messages are refused, with a reason, and reads go on. Once a second,
+a tick checks whether there is room again. (RocketMQ deletes unread messages in this case; we do only with
 cleanFileForciblyEnable=true: docs/compatibility.md.)
 """
 
@@ -186,7 +186,7 @@ class Upkeep:
     def times(self) -> Checkpoint:
         """Return the store times up to which messages are flushed, dispatched and indexed, for Java's checkpoint.
 
-        They follow a clock that is set back: Java's recovery then checks more, never less.
+        The first two follow a clock that is set back, so that Java's recovery then checks more.
         """
         known = self._checkpoints.times
         return Checkpoint(
@@ -202,7 +202,7 @@ class Upkeep:
         self._noted = None
 
     def job(self, progress: Progress, times: Checkpoint) -> CheckpointJob:
-        """Return a job that syncs everything written to files so far and then records these values as checkpoint."""
+        """Return a job that syncs what queues and index have written so far, and then records these values as checkpoint."""
         syncs = [sync for derived in self._derived if (sync := derived.sync()) is not None]
         return CheckpointJob(self._checkpoints, times=times, progress=progress, syncs=syncs)
 
@@ -265,10 +265,7 @@ class Upkeep:
                 raise job.error
 
     def forget_entries(self, count: int) -> None:
-        """Subtract `count` entries, of a topic or queue that is about to be deleted, from the number in each checkpoint.
-
-        May raise OSError.
-        """
+        """Subtract `count` entries, of a topic or queue to be deleted, from planned and written checkpoints; may raise OSError."""
         if self._noted is not None:
             self._noted = (self._noted[0].without(count), self._noted[1])
         if self._ready is not None:
@@ -280,5 +277,5 @@ class Upkeep:
             self._checkpoints.write(self._checkpoints.times, known.without(count))
 
     def file_ahead_failed(self) -> None:
-        """Retry to create a log file in advance at the next check of the disk."""
+        """Allow a new attempt to create a log file in advance from the next check of the disk on."""
         self._is_plan_given_up = True

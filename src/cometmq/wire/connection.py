@@ -1,8 +1,8 @@
 """One connection without its socket: bytes in, commands out, and the requests that wait for an answer.
 
 Both sides use it: requests and answers share the stream in both directions, and each side counts its own opaques. All
-complete frames of one read are returned together, because a read is a batch. A frame that cannot be read is reported
-and skipped. Only an impossible length ends the connection, because later frames cannot be found.
+complete frames of one read are returned together, because a read is a batch. A frame that cannot be decoded is reported
+and skipped. Only an illegal length makes the stream unusable (`fault`), because later frames cannot be found.
 """
 
 import re
@@ -109,7 +109,7 @@ class Connection(Generic[Waiter]):
         return bool(self.buffered >= FRAME_HEAD_SIZE + (kind_and_size & _HEADER_SIZE_MASK))
 
     def receive_data(self, data: bytes) -> list[RawCommand]:
-        """Process the bytes of one read and return the complete commands, in order.
+        """Process the bytes of one read and return the complete valid commands, in order.
 
         Afterwards `bad_frames` lists the skipped frames, and `fault` is set if the stream is lost.
         """
@@ -135,7 +135,7 @@ class Connection(Generic[Waiter]):
         """Return the commands in the result of `join`, and buffer an incomplete rest, unless its header is refused.
 
         `judge` may refuse an incomplete frame over 64 KiB by its header. It is passed to each read and not stored,
-        as that would create a reference cycle. Adds refused frames to `bad_frames`; sets `fault` if the stream is lost.
+        as that would create a reference cycle. Adds refused and invalid frames to `bad_frames`; sets `fault` if the stream is lost.
         """
         commands: list[RawCommand] = []
         size = len(data)
@@ -178,7 +178,7 @@ class Connection(Generic[Waiter]):
                 self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
 
     def _keep_rest(self, data: bytes, start: int, judge: Judge | None) -> None:
-        """Buffer the start of a frame; skip the frame if its header is too large or refused by `judge`."""
+        """Buffer the start of a frame; skip the frame once its header is known to be too large or refused by `judge`."""
         have = len(data) - start
         if have < FRAME_HEAD_SIZE:
             self._needed = FRAME_HEAD_SIZE
@@ -217,7 +217,7 @@ class Connection(Generic[Waiter]):
         self.buffered += len(data)
 
     def next_opaque(self) -> int:
-        """Return an opaque that none of our waiting requests uses."""
+        """Return the next opaque that none of our waiting requests uses; later calls return others."""
         self._opaque = self._opaque + 1 & _OPAQUE_MASK
         while self._opaque in self.awaited:
             self._opaque = self._opaque + 1 & _OPAQUE_MASK
@@ -233,7 +233,7 @@ class Connection(Generic[Waiter]):
         self._opaque = self._opaque + count & _OPAQUE_MASK
 
     def request(self, command: Command, waiter: Waiter, *, deadline: float) -> bytes:
-        """Encode a request as a frame and register its waiter, which `take` returns for the answer.
+        """Encode a request (CodecError if it is too large) and register its waiter, which `take` returns for the answer.
 
         Args:
             command: The request; its opaque is replaced.
@@ -275,7 +275,7 @@ class Connection(Generic[Waiter]):
         return send
 
     def oneway(self, command: Command) -> bytes:
-        """Encode a command as a one-way request, which is not answered; its opaque is replaced."""
+        """Encode a command as a one-way request, which is not answered, with a new opaque; raise CodecError if it is too large."""
         opaque = self.next_opaque()
         return encode_command(command._replace(opaque=opaque, flag=command.flag | ONEWAY))
 
@@ -290,7 +290,7 @@ class Connection(Generic[Waiter]):
         return min(deadline for deadline, _ in self.awaited.values())
 
     def expire(self, now: float) -> list[tuple[int, Waiter]]:
-        """Remove and return the waiters whose deadline has passed, with their opaques; late answers are dropped."""
+        """Remove and return the waiters whose deadline has passed, with their opaques; a later answer finds none."""
         late = [opaque for opaque, (deadline, _) in self.awaited.items() if deadline <= now]
         return [(opaque, self.awaited.pop(opaque)[1]) for opaque in late]
 

@@ -1,1 +1,1 @@
-"""The timer's files: a wheel of slots, a log of units, and how far both are (docs/design/0010)."""
+"""The timer's files: a wheel of slots, a log of units, and a checkpoint (docs/design/0010)."""

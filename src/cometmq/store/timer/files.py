@@ -1,7 +1,7 @@
 """The timer's wheel, log and checkpoint (timercheck) together: adds messages, reads slots, saves everything.
 
 The log is synced before the wheel that points into it, and both before the checkpoint. At each start the log is
-read again from the file before the checkpointed position, and the wheel is updated from it, as in
+read again, from the file before the checkpointed position or from its start, and the wheel is updated from it, as in
 TimerMessageStore.recover of RocketMQ 5.3.3. Units after that position are remembered until the topic has delivered
 their messages again, so that none is added twice.
 """
@@ -35,13 +35,13 @@ _BLANK_SLOTS = 60  # TIMER_BLANK_SLOTS: slots that a roll leaves free at the whe
 
 
 class TimerRequest(NamedTuple):
-    """A message that waits for its time.
+    """A message that waits for its time, or that cancels such a message.
 
     Attributes:
         physical_offset: Physical offset of its record in the commitlog.
         size: Size of its record in bytes.
         out_ms: Start of the slot in which it is due (TIMER_OUT_MS).
-        due_ms: The millisecond before it is due; within its slot, whose last one it is if the exact time is unknown.
+        due_ms: The millisecond before it is due, or the nearest one in its slot; the slot's last if the exact time is unknown.
         is_delete: Whether it cancels another message.
         topic_hash: Java's hash of its real topic.
     """
@@ -67,7 +67,7 @@ class TimerFiles:
     """Files of the messages that wait for their delivery time: a wheel of time slots, a log, and a checkpoint.
 
     Attributes:
-        check: The last saved checkpoint.
+        check: The last loaded or saved checkpoint.
         read_ms: Time before which all slots are delivered.
         queue_offset: Offset in the timer's topic before which all messages were added.
         waiting_count: Number of messages in the wheel, minus those that cancel one; after a recovery approximate.
@@ -107,7 +107,7 @@ class TimerFiles:
     def open(self, now_ms: int) -> None:
         """Load the existing files and update the wheel from the log; raise OSError if the disk fails.
 
-        Damaged files are moved away and rebuilt.
+        A damaged wheel or log is moved away; it is rebuilt from the log, or from the messages of the timer's topic.
         """
         self.load_check()
         if self.check.master_queue_offset > self.check.queue_offset:
@@ -140,7 +140,7 @@ class TimerFiles:
         self.waiting_count = sum(slot.unit_count for slot in waiting)
 
     def truncate(self, physical_offset: int, read_ms: int, log_position: int) -> None:
-        """Remove units of messages after the truncated commitlog's end. Any thread, while no other method runs.
+        """Remove units of messages that a truncation of the commitlog removed. Any thread, while no other method runs.
 
         Args:
             physical_offset: New end of the commitlog.
@@ -219,7 +219,7 @@ class TimerFiles:
     # --- adding
 
     def add(self, waiting: TimerRequest, now_ms: int) -> None:
-        """Add a message to the slot in which it is due, or if that is too far ahead, to an earlier one to be moved on."""
+        """Add a message, in memory, to the slot in which it is due, or if that is too far ahead, to an earlier one."""
         write_ms = self.floor(now_ms)
         magic, due_ms = UNIT_DEFAULT, waiting.due_ms
         ahead_ms = waiting.out_ms - write_ms
@@ -247,13 +247,13 @@ class TimerFiles:
         self.waiting_count += change
 
     def go_on(self) -> bool:
-        """Advance to the next slot after the current one was delivered; return whether it has messages."""
+        """Advance to the next slot after the current one was delivered; return whether that one has units."""
         self.waiting_count -= self.wheel.slot(self.read_ms).unit_count
         self.read_ms += self._precision_ms
         return self.wheel.slot(self.read_ms) is not EMPTY_SLOT
 
     def pass_unused(self, now_ms: int) -> None:
-        """Skip past slots, up to now, that were never used; the current slot must have been delivered."""
+        """Skip slots, the current one included, up to the next one that may be used or to now."""
         self.read_ms = self.wheel.next_used_page(self.read_ms, self.floor(now_ms))
 
     # --- saving
@@ -292,7 +292,7 @@ class TimerFiles:
         self._write_check(job.check)
 
     def take_check(self, theirs: TimerCheck) -> None:
-        """Save the progress of the timer of this slave's master along with this timer's. May raise OSError; any thread."""
+        """Save the progress of the timer of this slave's master in this timer's checkpoint. May raise OSError; any thread."""
         check = self.check
         fresh = check._replace(
             read_ms=max(check.read_ms, theirs.read_ms),

@@ -24,7 +24,7 @@ from cometmq.store.log_file import LogFile
 
 
 class TimerLog:
-    """The files of units (timerlog), each unit being a message that waits for its time.
+    """The files of units (timerlog), each unit being a message that waits for its time, or one that cancels another.
 
     Attributes:
         end: Position after the last unit, written or not.
@@ -104,7 +104,7 @@ class TimerLog:
             seen: Position of a known unit at which to stop; -1 for none.
 
         Raises:
-            CodecError: The chain leads to something that is not a unit.
+            CodecError: The chain leads to something that is not a unit, or not to an earlier one.
             OSError: A file of the chain is gone.
         """
         while last not in (-1, seen):
@@ -124,7 +124,7 @@ class TimerLog:
         self.end = self.written = self.flushed = self.chain.start
 
     def paths(self) -> list[str]:
-        """Return the paths of all files, whatever their size."""
+        """Return the paths of all files in the directory, whatever their size."""
         names = self._disk.list_names(self._directory)
         return [f"{self._directory}/{name}" for name in names]
 
@@ -135,7 +135,7 @@ class TimerLog:
         self.end = self.written = self.flushed = 0
 
     def scan(self, position: int) -> Iterator[tuple[int, TimerUnit]]:
-        """Yield the units from the start of a position's file to the last valid unit, and set `end` and `written` after it."""
+        """Yield the units from the start of a position's file to the first invalid one, and set `end` and `written` to that place."""
         for file in self.chain.files:
             if file.end <= position:
                 continue
@@ -189,7 +189,7 @@ class TimerLog:
         return len(self.chain.files) > 1
 
     def drop_before(self, physical_offset: int) -> None:
-        """Delete files but the newest whose messages are all before an offset of the commitlog; may raise OSError."""
+        """Delete the oldest files, not the newest, whose messages are all before an offset of the commitlog; may raise OSError."""
         size = self.chain.file_size
         last = (size - TIMER_BLANK_SIZE) // TIMER_UNIT_SIZE * TIMER_UNIT_SIZE - TIMER_UNIT_SIZE
         while self.may_drop:

@@ -1,6 +1,6 @@
 """The timer wheel: for each time slot (by default a second) of the next days, the place of its messages in timerlog.
 
-There are 1,209,600 slots of 32 bytes, found by time; a slot that holds another time is empty. Their memory is allocated
+There are 1,209,600 slots of 32 bytes, found by time; a slot that holds another time counts as empty. Their memory is allocated
 page by page, so unused parts cost nothing. Only changed pages are written. Source: TimerWheel of RocketMQ 5.3.3.
 """
 
@@ -57,7 +57,7 @@ class TimerWheel:
                 self._take(self._disk.pread(fd, min(_READ_SIZE, size - offset), offset), offset)
 
     def _take(self, piece: bytes, offset: int) -> None:
-        """Copy a piece of the file into the slots, skipping pages that were never written."""
+        """Copy a piece of the file into the slots, skipping pages that contain only zeros."""
         if piece == bytes(len(piece)):
             return
         for start in range(0, len(piece), _PAGE_SIZE):
@@ -75,7 +75,7 @@ class TimerWheel:
         return TimerSlot._make(found) if found[0] == time else EMPTY_SLOT
 
     def next_used_page(self, from_ms: int, until_ms: int) -> int:
-        """Return a time from `from_ms` up to `until_ms` so that no slot from `from_ms` to before it was ever used."""
+        """Return a time, `from_ms` or later up to `until_ms`, so that no slot from `from_ms` to before it was ever used."""
         time, until = from_ms // self.precision_ms, until_ms // self.precision_ms
         per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
         while time < until:
@@ -94,7 +94,7 @@ class TimerWheel:
         self._changed.add(at // _PAGE_SIZE)
 
     def revise(self, time_ms: int, position: int) -> None:
-        """Append the unit at a position of timerlog to a time's slot, unless the slot has it already."""
+        """Append the unit at a position of timerlog to a time's slot, unless the slot has it or a later one."""
         slot = self.slot(time_ms)
         if slot is EMPTY_SLOT:
             self.put(time_ms, first=position, last=position, count=1)
@@ -116,7 +116,7 @@ class TimerWheel:
         return first
 
     def waiting(self, from_ms: int) -> Iterator[TimerSlot]:
-        """Return an iterator over the slots with messages from a time on, in any order."""
+        """Return an iterator over the used slots from a time on, in any order."""
         time = from_ms // self.precision_ms
         return (slot for _, slot in self._used() if slot.time >= time)
 
