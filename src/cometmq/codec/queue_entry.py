@@ -34,12 +34,12 @@ _READ_BY_ENTRY = (SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC)
 
 
 class QueueEntry(NamedTuple):
-    """An entry of a queue: the location of a message in the commitlog, and the hash of its tag.
+    """An entry of a queue: usually the location of a message in the commitlog, and the hash of its tag.
 
     Attributes:
         physical_offset: Commitlog offset of the record, bytes.
         size: Size of the record in bytes.
-        tags_code: Usually the hash of the tag; in the delay topic the due time in ms.
+        tags_code: Usually the hash of the tag; in the delay topic the due time in ms, in blank and gap entries a mark.
     """
 
     physical_offset: int

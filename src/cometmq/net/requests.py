@@ -248,7 +248,7 @@ class OwnMachineGate:
         words: Callable[[RequestRule, "Peer"], str],
         may: Callable[[RequestRule, "Peer"], bool] = lambda _rule, _peer: False,
     ) -> None:
-        """`words` returns the text of a refusal, `may` whether another machine is allowed (default: never)."""
+        """`words` returns the text of a refusal, `may` whether another machine may send an administrative request (default: never)."""
         self._words = words
         self._may = may
 

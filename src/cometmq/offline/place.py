@@ -16,7 +16,7 @@ from cometmq.model.text import in_quotes
 _S3, _S3A = "s3://", "s3a://"
 _FILE = re.compile(r"file:(?://)?(/.*)")
 _PATTERN = re.compile(r"([\\\[\]{}*?^])")
-_URI = re.compile(r"[a-z][a-z0-9+.-]+:/")
+_URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 
 def same_place(place: str) -> str:

@@ -125,7 +125,7 @@ def repair(
 
 
 def _mend(root: str, settings: StoreSettings, plan: RepairPlan, disk: Disk) -> None:
-    """Carry out the plan of a repair, except for rebuilding queues and index, which the next opening does."""
+    """Carry out a repair's plan up to the next opening, which rebuilds queues and index and cuts a remaining torn tail."""
     unfinished.note(disk, root, settings)
     AbortMarker(disk, root).set()
     checkpoints = CheckpointFiles(disk, root)

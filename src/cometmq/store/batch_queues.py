@@ -378,7 +378,7 @@ class BatchQueues(Derived):
         return self._entry(queue, self._number_at(queue, offset)).store_timestamp
 
     def living_entries(self, queue: BatchQueue) -> list[BatchEntry]:
-        """Return the entries of a queue whose records are still in the log."""
+        """Return the entries of a queue from its minimum offset on, unchecked against the log."""
         numbers = range(queue.first_entry, queue.end_entry)
         entries = [self._entry(queue, number) for number in numbers]
         return [entry for entry in entries if entry.first_offset >= queue.min_offset]

@@ -33,7 +33,7 @@ class _Staged(NamedTuple):
 
 
 class StagedLog(CommitLog):
-    """A log whose batches are staged in memory before they are written."""
+    """A log whose batches are staged in memory before they are written, unless one is larger than that memory."""
 
     def __init__(self, disk: Disk, directories: Sequence[str], settings: StoreSettings) -> None:
         super().__init__(disk, directories, settings)

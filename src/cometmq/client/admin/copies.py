@@ -48,7 +48,7 @@ class Copy(NamedTuple):
 
 
 async def ask_replicas(instance: ClientInstance) -> list[Replica]:
-    """Return the replication status, or the error, of each member and of others that claim its id, by name and id.
+    """Return the replication status, or the error, of each member and of others that claim its id, sorted by name and id.
 
     Another broker that claims an id is left out unless it returns its status or refuses with NO_PERMISSION.
     """

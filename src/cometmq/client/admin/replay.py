@@ -130,7 +130,8 @@ class Replay:
     async def these(self, letters: Sequence[StoredMessage], *, again: bool) -> list[str]:
         """Send these dead letters, without waiting for other runs; return for each "" if a copy was sent, or why not.
 
-        With `again`, also send those that were replayed before. Raises RequestError and other CometErrors as `run` does.
+        With `again`, also send those that the ledger records as replayed. If a send ended without an answer, a copy may
+        exist although a reason is returned. Raises RequestError and other CometErrors as `run` does.
         """
         ids = [id_of(each) for each in letters]
         homed = list({id_of(each): each for each in letters if self._target(each)}.values())

@@ -59,9 +59,10 @@ class DeltaMerge:
         return self._rows.place
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Merge a micro-batch's changes (true in `_is_gone`: deleted keys) once; return {"keys": increase in rows}.
+        """Merge a micro-batch's changes (true in `_is_gone`: deleted keys) once; return {"keys": new rows since the run's count}.
 
-        Every 100th micro-batch also compacts files, and deletes old obsolete ones, after a day unless the table says otherwise.
+        Every 100th micro-batch also compacts files and deletes obsolete ones after the time that the table sets: a day if this
+        job made it.
         """
         # One change can delete a key and set the same key; then setting it wins.
         order = f.struct(*self._order, ~f.col(GONE))

@@ -40,7 +40,7 @@ def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = No
     and `state` continues a killed run, and omits messages that the target already has.
 
     Raises:
-        SettingsError: With `follow` a topic would be replayed into itself forever, or an option is invalid.
+        SettingsError: With `follow`, `to_topic` is one of the replayed topics of the same nameserver, or an option is invalid.
     """
     check_has_driver(spark, options, "replay")
     _check(options)

@@ -42,8 +42,8 @@ class VerifyOptions(JobOptions, ClusterOptions):
 def run(spark: SparkSession, options: VerifyOptions) -> Report:
     """Check a store's records, queues and index; --against compares two copies instead.
 
-    Writes only to the folder `to`, if given. Findings are damages that the start of a broker would not repair; in a
-    comparison, differences and damaged parts.
+    Writes only to the folder `to`, if given. Findings are damages, even such as a broker's start repairs, but
+    not what an unclean stop usually leaves; in a comparison, differences and damaged parts.
 
     Raises:
         SettingsError: No store or copies are given, an option is invalid, or a copy is neither a store nor an archive.

@@ -90,7 +90,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         return write_rows(iterator, self._settings, self._columns, run)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit the half messages of a transactional write, and write an audit file if `auditDir` is set."""
+        """Commit the half messages of a transactional write, and write an audit file if `auditDir` is set and tasks have finished."""
         _commit(messages, "write", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -110,13 +110,13 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(iterator, self._settings, self._columns, _run_of_task())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit the half messages of a transactional write, and write an audit file if `auditDir` is set."""
+        """Commit the half messages of a transactional write, and write an audit file if `auditDir` is set and tasks have finished."""
         _commit(messages, f"micro-batch {batchId}", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Roll back finished tasks' half messages that no ledger lists; other rows stay, and are sent again in a repeat.
 
-        Writes the audit file if the option `auditDir` is set.
+        Writes the audit file if the option `auditDir` is set and a task has finished.
         """
         _abort(messages, f"micro-batch {batchId}", self._settings)
 
