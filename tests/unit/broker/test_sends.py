@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from cometmq.broker.send.requests.big_batches import PIECE_COUNT_MAX, is_big
 from cometmq.broker.settings.store_keys import FlushDiskType
-from cometmq.codec.batch import encode_batch
+from cometmq.codec.batch import encode_batch, encode_item
 from cometmq.codec.properties import decode_properties, encode_properties
 from cometmq.codec.record import decode_record, decode_records
 from cometmq.codec.remoting import Command
@@ -404,3 +405,11 @@ async def test_a_broker_without_a_compiler_has_no_fast_path_that_costs_more_than
 ):
     intake = served.broker._server.dispatcher.intake
     assert (intake is not None) == (KERNEL == "fast")
+
+
+@pytest.mark.parametrize("said", ["true", "TRUE", True])
+def test_a_large_batch_is_stored_in_pieces_however_its_header_says_that_it_is_one(said):
+    body = encode_item(0, b"", b"") * (PIECE_COUNT_MAX + 1)
+    for code, name in ((310, "m"), (10, "batch")):
+        assert is_big((code, 0, 1, 0, 0, None, {name: said}, body, 0))
+        assert not is_big((code, 0, 1, 0, 0, None, {name: "false"}, body, 0))

@@ -44,8 +44,9 @@ def is_big(command: RawCommand) -> bool:
     body = command[7]
     if len(body) <= PIECE_COUNT_MAX * BATCH_ITEM_SIZE_MIN:
         return False
-    fields = command[6]
-    if command[0] != _SEND_BATCH and "true" not in (fields.get("m"), fields.get("batch")):
+    # As the header's truth values are read: in any case, and also unquoted.
+    flags = [str(command[6].get(name)).lower() for name in ("m", "batch")]
+    if command[0] != _SEND_BATCH and "true" not in flags:
         return False
     try:
         return next(cut_batch(body, PIECE_COUNT_MAX)) < len(body)
