@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq.client import Admin, Message, Producer
+from cometmq.model.errors import BrokerNotFound
 from cometmq.model.exit_status import ExitStatus
 from tests.support import processes
 from tests.support.command_line import run
@@ -113,6 +115,17 @@ def test_two_slaves_of_one_id_are_a_finding_with_both_addresses(tmp_path, names)
             seconds=20,
             what="the line at the master",
         )
+        # Only a slave that the nameserver lists can become the master.
+        with Admin(names) as admin:
+            owner = admin.cluster().brokers["broker-a"].addresses[1]
+            [listed] = [each for each in (one, two) if each.address == owner]
+            assert admin.promotion("broker-a").address == owner
+            os.kill(listed.pid, signal.SIGSTOP)
+            try:
+                with pytest.raises(BrokerNotFound, match="broker-a: no slave answers"):
+                    admin.promotion("broker-a")
+            finally:
+                os.kill(listed.pid, signal.SIGCONT)
 
 
 def test_a_slave_that_is_there_before_its_master_has_it_within_seconds(tmp_path, names):

@@ -68,7 +68,8 @@ class Roles:
         Raises BrokerNotFound if there is no such group, or no such slave that answers.
         """
         copies = await self._copies(broker_name)
-        slaves = [each for each in copies if each.member.status and each.member.broker_id]
+        members = [each for each in copies if each.member.owner is None]
+        slaves = [each for each in members if each.member.status and each.member.broker_id]
         if broker_id is not None:
             slaves = [each for each in slaves if each.member.broker_id == broker_id]
         if not slaves:
@@ -77,11 +78,7 @@ class Roles:
                 f"broker {broker_name}: {what} answers; cometmq cluster replicas shows the members"
             )
         slave = max(slaves, key=lambda each: each.offset or 0)
-        masters = [
-            each
-            for each in copies
-            if each.member.broker_id == MASTER_ID and each.member.owner is None
-        ]
+        masters = [each for each in members if each.member.broker_id == MASTER_ID]
         master = masters[0] if masters else None
         is_told = master is not None and master.member.status is not None
         if is_told and role is None:
