@@ -392,7 +392,7 @@ def test_a_store_is_restored_and_rebuilt_on_this_machine_only(bare, tmp_path, mo
         lambda: rebuild.run(bare, rebuild.RebuildOptions(store="a", out="S3://bucket/store")),
     ):
         with pytest.raises(
-            SettingsError, match="(?i)s3://bucket/store is not a folder of this machine"
+            SettingsError, match=r"(?i)s3://bucket/store is not a folder of this machine"
         ):
             run()
     assert not [*tmp_path.iterdir()]
