@@ -42,7 +42,7 @@ def virtual(
 if not TYPE_CHECKING:  # A type checker would accept any name with it.
 
     def __getattr__(name: str) -> object:
-        """Return the object that `cometmq.client` has under a public name, or the list `__all__`; or AttributeError."""
+        """Return the object that `cometmq.client` has under a public name, or the list `__all__`; else raise AttributeError."""
         if name == "__all__":  # For `from cometmq import *`.
             return [*import_module("cometmq.client").__all__, "virtual"]
         if not name.startswith("_"):

@@ -53,7 +53,7 @@ class AccountFiles:
     """
 
     def __init__(self, folder: str, *, is_white_unsigned: bool = False) -> None:
-        """Read the files; SettingsError without an account or if a file is invalid, OSError if the folder is unreadable."""
+        """Read the files; SettingsError without an account or if a file is unusable, OSError if examining the paths fails."""
         self.folder = folder
         self._is_white_unsigned = is_white_unsigned
         self._changing = threading.Lock()

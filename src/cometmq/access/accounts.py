@@ -43,7 +43,7 @@ class Account:
         secret: Secret key.
         is_super: Value of `admin`.
         white: Addresses from which it need not sign, if that is allowed.
-        default_topic: Permission for topics without an entry, except for reading topics that only brokers write to.
+        default_topic: Permission for topics without an entry; not for messages of topics that only brokers write to.
         default_group: Permission for groups without an entry.
         topics: Permission by topic.
         groups: Permission by group.

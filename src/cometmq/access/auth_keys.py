@@ -58,7 +58,7 @@ class AuthKeys(TlsKeys):
     is_migrated: bool = setting(default=False, key="migrateAuthFromV1Enabled")
 
     def check_auth(self) -> None:
-        """Check the settings of Auth 2.0. Raises SettingsError if they cannot be used."""
+        """Raise SettingsError if a provider, a whitelist or the initial user is invalid, or authorization is on alone."""
         if self.is_authorization_enabled and not self.is_authentication_enabled:
             raise SettingsError(
                 "authorizationEnabled=true needs authenticationEnabled=true: otherwise a client could claim to be "
@@ -86,7 +86,7 @@ class AuthKeys(TlsKeys):
         return _codes(self.authorization_whitelist, "authorizationWhitelist")
 
     def first_user(self) -> tuple[str, str] | None:
-        """Return name and password of the initial user, or None. Raises SettingsError without its text if malformed."""
+        """Return name and password of the initial user, or None. Raises SettingsError, which does not quote it, if malformed."""
         if not self.init_user:
             return None
         try:

@@ -15,7 +15,7 @@ AUTH_FILE = "auth.json"
 
 
 def known_accounts(settings: AccessKeys) -> AccountFiles:
-    """Load the accounts of ACL 1.0; SettingsError without a folder or account or for a bad file; OSError: unreadable folder."""
+    """Load the accounts of ACL 1.0; SettingsError without a folder or account or for a bad file, OSError if examining the paths fails."""
     return AccountFiles(settings.account_folder(), is_white_unsigned=settings.is_white_unsigned)
 
 

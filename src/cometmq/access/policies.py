@@ -50,7 +50,7 @@ class PolicyEntry:
         level: How exact the name is; among matching entries of a policy the highest level decides.
         actions: Actions on the resource.
         action_names: Names of the actions.
-        networks: Networks that requests may come from; empty for all.
+        networks: Networks of the senders that the entry concerns; empty for all.
         addresses: Networks as written.
         is_allowed: Whether the entry allows; otherwise it denies.
     """

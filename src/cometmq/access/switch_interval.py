@@ -1,7 +1,7 @@
 """Shorter thread switch interval during work on very many objects, so that the loop runs in between.
 
 A computing thread holds the interpreter for 5 ms (`sys.setswitchinterval`) before another one gets it, and an answer
-needs it several times. Garbage collection (`gc`) would hold it longer; it is off, as the data has no reference cycles.
+needs it several times. Garbage collection (`gc`) would hold it longer, so it is off meanwhile; the data has no reference cycles.
 """
 
 import gc
@@ -15,7 +15,7 @@ SWITCH_SECONDS = 0.0005
 
 
 class ShortSwitchInterval:
-    """A reentrant context: the first user shortens the interval and turns `gc` off, the last one restores both."""
+    """A context for several threads: the first to enter shortens the interval and stops `gc`, the last to leave restores both."""
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -24,7 +24,7 @@ class ShortSwitchInterval:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Shorten the interval within the context, in any thread and several at once."""
+        """Shorten the interval and keep `gc` off within the context, in any thread and several at once."""
         with self._changing:
             if not self._inside:
                 self._before = (sys.getswitchinterval(), gc.isenabled())

@@ -101,7 +101,7 @@ class Cleaning(Feature):
         self._rounds.wake()
 
     def clean_topics(self, asker: str) -> None:
-        """Delete the queues of users' topics that do not exist, except light queues, and remains of deleted topics.
+        """Delete queues of users' topics that do not exist (no light queues), then empty directories of deleted topics.
 
         Raises:
             RequestError, StoreBusy: Some files could not be deleted, or the log is being truncated; later topics remain.

@@ -1,9 +1,9 @@
 """Reads and changes the settings of a running broker.
 
 Requests can only change keys marked `is_remote`, because all parts of the broker read them when needed; other keys are
-refused by name. Changes of UPDATE_BROKER_CONFIG are saved next to the broker's file, if any, which belongs to the user.
+refused by name. Changes of UPDATE_BROKER_CONFIG are saved in a second file next to the conf file, if the broker has one.
 Follows AdminBrokerProcessor of RocketMQ 5.3.3, which instead has a list of keys that must not be changed, and rewrites
-the file.
+the conf file.
 """
 
 import logging

@@ -114,7 +114,7 @@ class GroupAdministration:
             raise left
 
     def _retry_topics(self, group: str) -> list[str]:
-        """Return the names of a group's retry topics: its own, and those of its pops without other groups' offsets."""
+        """Return a group's own retry topic and the retry topics of its pops in which it, but no other group, has offsets."""
         own = retry_topic(group)
         others = {
             name
@@ -159,7 +159,7 @@ class GroupComparison:
         """Return by queue id the smallest committed offset of groups in a topic, except the request's `filter_groups`.
 
         For this, offsets before a queue's first message do not count; queues without an offset that counts are missing.
-        If any offset of the compared group is less than the smallest, the value is `AHEAD_OF_ALL`.
+        For a queue in which the compared group has an offset less than that, the value is `AHEAD_OF_ALL`.
         """
         left_out = set((request.filter_groups or "").split(","))
         smallest: dict[int, int] = {}

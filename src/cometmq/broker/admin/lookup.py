@@ -36,7 +36,7 @@ class MessageLookup:
     def by_key(
         self, request: QueryMessageRequest, may: Callable[[str], bool]
     ) -> Steps[FoundMessages]:
-        """Return the newest messages of a topic with a key, of which `may` permits to show the topic.
+        """Return the newest messages of a topic with a key; only those whose topics `may` permits to show.
 
         There are at most as many as the request or, for a unique key, this broker's setting allows. They were stored in
         the request's period; for a unique key it is longer by CLOCKS_APART_MS at both ends. Messages of other keys and

@@ -112,7 +112,7 @@ class CommittedOffsets:
         """Commit a group's offset; return False if it is ignored because no consumer has learned of a reset yet.
 
         Raises:
-            RequestError: The group is the broker's own, the group, topic or queue does not exist, the offset is
+            RequestError: The group is the broker's own or is not created, the topic or queue does not exist, the offset is
                 negative or too far beyond the queue's end, or there is no room for another offset or group.
         """
         self._check(request)
@@ -194,7 +194,7 @@ class QueueOffsets:
         """Return a queue's offset at a time; 0 without a queue.
 
         With LOWER, the default, it is the first message stored at or after the time, with UPPER the last one stored at
-        or before it. If there is no such message, it is the max offset or the min offset.
+        or before it. If there is no such message, LOWER returns the max offset and UPPER the min offset.
 
         Raises:
             RequestError: INVALID_PARAMETER: The boundary is neither LOWER nor UPPER.

@@ -41,7 +41,7 @@ class Counters:
         check_points: Check points (records of what a pop took from a queue), by group and topic.
         sent_back: Messages that a group sent back (CONSUMER_SEND_MSG_BACK).
         dead: Messages that became dead letters of a group.
-        put_failed: Number of sends that passed the checks but failed, or pieces of large batches.
+        put_failed: Number of sends, or pieces of large batches, that passed the checks but failed.
         found: Number of pulls and pops that got messages.
         missed: Number of pulls answered without messages by a read.
         get_max_us: Longest duration of a pull or pop with messages, microseconds.
@@ -155,7 +155,7 @@ class Counters:
             self._wake()
 
     def answered(self, code: int, flag: int, answer_code: int, time_ns: int) -> None:
-        """Count the answer to a request of a single handler, and its duration; batch handlers count theirs themselves."""
+        """Count the answer to one request, and its duration; not for batch handlers, which count theirs themselves."""
         kind = (code, flag & ONEWAY, answer_code)
         for latencies in self._answered.get(kind) or self._places_of(*kind):
             latencies.add(time_ns // 1_000)

@@ -21,7 +21,7 @@ class Growth:
     """The growth of one counter (tally) within one window.
 
     Attributes:
-        count: Number of messages or check points.
+        count: Number of messages, or of what else the tally counts.
         size: Their size in bytes; 0 if only counted.
         time_us: Their total duration, microseconds; 0 if not measured.
         times: Number of additions.

@@ -82,7 +82,7 @@ class DelayLevels(Feature):
         return self._parts.settings.flush_delay_offset_interval_ms / 1000
 
     def facts(self) -> dict[str, str]:
-        """Return "next offset to deliver,end of the queue" per level with one, by the key scheduleMessageOffset_LEVEL."""
+        """Return "next offset to deliver,end of the queue" by scheduleMessageOffset_LEVEL, for levels with such an offset."""
         found = {}
         for number, offset in self._delivered.offsets.items():
             queue = self._parts.store.queue(SCHEDULE_TOPIC, number - 1)

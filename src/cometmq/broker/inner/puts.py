@@ -31,7 +31,7 @@ class InnerMessage:
 
     Attributes:
         topic: The destination; if the broker knows the topic, the put uses its current configuration.
-        queue_id: The wanted queue; if it is not both read and written at the put, another gets it (not in the delay topic).
+        queue_id: The wanted queue; except in the delay topic, the put takes it modulo the topic's `shared_queues`.
         body: The body as the record stores it (compressed if `sys_flag` says so).
         properties: All properties, except for a CRC that the store may add.
         flag: The user's flag.
@@ -105,7 +105,7 @@ class InnerPuts:
         The messages are stored, and writing them again would not help (as in EndTransactionProcessor of RocketMQ 5.3.3).
 
         Raises:
-            StoreError: The flush failed, or it is late and replicas are not.
+            StoreError: The flush failed, it is late and replicas are not, or a truncation removed the messages.
         """
         if not results:
             return

@@ -2,7 +2,7 @@
 
 The latest subscription counts for the whole group, so members with different subscriptions may silently lose messages;
 two clients with the same id get the same queues. Both are usually logged once, and returned to administrators
-(GET_GROUP_CONFLICTS). No client is refused, because a rolling update to another subscription looks the same.
+(GET_GROUP_CONFLICTS). This refuses no client, because a rolling update to another subscription looks the same.
 """
 
 import logging

@@ -30,6 +30,6 @@ class CleaningHandler:
         return Answer()
 
     def clean_queues(self, _command: Command, peer: Peer) -> Answer:
-        """Delete empty queues beyond their topic's number of queues (CLEAN_EXPIRED_CONSUMEQUEUE 306)."""
+        """Delete empty queues beyond their topic's number, not of SCHEDULE_TOPIC_XXXX (CLEAN_EXPIRED_CONSUMEQUEUE 306)."""
         self._cleaning.clean_queues(peer.address)
         return Answer()

@@ -89,7 +89,7 @@ class GroupHandler:
         return Answer(remark="", body=fastjson.dumps(held))
 
     def compare(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with the smallest committed offset of groups in queues of a topic (QUERY_CORRECTION_OFFSET 308)."""
+        """Answer with the offsets by queue that `GroupComparison.least_of_all` returns (QUERY_CORRECTION_OFFSET 308)."""
         request = decode_fields(CorrectionOffsetRequest, command.fields)
         smallest = self._comparison.least_of_all(request)
         return Answer(body=fastjson.dumps({"correctionOffsets": smallest}))

@@ -46,7 +46,7 @@ class OffsetHandler:
     # --- of consumer groups
 
     def query(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Answer with a group's committed offset in a queue, or 0 if the queue is new (QUERY_CONSUMER_OFFSET 14)."""
+        """Answer with a group's committed offset in a queue, 0 if the queue is new, else refuse (QUERY_CONSUMER_OFFSET 14)."""
         request = decode_fields(QueryConsumerOffset, command.fields)
         return _offset((yield from self._committed.find(request)))
 
@@ -64,7 +64,7 @@ class OffsetHandler:
     # --- of queues
 
     def greatest(self, command: Command, _peer: Peer) -> Answer:
-        """Answer with the offset after a queue's last message (GET_MAX_OFFSET 30)."""
+        """Answer with the offset after a queue's last readable message (GET_MAX_OFFSET 30)."""
         return _offset(self._bounds.end(decode_fields(QueueRequest, command.fields)))
 
     def least(self, command: Command, _peer: Peer) -> Answer:
