@@ -31,14 +31,14 @@ _POP = "CONSUME_POP"
 
 
 class BrokerSamples:
-    """The sources of the metrics that are read from a broker's counters and tables."""
+    """The sources of most metrics of a broker, which are read from its counters and tables."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._counters, self._store = parts.counters, parts.store
 
     def table(self) -> Mapping[str, Source]:
-        """Return the source of each metric of the broker's counters and tables, by name of the metric."""
+        """Return the sources of the metrics that this class provides, by name of the metric."""
         return {
             **self._gauges(),
             **self._messages(),
@@ -130,7 +130,7 @@ class BrokerSamples:
         return samples
 
     def _requests(self) -> Iterator[Sample | None]:
-        """Yield the latencies of requests; all stored sends (`Counters.sends`) are one sample labelled send_message_v2."""
+        """Yield the latencies of requests with single handlers, and of all stored sends as one sample, send_message_v2."""
         name, sends = "rocketmq_rpc_latency_milliseconds", self._counters.sends
         if sends.count:
             yield _OF_SENDS, _buckets(sends, METRICS[name].bounds, 1_000)

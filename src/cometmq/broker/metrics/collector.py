@@ -70,7 +70,7 @@ class Collector:
         return self._tracers.get_tracer("cometmq.broker")
 
     def send(self, metrics: MetricsData, done: Callable[[bool], object]) -> None:
-        """Send metrics in this collector's thread, and call `done` there with whether they were accepted."""
+        """Send metrics in this collector's thread, unless `close` comes first; call `done` there with whether they were accepted."""
 
         def work() -> None:
             is_sent = False

@@ -114,15 +114,15 @@ class Lags:
     # --- samples
 
     def messages(self) -> Iterator[Sample]:
-        """Yield the number of messages that each group has not consumed, per topic."""
+        """Yield the numbers of messages that groups had not consumed at the last `look`, by group and topic."""
         return ((lag.labels, lag.messages) for lag in self._lags)
 
     def in_flight(self) -> Iterator[Sample]:
-        """Yield the number of messages in flight (see `Lag`) of each group, per topic."""
+        """Yield the numbers of messages in flight (see `Lag`) at the last `look`, by group and topic."""
         return ((lag.labels, lag.in_flight) for lag in self._lags)
 
     def ready(self) -> Iterator[Sample]:
-        """Yield the number of messages that each group has not consumed, without those in flight, per topic."""
+        """Yield the numbers of messages not consumed at the last `look`, without those in flight, by group and topic."""
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:

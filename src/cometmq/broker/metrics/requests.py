@@ -32,7 +32,7 @@ _TAKEN = {"le", "otel_scope_name", "cluster", "node_id", "node_type"}.union(
 
 
 class MonitoringHandler(Feature):
-    """Serves `/metrics`, `/healthz` and `/readyz` over HTTP, and starts the export; `health` has the broker's health."""
+    """Serves `/metrics`, `/healthz` and `/readyz` and exports metrics, as metricsExporterType says; `health` is always there."""
 
     def __init__(self, parts: Parts) -> None:
         settings = parts.settings

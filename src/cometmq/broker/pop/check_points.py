@@ -324,7 +324,7 @@ class CheckPointTable:
         return sorted(due, key=lambda point: point.due_ms)
 
     def next_due_ms(self) -> int | None:
-        """Return when `pop_due` may next return a check point, epoch ms; None if none is scheduled."""
+        """Return when `pop_due` should be called next, epoch ms, maybe in vain; None if it need not be called."""
         return self._ends[0] * PERIOD_MS if self._ends else None
 
     def again_at(self, point: CheckPoint, at_ms: int) -> None:

@@ -123,7 +123,7 @@ class Orders:
             self.forget(place)
 
     def save_if_dirty(self) -> None:
-        """Save consumerOrderInfo.json if something has changed since the last save, unless a save is in progress."""
+        """Save consumerOrderInfo.json if it lacks changes, unless a save or the pause after one is in progress."""
         self.saver.save_if_dirty()
 
     async def close(self) -> None:

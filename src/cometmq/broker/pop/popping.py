@@ -99,7 +99,7 @@ class Popping:
         """Return messages, or the reason why there are none; None if the pop waits.
 
         Raises:
-            RequestError: The pop is refused.
+            RequestError, ConnectionLost: The pop is refused, or its client disconnected meanwhile.
             StoreError: The first check point cannot be recorded, so no message is returned.
         """
         self._check_time(request.born_time, request.poll_time)

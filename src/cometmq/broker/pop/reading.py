@@ -1,6 +1,6 @@
 """Reads messages for a pop from the queues of a topic and, unless in order, of the group's retry topics.
 
-A pop visits the wanted queue, or all starting with a random one, until it has enough or has filtered for some 5 ms. The
+A pop reads the wanted queue, or all starting with a random one, until it has enough or has filtered for some 5 ms. The
 messages of each queue are recorded as one check point before they enter the answer, or lock the queue if the pop is in
 order. Only reads from the disk wait (docs/design/0040). Follows PopMessageProcessor of RocketMQ 5.3.3.
 """
@@ -62,7 +62,7 @@ class PoppedMessages:
         order_counts: For pops in order, as in `PopResult`; otherwise empty.
         left: Number of further messages, as far as the pop knows.
         budget: The time that is left for examining messages.
-        is_unfinished: Whether to try again, because the time was over or a read ended before the end of its queue.
+        is_unfinished: Whether to try again, because the time was over or a read found no match before the end of its queue.
         is_cold: Whether the pop has read from the disk, so that messages may have arrived meanwhile.
         began: When this attempt of the pop began to read, monotonic seconds.
     """

@@ -44,7 +44,7 @@ class PullIntake:
     """The fast path for pulls that find messages at once and need no special treatment.
 
     Attributes:
-        size: Bytes of messages answered since its owner last set it to 0, as it does for each batch of reads.
+        size: Bytes of messages that `take` has answered since the owner last set it to 0, as it does for each batch of reads.
     """
 
     codes = frozenset({_PULL})

@@ -104,7 +104,7 @@ class Filters:
         return MessageFilter(passes=passes)
 
     def _passes_origin(self, known: dict[str, Passes], group: str, block: bytes) -> bool:
-        """Return whether a retried message passes the group's SQL92 filter of its original topic; without one it does."""
+        """Return whether a retried message passes the group's SQL92 filter of its original topic; without a valid one it does."""
         topic = find_property(block, _RETRY_TOPIC)
         if topic is None:
             return True

@@ -142,7 +142,7 @@ class FoundPulls:
         return frame, size
 
     def _tally(self, known: KnownPull, queue_id: int, offset: int) -> Tally:
-        """Return the counter of a group's reads of a queue; note the pull's `offset` as its first one if it commits nothing."""
+        """Return the counter of a group's reads of a queue; for a pull that commits nothing, call `Pulls.note_first`."""
         admitted = known.admitted
         if not known.is_committing:
             self._pulls.note_first(known.request, queue_id, offset)

@@ -154,7 +154,7 @@ class Pulls:
         """Return messages, the reason for none, or None if the pull is held; or a generator that returns one of these later.
 
         Raises:
-            RequestError: The pull is refused.
+            RequestError, ConnectionLost: The pull is refused, or its client disconnected meanwhile.
         """
         return self._admit(request, caller, may_hold=True)
 

@@ -41,7 +41,7 @@ class Addresses(NamedTuple):
 
 
 def addresses_of(settings: BrokerSettings) -> Addresses:
-    """Return the addresses for these settings, and log warnings; raise SettingsError for an address that cannot be used."""
+    """Return the addresses for these settings, and log warnings; raise SettingsError if one is malformed or not resolved."""
     _check_told_to_slaves(settings.ha_ip)
     bound = settings.bind_address
     host = LOOPBACK if bound is None else _ip_of("bindAddress", bound)

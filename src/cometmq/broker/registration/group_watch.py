@@ -103,7 +103,7 @@ class GroupWatch:
             self._machines[nameserver] = keep(f"group at {nameserver}", step)
 
     def look(self) -> None:
-        """Wake the jobs, so that they ask the nameservers for the members of this broker's group soon."""
+        """Wake the jobs, so that they ask the nameservers for this group's members soon, unless this slave has its master."""
         for machine in self._machines.values():
             machine.wake()
 

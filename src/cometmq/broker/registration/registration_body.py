@@ -27,7 +27,7 @@ class RegistrationBody(NamedTuple):
 
     Attributes:
         is_compressed: Whether it is compressed, which the header must say.
-        left_out: Number of topics that did not fit.
+        left_out: Number of topics that were left out, so that the others fit.
     """
 
     content: bytes
@@ -36,7 +36,7 @@ class RegistrationBody(NamedTuple):
 
 
 def make_body(table: TopicTable, *, is_compressed: bool) -> RegistrationBody:
-    """Encode a topic table, compressed if wanted or needed, without topics that do not fit. Callable in any thread."""
+    """Encode a topic table, compressed if wanted or needed; leave out topics until the rest fits. Callable in any thread."""
     count = len(table.topics)
     size = sum(map(topic_size, table.topics.values()))
     if not is_compressed and size + count * _JSON_TOPIC_REST <= JSON_SIZE_MAX:

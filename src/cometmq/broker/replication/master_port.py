@@ -1,8 +1,8 @@
 """The HA port of a master: its slaves, what they are sent, and how their acknowledgements confirm sends.
 
-Each connection is a state machine (`replication.master_end`) with a transport. When the log has grown, each slave is
-sent the new part, frame by frame as its connection and its rate limit allow; bytes that are not in the page cache are
-read in a thread. If sends wait for replicas, acknowledgements of slaves confirm them in the store.
+Each connection is a state machine (`replication.master_end`) with a transport. When more of the log may be sent, each
+slave gets it frame by frame, as its connection and its rate limit allow; bytes that are not in the page cache are read
+in a thread. If sends wait for replicas, acknowledgements of slaves confirm them in the store.
 """
 
 import asyncio

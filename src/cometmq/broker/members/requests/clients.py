@@ -55,7 +55,7 @@ class ClientHandler:
         }
 
     def heartbeat(self, command: Command, peer: Peer, asker: Asker) -> Outcome:
-        """Register a client in its groups; answer with an error if one is refused (HEART_BEAT 34)."""
+        """Register a client in its groups, except missing ones that are not created; return an error if one is refused (HEART_BEAT 34)."""
         heartbeat = decode_heartbeat(command.body)
         client = Client(
             heartbeat.client_id,

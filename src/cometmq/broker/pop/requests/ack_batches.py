@@ -42,7 +42,7 @@ class AckBatch:
     def take_frames(
         self, data: bytes, position: int, peer: Peer, count_max: int
     ) -> tuple[int, int]:
-        """Handle ACK_MESSAGE frames from `position` to the first unusual one; return the position after them and their count."""
+        """Handle up to `count_max` ACK_MESSAGE frames from `position`, until an unusual one; return the position after them and their count."""
         if not data.startswith(_BEGIN, position + _PREFIX_SIZE):
             return position, 0
         named = _Named(self._check_points)
