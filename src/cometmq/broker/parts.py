@@ -57,7 +57,7 @@ class LastingParts:
         inner: Writes messages for the broker itself, such as retries.
         cold: Limits what groups may pull from the disk, if that is on.
         config_file: Returns a file in the folder config by name.
-        guard: The accounts of ACL 1.0 and users of Auth 2.0, if they are on.
+        guard: The check of requests, with the accounts of ACL 1.0 and users of Auth 2.0, if they are on.
     """
 
     settings: BrokerSettings

@@ -33,7 +33,7 @@ Place = tuple[str, str, int]  # Group, topic, queue.
 
 
 class PointState(IntEnum):
-    """The state of a check point: OPEN, DONE or FORGOTTEN."""
+    """The state of a check point: OPEN, DONE (no message is left), or FORGOTTEN (no start needs its record any more)."""
 
     OPEN = auto()  # Some of its messages are neither acknowledged nor retried.
     DONE = auto()  # No message is left; a start may still need its record.
@@ -43,7 +43,7 @@ class PointState(IntEnum):
 
 
 class PointEvent(IntEnum):
-    """An event that changes a check point's state: ALL_ACKNOWLEDGED, HANDED_ON, NOT_NEEDED or TAKEN_BACK."""
+    """An event of a check point: all is acknowledged, the rest retried or dropped, its record not needed, or a retry lost."""
 
     ALL_ACKNOWLEDGED = auto()
     HANDED_ON = auto()  # The rest was put into the retry topic, or its topic or group is gone.

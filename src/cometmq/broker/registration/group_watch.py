@@ -5,8 +5,8 @@ success (RouteInfoManager of RocketMQ 5.x). So each nameserver is asked for the 
 master at the start and after each registration of all topics, by a slave about each second while it has no master.
 A nameserver of CometMQ usually also closes the connection of a broker that has lost its place.
 
-A master accepts no messages if a nameserver lists another broker in its place and no nameserver lists this one, by their
-last answers, because consumers read from the other one. A slave without a master registers again soon after a
+A master stops accepting messages when a nameserver's answer has another broker in its place, unless the last answer of
+some nameserver has this one: consumers read from the other one. A slave without a master registers again soon after a
 nameserver lists a new one; the answer has its HA port.
 """
 

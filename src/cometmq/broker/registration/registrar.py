@@ -88,7 +88,7 @@ class KeepMachine(Protocol):
     """Runs a background job (`steps.on_loop.Machines.keep`)."""
 
     def __call__(self, name: str, step: Callable[[], Steps[float]]) -> KeptMachine:
-        """Start the job at once; return it, so that it can be woken."""
+        """Start the job and return it, so that it can be woken."""
         ...
 
 
