@@ -36,7 +36,7 @@ Key = tuple[str, str]  # Topic, group.
 
 
 class HeldState(IntEnum):
-    """The state of a pop that waits or has waited: WAITING, TRIED (an attempt runs), READING (it waits for the disk or its turn), ANSWERED."""
+    """The state of a pop that waits or has waited: WAITING, TRIED (an attempt runs), READING (that waits), or ANSWERED."""
 
     WAITING = auto()  # For an arrival, or for its deadline.
     TRIED = auto()  # Its attempt runs now.
