@@ -2,7 +2,7 @@
 
 Without access control there is only one rule: administrative requests from other machines are refused, because
 RocketMQ's worst vulnerabilities were of this kind (docs/compatibility.md); but slaves of the group may copy tables and
-ask for its state. Resources and actions mostly follow RocketMQ's DefaultAuthorizationContextBuilder and
+ask for the state of this broker. Resources and actions mostly follow RocketMQ's DefaultAuthorizationContextBuilder and
 @RocketMQAction, with a rule for each code that has none there.
 """
 

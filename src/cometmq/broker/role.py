@@ -443,8 +443,8 @@ class MasterRole(RunningRole):
     async def hand_over(self, successor: int | None) -> int:
         """Stop accepting messages, wait until the successor, if any, has log and tables, and return the log's end.
 
-        Requests are answered as by a slave from now on. Stored messages get the usual time to be confirmed before this
-        returns. After an error the role can only be ended.
+        Requests are answered as by a slave with slaveReadEnable from now on. Stored messages get the usual time to be
+        confirmed before this returns. After an error the role can only be ended.
 
         Raises:
             RequestError: The successor does not get everything in time.

@@ -205,7 +205,7 @@ class RoleChanges:
         await self.role.announce()
 
     async def _keep(self, values: Mapping[str, str], before: Mapping[str, str]) -> None:
-        """Write the role into the file; if that fails, try to keep the role `before` there, and raise an error."""
+        """Write the role into the file; if the disk fails, try to keep the role `before` there, and raise an error."""
 
         def keep() -> None:
             try:

@@ -111,8 +111,8 @@ class Broker:
         """Open the store, listen, and try to register at the nameservers; if another step fails, close everything again.
 
         Raises:
-            SettingsError: A setting is invalid.
-            StoreError, OSError: The store cannot be opened; the message says why.
+            SettingsError: A setting, or a file that it names, cannot be used.
+            StoreError, OSError: The store or another file cannot be opened; the message says why.
             CodecError: A configuration file and its .bak cannot be decoded, and its content cannot be derived.
             NetError: A port cannot be bound.
         """

@@ -10,7 +10,7 @@ def check_start(settings: BrokerSettings) -> Addresses:
     """Check settings that depend on each other or on files; return the IP to register and the address to listen on.
 
     Raises:
-        SettingsError: A setting, or a file that it names, is invalid.
+        SettingsError, OSError: A setting, or a file or folder that it names, cannot be used.
     """
     settings.check_role()
     settings.store_settings()

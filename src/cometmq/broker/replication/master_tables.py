@@ -191,12 +191,12 @@ def delete_before(store: MessageStore, topic: str, end: int) -> bool:
 
 
 def _is_of_system(key: str) -> bool:
-    """Return whether "topic@group" belongs to one of the broker's own groups."""
+    """Return whether the group of "topic@group" is one of the broker's own: its name starts with CID_RMQ_SYS_."""
     return key.partition(TOPIC_GROUP_SEPARATOR)[2].startswith(SYSTEM_GROUP_PREFIX)
 
 
 def read_topics(body: bytes) -> TopicTable:
-    """Decode a master's topics; names and queue numbers must be valid here, too.
+    """Decode a master's topics; names and numbers of queues must be valid here, too.
 
     Raises:
         CodecError: A topic is invalid or static (mapped queues of 5.x), or the body is not a topic table.

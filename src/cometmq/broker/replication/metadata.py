@@ -102,9 +102,10 @@ class MasterMetadata:
         self._refused: set[int] = set()
 
     def step(self) -> Steps[float]:
-        """Copy the tables from the master once; return the seconds until the next round.
+        """Copy the tables from the master once, if one is known; return the seconds until the next round.
 
-        A failure, also that no master is known for 3 s, is noted in `error`; the first one in a row is logged.
+        A failure is noted in `error`, and the first in a row is logged; that no master is known counts as one, before the first
+        success only after 3 s.
         """
         master = self._master()
         if master is None:
@@ -268,7 +269,7 @@ def metadata_of(
 ) -> MasterMetadata:
     """Create the job that copies the master's tables, including those of features (`more`); see `MasterMetadata`.
 
-    From now on groups are only copied, not created here, and offsets committed here are remembered for the master.
+    From now on groups are only copied, not created here, and new or larger offsets committed here are kept for the master.
     """
     parts.offsets.follow()
     parts.groups.is_copy = True

@@ -37,7 +37,7 @@ class LogIntake:
     """
 
     def __init__(self, store: MessageStore, start: int) -> None:
-        """The first bytes to append are those at physical offset `start`, the end of the store's log."""
+        """Bytes are expected from physical offset `start` on, the end of the store's log; an empty log may begin elsewhere."""
         self._store = store
         self._side = store.replica_side
         self._room = bytearray(ROOM_SIZE)

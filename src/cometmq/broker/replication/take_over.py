@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 def begin_to_follow(mark: CopyMark, topics: Topics, store: MessageStore) -> KnownTopics:
-    """Return the mark that a new slave must write: up to which log offset its topics are known.
+    """Return the mark that a slave must have on disk when it begins: up to which log offset its topics are known.
 
     `topics` is no longer marked as that of a promoted broker.
     """

@@ -28,7 +28,7 @@ def link_terms(settings: BrokerSettings) -> LinkTerms:
 
 
 def copy_rule(settings: BrokerSettings) -> CopyRule:
-    """Return the rule how many members must have a message to acknowledge it: 1 unless the role is SYNC_MASTER."""
+    """Return the rule how many members must have a message to acknowledge it: with SYNC_MASTER inSyncReplicas (default 2), else 1."""
     is_sync = settings.broker_role is BrokerRole.SYNC_MASTER
     needed = settings.replicas_needed or _COPIES_PROMISED
     return CopyRule(

@@ -68,7 +68,8 @@ class ClientRelay:
         """Let a consumer consume a message, whose record is sent along, and return its answer; `fields` is the header.
 
         Raises:
-            RequestError: As for `running`, or there is no such message, or the consumer may not read its topic.
+            RequestError, CodecError, OSError: As for `running`, or there is no such message, it cannot be read or decoded, or
+                the consumer may not read its topic.
         """
         client = self._client(request.consumer_group, request.client_id or "")
         fields = {**fields, "brokerName": self._settings.broker_name}
@@ -117,10 +118,7 @@ class ClientRelay:
     ) -> Steps[dict[str, dict[MessageQueue, int]]]:
         """Return a topic's offsets in the memory of a group's members (or only the requested one), by client id and queue.
 
-        Members that do not return them or lack the rights are left out.
-
-        Raises:
-            RequestError: SYSTEM_ERROR: The group has no members.
+        Members that do not return them or lack the rights are left out. Raises RequestError if the group has no members.
         """
         group = self._members.consumer_group(request.group)
         if group is None:

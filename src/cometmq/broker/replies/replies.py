@@ -39,7 +39,7 @@ class ReplyResult(NamedTuple):
 
     Attributes:
         fault: Why the delivery failed; None if the requester has accepted the reply.
-        queue_id: The queue for which the reply was sent; 0 if the delivery failed.
+        queue_id: Queue id of the reply; 0 if that is negative or the delivery failed.
         message_id: Offset message id of the stored reply; "0" if it was not stored.
         queue_offset: Queue offset of the stored reply; 0 if it was not stored.
     """
@@ -77,7 +77,7 @@ class Replies:
         """Deliver a reply and, unless that fails or storeReplyMessageEnable=false, try to store it.
 
         Raises:
-            RequestError: The reply is refused; the code says why.
+            RequestError, CodecError: The reply is refused; the code or text says why.
         """
         topic = self._topic_of(request)
         if len(body) > self._settings.body_size_max:

@@ -34,7 +34,8 @@ class SendCaller(Protocol):
 
         Args:
             sends: The sends, in the order in which they were put.
-            results: The place of each send's record, or the places of all records of a single send that is a batch.
+            results: The place of each send's record; for a single send that is a batch, those of all its records, or one that
+                stands for them (a large batch).
             durability: OK if they are confirmed, or need not be (WAIT=false), else why they are not.
             has_waited: Whether the sends have waited for confirmation.
         """

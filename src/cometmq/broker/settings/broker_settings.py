@@ -182,7 +182,7 @@ class BrokerSettings(MetricsKeys):
 
     @property
     def nameserver_addresses(self) -> tuple[str, ...]:
-        """The addresses of the nameservers, "host:port" each."""
+        """The addresses in `namesrvAddr`, in order, normally "host:port" each; they are not checked."""
         return tuple(part.strip() for part in self.nameservers.split(";") if part.strip())
 
     def check_role(self) -> None:
@@ -261,7 +261,7 @@ KEYS_WITHOUT_EFFECT = frozenset(
 
 
 def conf_file(path: str | None) -> ConfFile:
-    """Return an object for a broker's conf file, unread, next to which changes made over the wire are stored."""
+    """Return an object for a broker's conf file, unread; changes made over the wire are stored next to it (None: not stored)."""
     return ConfFile(None if path is None else str(Path(path).absolute()), RealDisk())
 
 
@@ -276,8 +276,8 @@ def load_settings(
     Order of precedence: flags, COMETMQ_* variables, remote changes, conf file, NAMESRV_ADDR, TLS file, defaults.
 
     Raises:
-        SettingsError: A file cannot be read or other users can read its secrets, a value is invalid, or a feature is
-            required whose absence matters.
+        SettingsError: A file cannot be read or other users can read its secrets, a value is invalid or contradicts
+            others, or a feature is required whose absence matters.
     """
     environ = os.environ if environment is None else environment
     layers = []

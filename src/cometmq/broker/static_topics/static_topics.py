@@ -23,7 +23,7 @@ class StaticTopics(Feature):
 
         Raises:
             SettingsError: There are some.
-            CodecError: Their file cannot be decoded.
+            CodecError: Neither their file nor its .bak can be decoded.
         """
         topics = self._file.load(_mapped_topics)
         if topics:

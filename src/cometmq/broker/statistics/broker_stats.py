@@ -136,8 +136,8 @@ class BrokerStats:
         """Return the tally that a statistic's key names, or None if there is none.
 
         If the key is only a topic and the topic exists, a missing tally is created, or beyond
-        TALLIES_MAX tallies a wider one returned, as by `TallyTable.of`. A tally without samples is not returned if
-        KEPT_MAX others have some, because its growth is unknown.
+        TALLIES_MAX tallies a wider one returned, as by `TallyTable.of`. Except the cluster's, a tally without
+        samples is not returned if KEPT_MAX others have some, because its growth is unknown.
         """
         table: TallyTable = getattr(self._counters, name.table)
         if name.key is _CLUSTER:

@@ -60,7 +60,7 @@ class ProgressStatistics:
     # --- topics
 
     def of_topic(self, name: str) -> Steps[TopicStats]:
-        """Return the bounds of a topic's queues and its put rate; raise RequestError (TOPIC_NOT_EXIST) without one."""
+        """Return the bounds of a topic's queues and its put rate; raise RequestError if there is no such topic."""
         config = self._topic(name)
         queues = self._queues(config, max(config.read_queues, config.write_queues))
         return (yield from elsewhere(lambda: self._topic_stats(queues)))

@@ -40,8 +40,8 @@ class ByteQuotas:
     def first_kept(self, queue: ConsumeQueue, most: int) -> int:
         """Return the queue offset of the first of the last messages that fit into `most` bytes.
 
-        The newest message, if any, is always among them. If the queue's oldest file is deleted meanwhile, the result is
-        the queue's min offset.
+        The newest message, if any, is always among them. If a file that this needs is missing (mostly just deleted),
+        the result is the queue's min offset.
         """
         span = self._spans.get(queue)
         if span is None:
@@ -89,7 +89,7 @@ class ByteQuotas:
         span.first += len(sizes)
 
     def _sizes(self, queue: ConsumeQueue, offset: int, count: int) -> list[int]:
-        """Return the record sizes of 1 to `count` entries, in bytes (0 for gaps); raise FileNotFoundError if none."""
+        """Return the record sizes of 1 to `count` entries, in bytes (0 for gaps and blanks); raise FileNotFoundError if none."""
         entries = self._store.entries(queue, offset, count)
         if not entries:
             raise FileNotFoundError(f"{queue} has no entry {offset}")

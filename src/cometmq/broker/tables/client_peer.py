@@ -7,7 +7,7 @@ from cometmq.steps.steps import Steps
 
 
 class PeerAnswer(Protocol):
-    """The answer of a client or a nameserver to a request of the broker.
+    """The answer of a client, a nameserver or a slave's master to a request of the broker.
 
     Attributes:
         code: `model.codes.ResponseCode`.
@@ -62,7 +62,7 @@ class ClientPeer(Protocol):
 
         Raises:
             RequestTimeout: The client did not answer in time.
-            ConnectionLost: The client disconnected.
+            ConnectionLost: The client disconnected, or the connection is closing.
         """
         ...
 

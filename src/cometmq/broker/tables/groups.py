@@ -156,7 +156,7 @@ class Groups:
         return self._changed()
 
     def delete(self, name: str, *, is_place_kept: bool = False) -> asyncio.Future[None]:
-        """Delete a group, and with its offsets what tables and features store about it; the future is that of saving groups.
+        """Delete a group and, unless `is_place_kept`, its offsets and what else is stored about it; return the future of saving groups.
 
         With `is_place_kept`, only its settings and read permissions are deleted: its offsets and what else is stored
         about it are kept, so that the group continues there if it is created again.
@@ -213,7 +213,7 @@ class Groups:
     # --- topics that a group may not read
 
     def is_readable(self, name: str, topic: str) -> bool:
-        """Return whether a group may read a topic, which it may unless `permit` has forbidden it."""
+        """Return whether a group may read a topic, which it may unless that was forbidden (`permit`)."""
         topics = self._forbidden.get(name)
         return topics is None or not topics.get(topic, 0) & PERM_READ
 

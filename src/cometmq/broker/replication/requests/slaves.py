@@ -95,7 +95,7 @@ def slave_answers(answers: Iterable[Answers], *, is_read: bool) -> list[Answers]
 
 
 class _RefusedBatch(BatchHandler):
-    """A handler that refuses requests of one kind, sends or acknowledgements, of which several were read together."""
+    """A handler that refuses requests of one kind, sends or acknowledgements, one or several that were read together."""
 
     def __init__(self, code: int, remark: str) -> None:
         self._error = RequestError(code, remark)

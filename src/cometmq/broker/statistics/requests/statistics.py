@@ -116,7 +116,7 @@ class StatisticsHandler(Feature):
         return Answer(body=encode_group_list(groups))
 
     def group(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Return the progress of a group in the topics that the request names, or in all (GET_CONSUME_STATS 208)."""
+        """Return the progress of a group in the topics that the request names, or all that it consumes (GET_CONSUME_STATS 208)."""
         request = decode_fields(ConsumeStatsRequest, command.fields)
         listed = [name for name in (request.topic_list or "").split(";") if name]
         named = listed or ([request.topic] if request.topic else None)
