@@ -40,8 +40,8 @@ def ask_again(
 ) -> Result | None:
     """Run `look` once, or 2 s after each run again (`is_watched`), until Ctrl-C or SIGTERM; return the last result or None.
 
-    The first run must succeed. A later NetError or BrokerRefused, as in a broker's restart, is printed (a repeated one
-    once), and `look` is retried, so that the user need not restart the command; other errors are raised.
+    The first run must succeed. A later NetError, BrokerNotFound or BrokerRefused, as in a broker's restart, is printed
+    (a repeated one once), and `look` is retried; other errors are raised.
     """
     from cometmq.net.loop import run
 

@@ -175,7 +175,7 @@ def config(
 
 
 def drain(broker: BrokerName, *, nameserver: Nameserver = NAMESERVER_DEFAULT) -> None:
-    """Stop producers from sending to a broker; consumers still read its messages."""
+    """Have nameservers withdraw a broker's write permission, so that producers avoid it; consumers still read its messages."""
     count = ask(nameserver, lambda clients: clients.admin.drain(broker))
     notes().print(
         f"Broker {broker} accepts no new messages ({count} {plural(count, 'topic')}); producers stop sending to it "

@@ -218,7 +218,7 @@ def replay(
 ) -> None:
     """Send dead letters back to the topics where they came from, normally each once, however often this is run.
 
-    Status 1 when some could not be sent.
+    Status 1 when some could not be sent, or it is not known whether they were.
     """
     from cometmq.client.admin.replay import Replay, ReplayPlan
 

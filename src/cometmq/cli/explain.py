@@ -57,7 +57,10 @@ def explain(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Explain why a group has not consumed a message; status 1 if something blocks it, or the message is not found."""
+    """Explain why a group has not consumed a message; status 1 if something blocks it, or the message is not found.
+
+    Status 1 also if the group has consumed it already.
+    """
     from cometmq.client import ClientSettings, Inspector
 
     with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:

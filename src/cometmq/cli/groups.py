@@ -208,7 +208,7 @@ def create(
     timeout: Timeout = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Create a consumer group at every broker; a group that exists is an error."""
+    """Create a consumer group at every master; a group that exists at one is an error."""
     changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
 
     async def work(clients: Clients) -> bool:
@@ -237,7 +237,7 @@ def change(
     timeout: Timeout = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Change some settings of a group at every broker that has it; the others stay."""
+    """Change some settings of a group at every master that has it; the others stay."""
     changes = _changes(enabled, broadcast, orderly, retry_queues, retry_max, timeout)
     if not changes:
         raise typer.BadParameter("name at least one option to change", param_hint="set")
@@ -266,7 +266,7 @@ def delete(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     yes: Yes = False,
 ) -> None:
-    """Delete a group at every broker, with its offsets unless --keep-offsets is given."""
+    """Delete a group at every master; without --keep-offsets also its offsets and (CometMQ) retry topics."""
     more = "" if keep_offsets else " and its offsets"
     more += ", its retries and its dead letters" if topics else ""
     confirm(f"Delete {group}{more}?", yes=yes)

@@ -107,7 +107,7 @@ def show_offsets(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show the offsets and the lag of a group, or of each group, in each queue; status 1 when a broker does not answer.
+    """Show the offsets and the lag of a group, or of all but system groups, by queue; status 1 when a broker does not answer.
 
     With --json and --watch each look prints one line, so that a file can keep a history of lag.
     """

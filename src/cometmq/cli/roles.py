@@ -111,7 +111,7 @@ def demote(
     yes: Yes = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Make a running master a slave; until a slave is promoted, its group accepts no messages."""
+    """Make a running master a slave; a group without another master then accepts no messages until one is promoted."""
     confirm(f"Make the master of {broker} a slave, so that it accepts no messages?", yes=yes)
     number = ask(
         nameserver,

@@ -59,7 +59,7 @@ store = typer.Typer(
 
 @store.command("verify")
 def verify_store(folder: Folder, *, config: Config = None, as_json: AsJson = False) -> None:
-    """Check every record, queue entry and index entry; status 1 when something is wrong.
+    """Check every record, queue entry and index entry; status 1 when it finds an error.
 
     Nothing is changed.
     """
@@ -167,7 +167,7 @@ def repair_store(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild queues and index from the log; wrap its damaged bytes in records that no consumer gets, or --cut the log there.
+    """Rebuild queues and index from the log; hide its damaged bytes from consumers, or --cut the log there.
 
     Without --yes, it only shows what would be done. Damaged bytes are kept in DIR/cut before they are changed.
     """

@@ -1,8 +1,8 @@
 """Held pulls (long polling): they wait for a message that may pass their filter, or for their deadline.
 
-A queue is watched only while a pull waits for it, or another caller wants its arrivals (`watch`). Arrivals and time
-are the input (docs/design/0044), and each pull that is due is run again. Follows PullRequestHoldService of RocketMQ
-5.3.3, where a thread wakes the pulls; here the event loop does (very many in several iterations).
+A queue is watched only while a pull waits for it, or another caller wants its arrivals (`watch`). Arrivals and time are
+the input (docs/design/0044). A pull that is due is run again, unless its connection is closed. Follows
+PullRequestHoldService of RocketMQ 5.3.3, where a thread wakes the pulls; here the event loop does.
 """
 
 import math
@@ -118,10 +118,7 @@ class LongPolls:
         self._watchers.clear()
 
     def arrived(self, queue: ConsumeQueue, tags_codes: list[int]) -> None:
-        """Call a queue's watchers, and run its held pulls again that want all messages or one of these tag hashes.
-
-        The broker sets it as `MessageStore.on_arrival`.
-        """
+        """Call a queue's watchers, and run its held pulls again that want all messages or one of these tag hashes."""
         for on_arrival in self._watchers.get(queue, ()):
             on_arrival(queue)
         self._wake(
@@ -134,12 +131,12 @@ class LongPolls:
         self._wake(queue, lambda pull: pull.request.consumer_group == group)
 
     def forget_topic(self, topic: str) -> None:
-        """Run all held pulls of a deleted topic again, so that they are refused."""
+        """Run the held pulls of a deleted topic again, so that they are refused; drop those whose connection is closed."""
         for queue in [queue for queue in self._held if queue.topic == topic]:
             self._wake(queue, lambda _: True)
 
     def forget_group(self, group: str) -> None:
-        """Run all held pulls of a deleted group again."""
+        """Run the held pulls of a deleted group again; drop those whose connection is closed."""
         for queue in list(self._held):
             self.wake_group(queue, group)
 

@@ -128,7 +128,7 @@ class Members:
     Attributes:
         changes: Number that increases with each heartbeat or departure of a consumer, which may change subscriptions.
         on_heartbeat: Called for each registered heartbeat of a consumer, except those without subscriptions.
-        on_first: Called at a heartbeat if no other connection that has sent one is open.
+        on_first: Called at the first heartbeat of a connection if no other connection that has sent one is open.
         on_left: Called with the group name and the connection of a consumer that was removed from the group.
     """
 

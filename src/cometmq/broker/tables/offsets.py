@@ -1,7 +1,7 @@
 """The offsets that consumer groups committed, by queue: in memory, saved to a file, by default every 5 s.
 
-An offset is that of the next message to consume. A crash usually loses only the commits of the last seconds, so
-consumers get some messages again, as in RocketMQ (at least once). The file is consumerOffset.json, as in
+An offset of a client group is that of the next message to consume. A crash usually loses only the commits of the last
+seconds, so consumers get some messages again, as in RocketMQ (at least once). The file is consumerOffset.json, as in
 ConsumerOffsetManager of RocketMQ 5.3.3; with light queues (enableLmq) lmqConsumerOffset.json (LmqConsumerOffsetManager).
 """
 
@@ -85,7 +85,7 @@ class Offsets:
         self._size = sum(_size_of(key, queues) for key, queues in self._offsets.items())
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the offset that is stored for a group and queue, that of the next message to consume; None without one."""
+        """Return the offset stored for a group and queue (of a client group, that of its next message); None without one."""
         queues = self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group)
         return None if queues is None else queues.get(queue_id)
 
@@ -139,7 +139,7 @@ class Offsets:
     # --- resets
 
     def reset(self, group: str, topic: str, queue_id: int, *, offset: int) -> None:
-        """Set a group's offset of a queue, and note that the consumer that pulls the queue next must be told."""
+        """Set a group's offset of a queue, and note that the consumer that pulls or pops it next must be told."""
         self.commit(group, topic, queue_id, offset=offset)
         key = topic + TOPIC_GROUP_SEPARATOR + group
         self.resets.setdefault(key, {})[queue_id] = offset
@@ -248,7 +248,7 @@ class Offsets:
     ) -> None:
         """Delete the offsets of these "topic@group" that `theirs_by_key` lacks, such as those that the master lacks.
 
-        Offsets that were committed here and are not yet known to the master stay.
+        Offsets committed here and not yet known to the master stay. A group that loses one loses its resets in the topic.
         """
         grown = self._grown or {}
         for key in keys:

@@ -88,8 +88,8 @@ class GroupPositions:
     def pairs(self) -> list[tuple[str, str]]:
         """Return (group, topic) of each topic in which a group has offsets or to which its members subscribe.
 
-        Left out: most topics to which its members no longer subscribe, and those without offsets that do not exist, are
-        retry topics that never had a message, or of a broadcasting group.
+        Left out: of the topics with offsets, most to which its members no longer subscribe; of those without, missing
+        ones, retry topics that never had a message, and all of a broadcasting group.
         """
         found = []
         for place, _ in self._offsets.places():
@@ -101,7 +101,7 @@ class GroupPositions:
         return found
 
     def topics_of(self, group: str, committed: list[str]) -> list[str]:
-        """Return the topics that a group consumes: those of `committed`, where it has offsets, and others it subscribes to."""
+        """Return the topics that `pairs` pairs with a group; `committed` are all topics in which it has offsets."""
         consumed = [topic for topic in committed if self._is_consumed(group, topic)]
         return consumed + list(self._begun(group))
 

@@ -15,8 +15,8 @@ class CopyState:
     Attributes:
         address: Remote address of its connection, "ip:port".
         broker_id: Its id, if known; a Java slave does not send it.
-        acked: Physical offset up to which it has acknowledged the log.
-        gap: Number of bytes of the master's log that it lacks.
+        acked: Physical offset up to which it has acknowledged the log; 0 if it has not yet.
+        gap: Number of bytes of the master's log that it has not acknowledged.
         is_in_sync: Whether it has acknowledged an offset, and the gap is below haMaxGapNotInSync.
         transferred_per_second: Bytes of the log sent to it in the last full second.
         sent: Physical offset of the next byte to send to it (transferFromWhere of RocketMQ).

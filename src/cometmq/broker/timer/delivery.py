@@ -88,7 +88,7 @@ class TimedDelivery:
         self._drop_at = clock.monotonic() + _DROP_SECONDS
 
     def open(self) -> Steps[None]:
-        """Open the files and continue at the last saved progress.
+        """Open the files and continue at the last saved progress, or earlier if they are damaged.
 
         Raises:
             OSError: The disk failed.

@@ -158,7 +158,7 @@ class RunningSlot:
         )
 
     def messages(self, positions: list[int]) -> DueMessages:
-        """Create messages of the first of these units, about 1 MiB at most. May block; callable in any thread."""
+        """Create messages of the first of these units, until they reach about 1 MiB. May block; callable in any thread."""
         made: list[InnerMessage] = []
         topics: list[str] = []
         size = taken = 0

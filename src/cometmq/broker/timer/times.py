@@ -32,7 +32,7 @@ class TimedSends:
     def reroute(self, sent: RoutedSend) -> RoutedSend:
         """Reroute a send with a delivery time to the timer's topic; see `cometmq.broker.inner.reroute`.
 
-        A send without a delivery time or whose time is over, and a delayed or half message, are returned unchanged.
+        A send without a delivery time, a delayed or half message and, with the timer on, one whose time is over stay as is.
 
         Raises:
             RequestError: The time is invalid or too far ahead, the timer is off, or the send is a recall of a message of

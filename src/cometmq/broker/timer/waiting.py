@@ -1,4 +1,4 @@
-"""Reads the timer's topic and makes a request to the timer wheel from each message."""
+"""Reads the timer's topic and makes a request to the timer wheel from each message that can be read."""
 
 import logging
 from dataclasses import dataclass, field
