@@ -73,7 +73,7 @@ def rebuild_store(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rebuild queue files and index from the log, or only --check queue files; the broker must be stopped.
+    """Rebuild queue files and index from the log of a stopped broker, or only --check queue files.
 
     With --topic only the queues of these topics, and no index. Findings, with status 1: bytes of the log
     that are no record, and differences with --check.
@@ -118,8 +118,8 @@ def compare_stores(
 ) -> None:
     """Compare the messages of two stores, or of a store and an archive, queue by queue; status 1 when they differ.
 
-    Only what both should hold is compared, not what retention has deleted in one of them. Bytes of a log that are no
-    record are findings; status 1 then, too.
+    Only what both should hold is compared, not what retention has deleted in one of them. The status is also 1 for
+    damage, such as bytes of a log that are no record.
     """
     need_arrow()
     from cometmq.net.clock import SystemClock

@@ -101,9 +101,9 @@ async def _first(consumer: "AsyncPullConsumer", queue: "MessageQueue", place: st
 
 
 class _Follower:
-    """Puts the messages of queues that match a tag expression, from given offsets on, into `arrivals`.
+    """Puts messages that match a tag expression, from given queues and offsets on, into `arrivals`.
 
-    If a broker cannot be read for now, it or its slave is tried again; start and end of the outage are printed once.
+    If a broker cannot be read for now, it or its slave is tried again; start and end of an outage are printed once.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class _Follower:
         self._lost: set[str] = set()
 
     async def follow(self, queue: "MessageQueue", offset: int) -> None:
-        """Put matching messages of a queue from an offset on into `arrivals` until an error that will last, and raise it."""
+        """Put matching messages of a queue from an offset on into `arrivals`; raise errors that do not count as temporary."""
         while True:
             # A broker that was lost is asked without waiting, so that its return is noticed at once.
             wait_ms = 0 if queue.broker_name in self._lost else WAIT_MS

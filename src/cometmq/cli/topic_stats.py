@@ -37,8 +37,8 @@ class QueueStateLine(NamedTuple):
     Attributes:
         broker: Broker of the queue.
         queue: Queue id.
-        read: Whether consumers read it, by the route.
-        write: Whether producers send to it, by the route.
+        read: Whether the permission and the number of read queues in the route let consumers read it.
+        write: Whether the permission and the number of write queues in the route let producers send to it.
         first: Offset of its first message.
         next: Offset of its next message.
         messages: Number of messages in it.
@@ -56,14 +56,14 @@ class QueueStateLine(NamedTuple):
 
 
 class ReaderLine(NamedTuple):
-    """A group that consumes a topic.
+    """A group that has offsets in a topic, or members that subscribe to it.
 
     Attributes:
         group: Name of the group.
-        lag: Known number of the topic's messages not consumed yet; 0 if it is broadcasting.
+        lag: Known number of the topic's messages after its offsets; 0 if its connected members are broadcasting.
         lag_unknown: Reasons why the lag may be larger.
-        rate_per_s: Messages consumed per second, of all its topics.
-        members: Number of its members.
+        rate_per_s: Messages consumed per second, of all its topics, as brokers estimate it.
+        members: Number of its connected members.
     """
 
     group: str
@@ -88,7 +88,7 @@ def queues(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show each queue of a topic, its use by consumers and producers, and its messages; status 1 when a broker does not answer."""
+    """Show each queue of a topic, its permissions and its messages; status 1 when only some brokers answer."""
 
     async def look(clients: Clients) -> bool:
         held = await clients.inspector.topic_stats(topic)
@@ -106,7 +106,7 @@ def stats(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show the rates of a topic, and the groups that read it with their lag; status 1 when a broker does not answer."""
+    """Show the rates of a topic, and the groups that read it with their lag; status 1 when only some brokers answer."""
 
     async def look(clients: Clients) -> bool:
         found, absent = await _stats(clients, topic)
@@ -140,7 +140,7 @@ def perm(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show a topic's permission at each broker; with options change it first."""
+    """Show a topic's permission at each broker; flags such as --no-write change it first."""
 
     def change(bits: int) -> int:
         for flag, wanted in ((PERM_READ, read), (PERM_WRITE, write)):

@@ -69,7 +69,7 @@ def list_topics(
     all_: Annotated[bool, typer.Option("--all", help="Also list system topics.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show topics, their queues and how many messages they hold; status 1 when a broker does not answer."""
+    """Show topics, their queues and how many messages they hold; status 1 when data of a broker is missing."""
     lines, absent = ask(nameserver, lambda clients: _list(clients, with_system=all_))
     print_lines(
         TopicLine,
@@ -90,7 +90,7 @@ def create(
         typer.Option(min=1, help="Number of queues on each broker; 8 for a new topic."),
     ] = None,
 ) -> None:
-    """Create a topic, or change only the number of queues of an existing one."""
+    """Create a topic, or change the number of queues of an existing one."""
     configs = _with_admin(nameserver, lambda admin: admin.create_topic(topic, queues=queues))
     counts = {broker: config.write_queues for broker, config in sorted(configs.items())}
     if len(set(counts.values())) == 1:
@@ -107,7 +107,7 @@ def create(
 def describe(
     topic: TopicName, *, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = False
 ) -> None:
-    """Show the queues of a topic: broker, first offset, next offset, messages; status 1 when a broker does not answer."""
+    """Show the readable queues of a topic with their offsets and messages; status 1 when data of a broker is missing."""
     held = ask(nameserver, lambda clients: clients.inspector.topic_bounds(topic))
     lines = [
         QueueLine(
@@ -135,7 +135,7 @@ def delete(
         bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")
     ] = False,
 ) -> None:
-    """Delete a topic and its messages, on every broker and at every nameserver."""
+    """Delete a topic and its messages, on every master and at every nameserver."""
     if not yes:
         typer.confirm(f"Delete topic {topic} and all its messages?", abort=True, err=True)
 
@@ -161,7 +161,7 @@ def _with_admin(nameserver: str, work: "Callable[[AsyncAdmin], Awaitable[Result]
 async def _list(
     clients: Clients, *, with_system: bool
 ) -> "tuple[list[TopicLine], list[AbsentBroker]]":
-    """Return a line for each topic (of users, or all `with_system`), by name, and the brokers whose data is missing."""
+    """Return a line for each topic (of users, or all `with_system`), sorted by name, and the brokers whose data is missing."""
     missing = await clients.inspector.missing()
     away = {topic for broker in missing for topic in broker.queues or ()}
     names = sorted({*await clients.admin.topics(), *away})

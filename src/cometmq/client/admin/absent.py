@@ -17,8 +17,8 @@ class AbsentBroker(NamedTuple):
     Attributes:
         name: Name of the broker group.
         why: The reason, worded to follow the name in a sentence.
-        cluster: Its cluster; empty if the broker is registered.
-        left_ms: Time when it left its nameserver, ms since 1970; None if it is registered.
+        cluster: Its cluster; empty if the broker only does not answer.
+        left_ms: Time when it left its nameserver, ms since 1970; None if it only does not answer.
         queues: Number of readable queues by topic when it left; None if unknown.
     """
 
@@ -42,7 +42,7 @@ def silent_broker(name: str, error: CometError) -> AbsentBroker:
 
 
 async def missing_brokers(instance: ClientInstance) -> list[AbsentBroker]:
-    """Return the broker groups that left and that the nameserver remembers; empty if it refuses or is RocketMQ's."""
+    """Return the broker groups that left and that the nameserver remembers; empty if it returns no valid list, as RocketMQ's."""
     try:
         missing = await instance.nameserver_api.missing_brokers()
     except (BrokerRefused, CodecError):

@@ -73,7 +73,7 @@ class AsyncAdmin(AsyncClient):
     # --- names
 
     def _full(self, name: str) -> str:
-        """Return the name of a topic or group with its namespace; raise ClientClosed if the client is not running."""
+        """Return the name of a topic or group as brokers know it; raise ClientClosed if the client is not running."""
         self._check_running()
         return self._namespace.wrap(name)
 
@@ -196,11 +196,11 @@ class AsyncAdmin(AsyncClient):
         Args:
             broker_name: The broker group.
             address: Address of a master that has lost its name to another one; None: the registered master.
-            successor: Id of a slave that must have everything first; None: the master waits for no slave.
+            successor: Id of a slave that must have everything first; None: no slave needs to.
 
         Raises:
             BrokerNotFound: No such master is registered.
-            BrokerRefused: It did not become a slave; usually its role is as before.
+            BrokerRefused: It did not become a slave; usually its role is as before. After a NetError it may be a slave.
         """
         changed = await Roles(self._live).demote(
             broker_name, address=address, successor=successor
@@ -395,7 +395,7 @@ class AsyncAdmin(AsyncClient):
     async def delete_group(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
     ) -> None:
-        """Delete a consumer group and, unless `delete_offsets` is False, its offsets (in CometMQ also its retry topics).
+        """Delete a consumer group and, unless `delete_offsets` is False, its offsets (in CometMQ also its own retry topics).
 
         Raises BrokerNotFound if no master is registered.
         """
@@ -492,7 +492,7 @@ class AsyncAdmin(AsyncClient):
 
         Raises:
             GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
-            BrokerNotFound: No master is registered, or a broker that may have more queues has left.
+            BrokerNotFound: No broker is registered, or one that may have more queues has left.
         """
         progress = await self.group_progress(group, topic)
         if not progress and self._namespace.unwrap(group) not in await self.groups():
@@ -547,7 +547,7 @@ class AsyncAdmin(AsyncClient):
         Raises:
             CodecError: The handle is malformed.
             TopicNotFound: The nameserver has no route of the message's topic.
-            BrokerNotFound: The message's broker is not registered.
+            BrokerNotFound: The topic's route does not have the message's broker.
             BrokerRefused: The broker refuses, for example as recallMessageEnable is false or the message is due.
         """
         told = decode_recall_handle(handle)

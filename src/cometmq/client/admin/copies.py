@@ -34,7 +34,7 @@ class Copy(NamedTuple):
         offset: Physical offset after its last record; None if unknown.
         gap: Number of bytes of the master's log that it lacks; None if unknown.
         behind_s: How much older its newest record is than the master's, seconds; None if unknown.
-        fault: Description of the fault, the member's own if it reports one; None without one.
+        fault: Description of the fault, the member's own if it reports one; None without one, or if a stopped slave reports none.
         advice: What to do; empty if nothing is wrong, or the member did not answer or refused.
     """
 

@@ -41,7 +41,7 @@ class DeadLetterFilter(NamedTuple):
         sql: SQL92 expression over their properties; empty: all.
         key: Key of the message; empty: all.
         since_ms: Only those that became dead letters at or after this time, ms since 1970.
-        until_ms: Only those that became dead letters before this time; None: up to now.
+        until_ms: Only those that became dead letters before this time, ms since 1970; None: no limit.
     """
 
     sql: str = ""

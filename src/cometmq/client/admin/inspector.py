@@ -101,7 +101,7 @@ class AsyncInspector(AsyncClient):
     # --- topics and groups
 
     async def missing(self) -> list[AbsentBroker]:
-        """Return the broker groups that left and that the nameserver remembers; empty if it refuses or is RocketMQ's."""
+        """Return the broker groups that left and that the nameserver remembers; empty if it returns no valid list, as RocketMQ's."""
         return await self._states.missing()
 
     async def topic_bounds(
@@ -109,7 +109,7 @@ class AsyncInspector(AsyncClient):
     ) -> TopicState:
         """Return the offsets of a topic's readable queues, without times and rate; requires no administrator's rights.
 
-        Queues of brokers that do not answer are left out; `absent` of the result lists these and the missing ones.
+        Queues of brokers that do not answer are left out; `absent` lists these and the missing brokers that may have queues.
 
         Args:
             topic: Name of the topic.
@@ -149,7 +149,7 @@ class AsyncInspector(AsyncClient):
         return await self._states.groups()
 
     async def group(self, group: str) -> GroupState:
-        """Return one consumer group, with its members and lag by queue; raise GroupNotFound if no broker knows it."""
+        """Return one consumer group, with members and lag by queue; raise GroupNotFound if no broker that answers knows it."""
         state = await self._states.group(group)
         if not state.is_known:
             raise group_not_found(group, state.absent)
@@ -160,8 +160,8 @@ class AsyncInspector(AsyncClient):
     ) -> RunningState:
         """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
-        The masters are asked in turn until one returns it. If none does, raises BrokerRefused if a master does not know
-        the member or refuses, and otherwise NetError, for example because the member is silent.
+        The masters are asked in turn until one returns it. If none does, raises BrokerRefused if a master refuses, for
+        example because it does not know the member or the member is silent, and NetError if no master answers.
         """
         return await self._states.running(group, client_id, stacks=stacks)
 
@@ -235,7 +235,9 @@ class AsyncInspector(AsyncClient):
     async def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters to their original topics unless they were replayed; return for each "" or why it was not sent.
+        """Send dead letters to their original topics unless they were replayed; return for each "" or a reason.
+
+        Despite a reason, a copy may exist: of an earlier replay, or if a send ended without an answer.
 
         Args:
             group: The consumer group.
@@ -252,9 +254,6 @@ class AsyncInspector(AsyncClient):
         return await run.these(letters, again=again)
 
     async def resume_transaction(self, offset_message_id: str) -> None:
-        """Make the broker check a half message again that it discarded after too many checks.
-
-        `offset_message_id` is its offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
-        """
+        """Make a broker check a half message again that it discarded, by its offset message id in TRANS_CHECK_MAX_TIME_TOPIC."""
         host, _offset = decode_message_id(offset_message_id)
         await self._api.resume_check(decode_host(host), offset_message_id)

@@ -100,7 +100,7 @@ class LedgerTopic:
             await self.read()
 
     async def read(self) -> None:
-        """Read the entries that any program appended since the last read, and update `state`; needs an existing topic."""
+        """Read the entries that any program appended since the last read, and update `state`; do nothing without a topic."""
         if self._queue is None:
             return
         assert self._reader is not None, "`open` was there"

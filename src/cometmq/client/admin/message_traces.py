@@ -18,7 +18,7 @@ class MessageTraces:
     async def of(self, message_id: str, topic: str) -> list[Trace]:
         """Return a message's trace records: sends, ends of transactions and recalls, then each listener call with its end.
 
-        `topic` is the trace topic; only the 64 newest trace messages there that have the id as a key are read.
+        `topic` is the trace topic; at most 64 of the newest trace messages there that have the id as a key are read.
 
         Raises TopicNotFound if the trace topic does not exist, CodecError if a record or an answer is malformed, and
         NetError or BrokerRefused if the cluster cannot be queried.

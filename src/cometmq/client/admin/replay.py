@@ -105,7 +105,7 @@ class Replay:
         self._due = 0.0
 
     async def run(self) -> ReplayResult:
-        """Send, or in a dry run count, the dead letters of the plan; wait for claims of other runs; return the counts.
+        """Send the dead letters of the plan, waiting for claims of other runs, or in a dry run count them; return the counts.
 
         Raises:
             TopicNotFound: There is no dead-letter topic of the group.
@@ -320,7 +320,7 @@ class ReplayCandidate(NamedTuple):
 async def sent_before(
     queries: MessageQueries, letters: Sequence[ReplayCandidate]
 ) -> set[LetterId]:
-    """Return the ids of those dead letters of which the index of their target topic has a copy.
+    """Return the ids of those dead letters of which a query by message id finds a copy in their target topic.
 
     Raises NetError, BrokerRefused or CodecError if a broker of the topic, or the nameserver, cannot be queried.
     """

@@ -142,7 +142,7 @@ class TopicState:
     """The state of a topic, combined from the brokers that answered.
 
     Attributes:
-        queues: Offsets of each queue at these brokers.
+        queues: Offsets of the queried queues at these brokers.
         put_rate: Number of messages stored per second; 0 if not queried or not reported.
         perms: Permission bits by broker name, according to the topic's route; empty if not queried.
         absent: Brokers that may have more queues of it but cannot be queried.
@@ -365,7 +365,7 @@ class States:
     async def running(self, group: str, client_id: str, *, stacks: bool) -> RunningState:
         """Return the state that a member of a group reports, through the first master that can query the member.
 
-        Raises BrokerRefused if masters answer but refuse, because they do not know the member or it is silent,
+        Raises BrokerRefused if a master refuses, for example because it does not know the member or the member is silent,
         NetError if no master answers in time, and BrokerNotFound if none is registered.
         """
         masters = await self._instance.nameserver_api.masters()

@@ -271,7 +271,7 @@ class BrokerApi:
         return changed
 
     async def delete_group(self, address: str, group: str, *, offsets: bool) -> None:
-        """Delete a consumer group at a broker; with `offsets`, also its offsets and, on CometMQ brokers, its retry topics."""
+        """Delete a consumer group at a broker; with `offsets`, also its offsets and, on CometMQ brokers, its own retry topics."""
         header = DeleteGroup(group, clean_offset=offsets)
         await self._change(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
@@ -395,7 +395,7 @@ class BrokerApi:
     # --- only CometMQ brokers
 
     async def conflicts(self, address: str, group: str | None) -> tuple[Conflict, ...]:
-        """Return the conflicts that a CometMQ broker sees between members of a group (None: of any), as in subscriptions."""
+        """Return the conflicts that a CometMQ broker sees between members of a group (None: of any), for example in subscriptions."""
         header = MaybeGroupRequest(group)
         answer = await self._ask(address, RequestCode.GET_GROUP_CONFLICTS, header)
         return decode_conflicts(answer.body)
@@ -409,7 +409,7 @@ class BrokerApi:
         return decode_locks_file(answer.body)
 
     async def resume_check(self, address: str, offset_message_id: str) -> None:
-        """Have a broker check a half message again that it discarded after too many checks."""
+        """Have a broker check a half message again that it discarded, because it was checked too often or too old."""
         header = ResumeCheck(offset_message_id, TRANS_CHECK_MAX_TIME_TOPIC)
         await self._ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
 

@@ -61,7 +61,7 @@ class ConsumeApi:
         return PoppedRecords(fields, decode_records(answer.body, most=header.max_msg_nums))
 
     async def notified(self, address: str, header: NotificationRequest) -> bool:
-        """Return whether a broker has messages to pop, waiting at most the header's `poll_time` (ms)."""
+        """Return whether a broker reports that there may be messages to pop, after up to the header's `poll_time` (ms)."""
         command = Command(RequestCode.NOTIFICATION, fields=encode_fields(header))
         answer = await self._asks.ask(address, command, timeout_ms=_waiting(header.poll_time))
         return answer.fields.get("hasMsg") == "true"

@@ -43,7 +43,7 @@ class NameserverApi:
     async def route(self, topic: str) -> TopicRoute:
         """Return a topic's route from the first nameserver that answers; raise TopicNotFound if it has none.
 
-        After an invalid route (CodecError), the next request tries another nameserver first.
+        After an invalid route (CodecError), the next request tries another nameserver first, if there are several.
         """
         fields = encode_fields(RouteRequest(topic, accept_standard_json_only=True))
         command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields=fields)

@@ -57,8 +57,8 @@ class OffsetApi:
     ) -> int:
         """Return the offset of the first message stored at or after a time, ms since 1970; the queue's end if there is none.
 
-        With `upper`, return that of the last message stored at or before the time, or the first offset if there is none.
-        Brokers of 4.x ignore `upper`, and return the offset nearest to the time.
+        With `upper`, return that of the last message stored at or before the time, if there is one. Brokers of 4.x ignore
+        `upper`, and return the offset nearest to the time.
         """
         return await self._ask(queue, _by_time(queue, timestamp_ms, upper=upper))
 

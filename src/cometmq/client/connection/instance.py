@@ -94,7 +94,7 @@ class ClientInstance:
     Attributes:
         clock: Time for this client.
         chance: Random numbers for load balancing and ids.
-        client_id: Id under which brokers list this client.
+        client_id: Id under which brokers list this client; if it was made before a fork, `start` replaces it.
         ip: Address of this machine in client and message ids.
         channels: Connections to brokers and nameservers.
         routes: The known routes.
