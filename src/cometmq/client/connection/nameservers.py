@@ -33,14 +33,14 @@ class Nameservers:
 
     @property
     def current(self) -> str:
-        """The address of the nameserver that the next request tries first."""
+        """The address of the nameserver that the next `call` or `ask` tries first."""
         return self.addresses[self._chosen]
 
     async def call(self, command: Command) -> Command:
         """Query one nameserver after the other until one answers, possibly with an error code.
 
-        Raises NetError if none answers, and CodecError for a malformed answer.
-        All attempts share the timeout of one request. After a failure, later requests try the next nameserver first.
+        Raises NetError if none answers, CodecError for a malformed answer, and ClientClosed. Several nameservers share the
+        timeout of one request. After one has not answered, later requests begin with the one after it.
         """
         order = self.addresses[self._chosen :] + self.addresses[: self._chosen]
         try:
@@ -73,8 +73,8 @@ class Nameservers:
     async def ask(self, command: Command) -> Command:
         """Send a request to one nameserver after the other until one answers; return the answer.
 
-        Raises NetError if no nameserver answered, BrokerRefused if the answer is an error, and CodecError if it is
-        malformed.
+        Raises NetError if no nameserver answered, BrokerRefused if the answer is an error, CodecError if it is malformed,
+        and ClientClosed.
         """
         answer = await self.call(command)
         if answer.code != ResponseCode.SUCCESS:
@@ -84,8 +84,8 @@ class Nameservers:
     async def ask_all(self, command: Command) -> list[Command]:
         """Send a request to every nameserver concurrently, because they do not communicate; return a list of answers.
 
-        The answers are in the order of `addresses`. All are queried; then NetError, BrokerRefused or CodecError of the
-        first one that failed is raised.
+        The answers are in the order of `addresses`. All are queried; if some failed, NetError, BrokerRefused, CodecError
+        or ClientClosed of the first of them in that order is raised.
         """
         answers = []
         for answer in (await self.ask_each(command)).values():

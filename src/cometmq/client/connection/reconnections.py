@@ -26,7 +26,7 @@ class Reconnections:
     async def wait(self, address: str, deadline: float) -> None:
         """Wait until a connection to a broker exists, or about until the latest deadline of its callers (monotonic seconds).
 
-        Returns None in both cases. Tries again and again, first after 20 ms. Raises ClientClosed if the client is closed.
+        Returns None in both cases. Tries first after 20 ms. Raises ClientClosed if the client is closed, CancelledError at `close`.
         """
         self._deadlines[address] = max(deadline, self._deadlines.get(address, deadline))
         trying = self._trying.get(address)

@@ -24,7 +24,7 @@ _QUEUES_AT_ONCE = (
 
 
 class RouteFetcher:
-    """Fetches routes into a client's route table, and calls `on_new` after storing a new or changed one."""
+    """Fetches routes into a client's route table, and calls `on_new` after it has stored one."""
 
     def __init__(
         self, routes: TopicRoutes, api: NameserverApi, on_new: Callable[[], None]
@@ -35,17 +35,17 @@ class RouteFetcher:
         self._asking: dict[tuple[str, int], asyncio.Task[KnownTopic]] = {}
 
     async def fetch(self, topic: str) -> KnownTopic:
-        """Fetch the current route of a topic from the nameserver, store it, and return it.
+        """Fetch the current route of a topic from a nameserver, store it if it is new or changed, and return it.
 
         The first nameserver that answers decides. Raises TopicNotFound if it has no route, BrokerRefused or CodecError
-        if it refuses or its route is invalid, and NetError if none answers.
+        if it refuses or its route is invalid, NetError if none answers, and ClientClosed.
         """
         return await self._share((topic, 0), lambda: self._fetch(topic))
 
     async def fetch_to_send(self, topic: str, default_queues: int) -> KnownTopic:
-        """Fetch and store the route for sending to a topic; if the topic does not exist, derive it from the default topic.
+        """Fetch and store the route for sending to a topic; if it has none, derive one from the default topic (TBW102).
 
-        Raises TopicNotFound if neither exists, and the other errors of `fetch`.
+        Raises TopicNotFound if neither topic has a route, and the other errors of `fetch`.
         """
         return await self._share(
             (topic, default_queues), lambda: self._fetch_to_send(topic, default_queues)

@@ -21,10 +21,10 @@ class KnownTopic:
     """A topic's route with its lists of queues.
 
     Attributes:
-        route: The nameserver's answer.
+        route: The nameserver's answer; if `is_inherited`, a route made from that for the default topic.
         write_queues: Queues to send to, sorted.
         read_queues: Queues to consume, sorted.
-        is_inherited: Whether the topic had no route; this one is derived from the default topic, as for a first send.
+        is_inherited: Whether the topic had no route, so that this one was derived from the default topic for a first send.
     """
 
     route: TopicRoute
@@ -78,7 +78,7 @@ class TopicRoutes:
     def put_cluster(
         self, brokers: Iterable[BrokerData], now: float, *, keep_seconds: float
     ) -> None:
-        """Store brokers regardless of topics; one no longer listed is kept at least `keep_seconds` after its last listing."""
+        """Store brokers regardless of topics; forget those last stored `keep_seconds` or more before `now` (seconds)."""
         self._cluster = {
             name: (broker, named)
             for name, (broker, named) in self._cluster.items()
@@ -88,7 +88,7 @@ class TopicRoutes:
         self._collect_brokers()
 
     def forget_cluster(self) -> None:
-        """Forget the brokers that are in no topic's route."""
+        """Forget the brokers of `put_cluster`, except those in the route of a topic."""
         self._cluster.clear()
         self._collect_brokers()
 
@@ -117,7 +117,7 @@ class TopicRoutes:
 
     @property
     def brokers(self) -> Mapping[str, Mapping[int, str]]:
-        """Addresses of all known brokers, by name and broker id."""
+        """The known addresses of all brokers: a mapping of broker names to mappings of broker ids to addresses."""
         return self._brokers
 
     def addresses(self, *, only_masters: bool) -> set[str]:
@@ -152,7 +152,7 @@ def known_topic(topic: str, route: TopicRoute, *, is_inherited: bool = False) ->
 
 
 def check_route(topic: str, route: TopicRoute) -> None:
-    """Raise CodecError if a route has more than QUEUES_MAX queues, which are too many to list."""
+    """Raise CodecError if a route has more than 65,536 read, write or ordered queues (QUEUES_MAX), too many to list."""
     count = route.queue_count()
     if count > QUEUES_MAX:
         raise CodecError(

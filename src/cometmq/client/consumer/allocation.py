@@ -1,7 +1,7 @@
 """Strategies that assign the queues of a topic to the members of a group (AllocateMessageQueueStrategy).
 
-Unless brokers assign queues, each member computes its own from those of the topic and mostly the ids of all members.
-So all members of a group, in any language, must use the same strategy. The strategies here follow Java's classes.
+With clustering, unless brokers assign the queues, each member computes its own from those of the topic and mostly the
+ids of all members. So all members of a group must use the same strategy. The strategies here follow Java's classes.
 """
 
 import hashlib

@@ -28,7 +28,7 @@ class BrokerAssignment:
     """The queues of one member, as assigned by brokers.
 
     Attributes:
-        loops: Pop loops of the assigned queues.
+        loops: Pop loops, by queue, of the assigned queues that are to be popped.
 
     Args:
         popping: Context that the loops share.
@@ -64,7 +64,7 @@ class BrokerAssignment:
         Raises:
             NetError: No broker answered.
             BrokerRefused, CodecError: The first broker that answered refused, or its answer is invalid.
-            ClientError: The broker has no assignment, for example as it does not know the group yet.
+            ClientError: The broker has no assignment, for example as it does not know the group yet; or ClientClosed.
         """
         query = AssignmentQuery(topic, self._group, self._instance.client_id)
         try:

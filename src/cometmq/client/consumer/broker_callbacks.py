@@ -53,7 +53,7 @@ class BrokerCallbacks:
 
     Attributes:
         consume: Runs the listener on one message; None: there is no listener.
-        assigned: Contains the loops of popped queues; None: brokers do not assign queues.
+        assigned: Contains the loops of popped queues; None: no broker is asked to assign queues.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class BrokerCallbacks:
         self._direct.spawn(self._consume_one(command, channel, consume), "direct", size)
 
     async def close(self) -> None:
-        """Cancel the direct consumption of messages."""
+        """Cancel the direct consumption of messages; a `def` listener that runs in a thread goes on."""
         await self._direct.close()
 
     def running(self, *, is_with_stacks: bool = False) -> RunningState:

@@ -1,6 +1,6 @@
 """Counts of a consumer's work by topic, and rates computed from samples of them on request.
 
-Rates cover at most about the last minute, the number of failed messages at most about the last hour.
+While samples are taken, rates cover at most about the last minute, the number of failed messages about the last hour.
 """
 
 from collections import deque
@@ -20,11 +20,11 @@ class TopicCounts:
     """Counts of a consumer for one topic, since it was made or between two samples.
 
     Attributes:
-        pulls: Number of pulls and pops that returned messages.
-        pull_ms: Total time of these pulls, including long polling, ms.
-        pulled: Number of messages pulled or popped, including unreadable ones and those whose tag does not match.
-        calls: Number of listener calls.
-        consume_ms: Total time of the listener calls, ms.
+        pulls: Number of pulls that returned messages, and of pops that returned readable ones with a matching tag.
+        pull_ms: Total time of these requests until their answers are processed, including long polling, ms.
+        pulled: Number of messages pulled, even if unreadable or without a matching tag, and popped (only the others).
+        calls: Number of listener calls that have ended; those for consoles (309) are not counted.
+        consume_ms: Total time of these listener calls, ms.
         consumed: Number of messages whose listener call succeeded, counted at each call.
         failed: Number of messages whose listener call failed, counted at each try; not all of them are redelivered.
     """
@@ -38,7 +38,7 @@ class TopicCounts:
     failed: int = 0
 
     def called(self, seconds: float, count: int, *, is_consumed: bool) -> None:
-        """Count a call of the listener with `count` messages."""
+        """Count a call of the listener with `count` messages that took `seconds`."""
         self.calls += 1
         self.consume_ms += seconds * 1000
         if is_consumed:
@@ -75,7 +75,7 @@ class Counts:
         return {topic: replace(counts) for topic, counts in self._topics.items()}
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Return the rates of each topic over about the last minute, and its failures in about the last hour."""
+        """Return a dict of topics to rates since at most six samples ago (1 min), with failures since at most 360 (1 h)."""
         at, minute_ago = self._samples[max(0, len(self._samples) - _WINDOW_SAMPLES)]
         seconds = self._clock.monotonic() - at
         _, hour_ago = self._samples[0]

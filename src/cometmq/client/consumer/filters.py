@@ -26,7 +26,7 @@ class Tag:
         tags: Distinct tags in their order; empty: all messages, with or without a tag.
 
     Args:
-        tags: Tags, or expressions in RocketMQ's syntax, `paid || sent`; none, or `*`: all messages.
+        tags: Tags, or expressions in RocketMQ's syntax, `paid || sent`; none, a blank one, or `*`: all messages.
 
     Raises:
         SubscriptionError: A tag is not text, the expression has no tag (`||`), or `*` is in one of several arguments.
@@ -98,7 +98,7 @@ def subscription_of(topic: str, expression: Filter, *, version: int = 0) -> Subs
 
 
 def each_of(subscriptions: Subscriptions | None) -> Iterable[tuple[str, Filter]]:
-    """Return (topic, filter) pairs, with `ALL` for topics in a list; raise SubscriptionError for a text."""
+    """Return (topic, filter) pairs, with `ALL` for topics in a list, none for None; raise SubscriptionError for a text."""
     if isinstance(subscriptions, str):
         raise SubscriptionError(
             f"subscriptions is the text {in_quotes(subscriptions, 80)}; write [{in_quotes(subscriptions, 80)}], or a "

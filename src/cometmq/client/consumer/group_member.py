@@ -66,7 +66,7 @@ class QueueAdmission(Protocol):
         ...
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Start no further listener call for queues; return those whose running calls have ended within a short time."""
+        """Start no further call for queues that had calls; return those without a running one, after waiting a short time."""
         ...
 
     async def give_back(self, queues: Iterable[MessageQueue]) -> None:
@@ -83,17 +83,17 @@ class GroupMember:
     """A member of a consumer group, with its assigned queues, their pull loops and the committed offsets.
 
     Attributes:
-        loops: Pull loops of the assigned queues.
+        loops: Pull loops, by queue, of the assigned queues that are pulled.
         is_assigned: Whether the user assigned the queues with `assign`.
         progress: Consumed offsets.
         callbacks: Answers queries of brokers on behalf of consoles.
-        admission: Locks queues for orderly consumption; None: queues need no lock.
+        admission: Locks queues for orderly consumption (with broadcasting without locks); None: it is not orderly.
 
     Args:
         is_push: Whether the consumer has a listener, and therefore, unless broadcasting, a retry topic.
         deliver: Called with pulled messages that match the filter, and their loop.
-        discard: Called with a record that cannot be decoded.
-        revoked: Called with the loop of a queue that is no longer assigned.
+        discard: Called with a pull loop and a record from it that cannot be decoded.
+        revoked: Called with the pull loop of a queue that the member gives up before it leaves the group.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class GroupMember:
     # --- life cycle
 
     async def start(self) -> None:
-        """Join the group and start to rebalance, pull and store offsets in the background; do nothing if already started."""
+        """Join the group and, in the background, rebalance, pull or pop, and (with `auto_commit`) store offsets, unless started."""
         if self._is_started:
             return
         self._is_started = True
@@ -197,7 +197,7 @@ class GroupMember:
         )
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull exactly these queues, without joining the group; drop others, after storing their offsets (see `leave`)."""
+        """Pull exactly these queues, without joining the group; store the offsets of others (`auto_commit`) and drop them."""
         if not self.is_assigned:
             self.is_assigned = True
             self._tasks.spawn(
@@ -235,7 +235,7 @@ class GroupMember:
         self._is_started = self.is_assigned = False
 
     def cached(self) -> dict[str, tuple[int, int]]:
-        """Return the number of messages received but not finished, and their bytes, by topic; from any thread."""
+        """Return a dict of topics to the number and body bytes of unfinished messages of its current queues; from any thread."""
         found: dict[str, tuple[int, int]] = {}
         assigned = self._shares.assigned
         pulled = [
@@ -252,7 +252,7 @@ class GroupMember:
         return found
 
     def pause(self) -> None:
-        """Start no further pull or pop until `resume`; requests already sent may still return messages."""
+        """Start no further pull or pop until `resume`; those already begun may still return messages."""
         self._gate.clear()
 
     def resume(self) -> None:
@@ -260,7 +260,7 @@ class GroupMember:
         self._gate.set()
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Subscribe to a topic, or change the filter; a running member drops its pulled queues of it and rebalances soon."""
+        """Subscribe to a topic, or change the filter; a running member soon drops the topic's pulled queues and rebalances."""
         topic = subscription.topic
         self._subscriptions[topic] = replace(
             subscription, version=self._instance.clock.now_ms()
@@ -269,7 +269,7 @@ class GroupMember:
             self._tasks.spawn(self._announce(topic), f"subscribe {topic}")
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic; a running member sends no further pop and soon gives up its queues."""
+        """End the subscription to a topic; a running member begins no further pop and soon gives up its queues."""
         if self._subscriptions.pop(topic, None) is not None and self._is_started:
             self._subscriptions.pop(pop_retry_topic(topic, self.group), None)
             if self._shares.assigned is not None:
@@ -310,7 +310,7 @@ class GroupMember:
             await beat_wait(self._wake, pause)
 
     async def rebalance(self) -> None:
-        """Assign queues: give up those that no longer belong to this member, and start those that are new."""
+        """Give up queues that no longer belong to this member and pull new ones, if locks and running calls permit."""
         shares = await self._shares.work_out(list(self._subscriptions))
         await self._give_up(
             [each for each in self.loops if each.topic not in self._subscriptions]
@@ -340,7 +340,7 @@ class GroupMember:
         return at_rest
 
     def lose(self, queues: list[MessageQueue]) -> None:
-        """Drop queues that another member has locked, without committing their offsets."""
+        """Drop queues whose locks a broker refused, mostly as another member has them, without committing their offsets."""
         self._drop_loops(queues)
         self._leaving.difference_update(queues)
         self._wake.set()

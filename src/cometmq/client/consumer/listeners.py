@@ -4,7 +4,7 @@
     async def handle_all(messages: list[StoredMessage]) -> None: ...    # batch_listener=handle_all
 
 None or True: consumed (with `commit_by_listener` see `OrderlyStatus`). False or an exception: usually retry later,
-except with broadcasting. Two exceptions choose the delay, or prevent retries:
+except with broadcasting. An exception can choose the delay, or prevent retries:
 
     raise RetryLater(timedelta(minutes=5))
     raise DeadLetter("no such customer")
@@ -50,10 +50,10 @@ class OrderlyStatus(Enum):
 
 
 class DeadLetter(Exception):
-    """Raised by a listener to make its message a dead letter without further retries; with broadcasting only logged.
+    """Raised by a listener to make its message a dead letter, without a retry if a broker accepts it.
 
     Args:
-        reason: Why a retry would not help; written to the log.
+        reason: Why a retry would not help; written to the log, which is all that happens with broadcasting.
         messages: The message, or those of a batch, that become dead letters; the others count as refused. None or
             empty: all. Anything else raises SettingsError, which counts as a failed call like any other exception.
     """

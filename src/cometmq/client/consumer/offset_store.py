@@ -60,7 +60,7 @@ class LocalOffsets:
         self._stored: dict[MessageQueue, int] | None = None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """Return a queue's offset as the file, or else its .bak, has it, or None; raise CodecError if unreadable."""
+        """Return a queue's offset or None; the first call reads the file or its .bak (CodecError if one exists, but none is readable)."""
         return self._load().get(queue)
 
     async def write(
@@ -111,7 +111,7 @@ class QueuePlace:
 
     Attributes:
         offset: Next offset to consume; None: not known yet, or forgotten because the topic was deleted.
-        stored: The offset that this member last wrote to the store; None: none.
+        stored: The offset that this member last wrote to the store; None: none, or the topic was deleted since.
     """
 
     __slots__ = ("offset", "stored")

@@ -95,7 +95,7 @@ class SendBack:
     async def send_anew(
         self, message: StoredMessage, reason: object = "its last attempt failed"
     ) -> bool:
-        """Send a message to the retry topic as a new one, which the broker may make a dead letter; return False on failure."""
+        """Send a message to the retry topic as a new one, which a broker may make a dead letter; return whether one confirmed."""
         _log.info(
             "The broker did not accept %s for a retry (%s); it is sent to the retry topic",
             message_name(message),

@@ -25,7 +25,7 @@ class StartOffset:
         progress: Stored offsets.
         offsets: Queries brokers for offsets.
         settings: The `consume_from` rule and its time.
-        clock: Provides the current time; without a time in `settings`, TIMESTAMP means half an hour earlier.
+        clock: Current time. Without a time in `settings`, TIMESTAMP means half an hour before this object was made.
         known: Returns the route of a topic.
         group: Group with offsets at the brokers; None for a broadcasting member, which keeps its own.
     """
@@ -54,8 +54,8 @@ class StartOffset:
     async def find(self, queue: MessageQueue) -> int:
         """Return the first offset to pull: the stored one, or else 0 after `lose`, or else as `consume_from` says.
 
-        LAST starts retry topics and some young queues at 0. Raises a CometError, mostly BrokerRefused, BrokerNotFound,
-        TopicNotFound, NetError or CodecError, if a query fails; try again, because a wrong offset may skip messages.
+        LAST starts retry topics and some young queues at 0, TIMESTAMP retry topics at their end. If a query fails, raises
+        a CometError, mostly BrokerRefused, BrokerNotFound, TopicNotFound, NetError or CodecError; then try again.
         """
         stored = await self._progress.read(queue)
         if stored is not None and stored >= 0:

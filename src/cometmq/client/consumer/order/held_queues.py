@@ -49,7 +49,7 @@ class HeldQueues:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """A list of the queues that were locked and neither released nor refused since, including expired locks."""
+        """A list of the queues that were locked and neither released nor reported as lost since, even if expired."""
         return list(self._until)
 
     def is_held(self, queue: MessageQueue) -> bool:
@@ -62,7 +62,7 @@ class HeldQueues:
         return granted
 
     async def renew(self) -> None:
-        """Renew all locks; report queues whose lock is refused to `lost`. No answer is not a refusal."""
+        """Renew all locks; report queues whose lock is refused to `lost`. A failed request is no refusal."""
         refused, _granted = await self._ask(self._until)
         self._give_up(refused)
 

@@ -64,7 +64,7 @@ class Lines:
     Args:
         settings: Concurrency, pauses and retries.
         held: Queue locks; None: none are needed (broadcasting).
-        give_back: Called with a message after its last retry, or that the listener made a dead letter.
+        give_back: Called with a message after its last try, or that the listener made a dead letter.
         halt: Called when the listener returns an invalid result; must prevent further calls.
     """
 
@@ -121,7 +121,7 @@ class Lines:
         line.arrived.set()
 
     async def settle(self, queue: MessageQueue, *, seconds: float) -> bool:
-        """Start no further listener call for a queue until `forget`; return whether running ones ended in `seconds`."""
+        """Start no further call for a queue that had a job, until `forget`; return whether running ones ended in `seconds`."""
         lines = self._lines.get(queue)
         if lines is None:
             return True

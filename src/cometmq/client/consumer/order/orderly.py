@@ -21,7 +21,7 @@ class Orderly:
     """Orderly consumption by one push consumer: locks queues, unless broadcasting, and calls the listener in order.
 
     Args:
-        give_back: Called with a message after its last retry, or that the listener made a dead letter.
+        give_back: Called with a message after its last try, or that the listener made a dead letter.
         halt: Called when the listener returns an invalid result.
         lost: Called with queues for which a broker refuses to renew the lock.
     """
@@ -58,7 +58,7 @@ class Orderly:
         return set(queues) if self._held is None else await self._held.take(queues)
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Start no further listener call for queues; return those whose running calls have ended within 1 s."""
+        """Start no further call for queues that had calls; return those without a running one, after waiting up to 1 s."""
         at_rest = await asyncio.gather(
             *(self._lines.settle(queue, seconds=_SETTLE_SECONDS) for queue in queues)
         )

@@ -104,7 +104,7 @@ class PopLoop:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether `run` has ended and no popped message waits to be settled."""
+        """Whether `run` has ended and no popped message is left unsettled, even an expired one."""
         return not (self._is_running or self._open)
 
     async def run(self) -> None:
@@ -185,7 +185,7 @@ class PopLoop:
     def settle(self, messages: Sequence[StoredMessage], verdict: ListenerVerdict) -> None:
         """Start to acknowledge the messages of a listener call, to hide them for a retry, or to make them dead letters.
 
-        If the listener returned an invalid result, do nothing; the messages are redelivered later.
+        If the listener returned an invalid result, do nothing; brokers redeliver the messages later.
         """
         if verdict.fault is not None:
             return  # They are redelivered after their invisible time.
@@ -256,7 +256,7 @@ class PopLoop:
             return  # The broker has no messages and holds the request.
 
     async def close(self) -> None:
-        """Wait for acknowledgements in progress, and ask the broker to redeliver the other messages immediately."""
+        """Wait for acknowledgements and retries in progress, and ask the broker to redeliver the other messages in 1 ms."""
         if self._settling:
             await asyncio.wait(self._settling)
         left = [message for _, message in self._open.values()]

@@ -67,7 +67,7 @@ class _Introduced:
     async def ask(
         self, address: str, command: Command, *, timeout_ms: float | None = None
     ) -> Command:
-        """Return the answer to a request; raise BrokerRefused for an error answer, NetError or CodecError without a valid one."""
+        """Return a request's answer; raise BrokerRefused for an error answer, NetError, CodecError or ClientClosed without one."""
         channel = await self._instance.channels.get(address)
         timeout_ms = timeout_ms or self._instance.settings.request_timeout_ms
         answer = await channel.call(command, timeout_ms=timeout_ms)
@@ -99,9 +99,10 @@ class Popper:
         self.namespace = namespace
 
     async def pop(self, broker_name: str, ask: PopTerms) -> list[StoredMessage]:
-        """Pop messages from a master; return the readable ones that match the tags, an empty list if none come in time.
+        """Pop messages from a master; return the readable ones that match the tags, which may be none.
 
-        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if there is no valid answer.
+        Messages after 64 MiB of decompressed bodies (or `body_size_max`, if larger) are left out. Raises BrokerRefused,
+        BrokerNotFound, NetError, CodecError or ClientClosed if there is no valid answer.
         """
         wanted = ask.subscription
         header = PopRequest(
@@ -121,9 +122,9 @@ class Popper:
         return [] if popped is None else await self._messages(broker_name, ask, popped)
 
     async def notified(self, broker_name: str, topic: str, wait_ms: int) -> bool:
-        """Ask a broker whether it has messages of a topic for the group to pop; it waits at most `wait_ms` ms for them.
+        """Ask a broker whether it has messages of a topic for the group; the broker may wait up to `wait_ms` ms for some.
 
-        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if there is no valid answer.
+        A pop after True may still find none. Raises the errors of `pop`.
         """
         header = NotificationRequest(
             self._group, topic, ANY_QUEUE, wait_ms, self._instance.clock.now_ms()
@@ -133,8 +134,7 @@ class Popper:
     async def ack(self, messages: Sequence[StoredMessage]) -> None:
         """Acknowledge one or more popped messages, all from one broker.
 
-        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker did not confirm, and ClientError for
-        a message that was not popped.
+        Raises the errors of `pop` if the broker did not confirm, and ClientError for a message that was not popped.
         """
         receipts = [receipt_of(message) for message in messages]
         name = receipts[0].broker_name
@@ -154,8 +154,7 @@ class Popper:
     ) -> StoredMessage:
         """Hide a popped message for `invisible_ms` ms from now, and return the message with its new receipt handle.
 
-        Raises BrokerRefused, BrokerNotFound, NetError or CodecError if the broker did not confirm, and ClientError if
-        the message was not popped.
+        Raises the errors of `pop` if the broker did not confirm, and ClientError if the message was not popped.
         """
         receipt = receipt_of(message)
         topic = self._real_topic(message, receipt)
@@ -270,7 +269,7 @@ def _is_handle_of(broker_name: str, text: str) -> bool:
 
 
 def receipt_of(message: StoredMessage) -> Receipt:
-    """Return the receipt handle of a message; raise ClientError if it has no valid one, as if not popped."""
+    """Return the receipt handle of a message; raise ClientError if it has no valid one, mostly as it was not popped."""
     text = message.properties.get(POP_CK)
     if text is None:
         raise ClientError(

@@ -54,7 +54,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         instance: Connections of another client to share instead of `nameservers`; their owner closes them.
 
     Raises:
-        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
         SubscriptionError: `subscriptions` is a text, or a filter is neither a `Tag` nor an `Sql`.
         RequestError: The name of the group is invalid.
     """
@@ -156,7 +156,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
                 await self._wait_for_any(places, deadline)
 
     async def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
-        """Acknowledge a message or several, so that they are not redelivered; several take one request per broker.
+        """Acknowledge one or several messages, so that they are not redelivered after their invisible time; a request per broker.
 
         Raises:
             ClientError: A broker refused or has no master now, or a message was not popped; or ClientClosed.
@@ -197,7 +197,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
     async def _pop_round(
         self, places: list[_Place], max_count: int, invisible_ms: int, deadline: float
     ) -> list[StoredMessage]:
-        """Return the messages of the first (topic, broker) pair that has any; only for a single pair, wait for them."""
+        """Return messages of the first (topic, broker) pair that has any for the user; only for a single pair, wait for them."""
         left_ms = max(int((deadline - asyncio.get_running_loop().time()) * 1000), 0)
         is_from_min = self._settings.consume_from is ConsumeFrom.FIRST
         for topic, broker_name in places:
@@ -218,7 +218,7 @@ class AsyncSimpleConsumer(AsyncGroupClient):
         return []
 
     async def _buried(self, message: StoredMessage) -> bool:
-        """Make a message a dead letter if it had too many redeliveries; return whether that was done and confirmed."""
+        """Make a message with too many redeliveries a dead letter and acknowledge it; return whether both were confirmed."""
         # The count of a message in another group's dead-letter topic does not concern this group.
         is_retry = receipt_of(message).kind != NORMAL
         if not is_retry or message.reconsume_times <= self._settings.retries_max:

@@ -34,7 +34,7 @@ class Inbox:
         self._handed_out = [item for item in self._handed_out if item.loop is not loop]
 
     async def take(self, max_count: int, wait_ms: float) -> list[StoredMessage]:
-        """Return up to `max_count` messages; an empty list if none arrive within `wait_ms` ms or before `wake`."""
+        """Return up to `max_count` messages, waiting up to `wait_ms` ms for the first, or until `wake`; perhaps none."""
         if not self._waiting:
             self._arrived.clear()
             try:

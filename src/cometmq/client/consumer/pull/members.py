@@ -52,7 +52,7 @@ class BrokerGroupMembers:
     async def pulls(
         self, queue: MessageQueue, *, start: int, end: int, is_all: bool, ask: Ask
     ) -> AsyncGenerator[RawPull, None]:
-        """Yield the pull answers for the offsets [start, end), from the chosen slave as far as it can, then from the master.
+        """Yield the pull answers for the offsets [start, end): from the chosen slave, if any, as far as it can, then the master.
 
         It may end before `end`, for example if the master has no more messages or suggests a slave.
 
@@ -60,7 +60,7 @@ class BrokerGroupMembers:
             queue: Queue to read.
             start: First queue offset.
             end: Queue offset after the last message.
-            is_all: Whether all messages are wanted: if a slave skips an offset, the master is asked from there.
+            is_all: Whether all are wanted: if a slave's answer does not begin with the offset asked for, ask the master.
             ask: Yields a member's pull answers; called with the first offset and the member's id.
 
         Raises:

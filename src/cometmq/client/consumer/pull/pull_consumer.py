@@ -49,7 +49,7 @@ class AsyncPullConsumer(AsyncGroupClient):
         instance: Connections of another client to share instead of `nameservers`; their owner closes them.
 
     Raises:
-        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
         SubscriptionError: `subscriptions` is a text, or a filter is neither a `Tag` nor an `Sql`.
         RequestError: The name of the group is invalid.
     """
@@ -206,7 +206,7 @@ class AsyncPullConsumer(AsyncGroupClient):
             self._tasks.spawn(self._member.start(), "join")
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic and give up its queues.
+        """End the subscription to a topic and soon give up its queues.
 
         This consumer remains in the group, so other members usually do not take over its queues until it closes. Raises
         SubscriptionError if the topic is not subscribed.
@@ -267,7 +267,7 @@ class AsyncPullConsumer(AsyncGroupClient):
         raise named
 
     async def __aiter__(self) -> AsyncIterator[StoredMessage]:
-        """Yield the messages that `receive` returns, one after the other, until the consumer is closed.
+        """Yield the messages that `receive` returns, one after the other, while the consumer runs.
 
         With subscriptions, they are those of this member's share of the topics' queues that pass the filters.
         """
@@ -302,7 +302,7 @@ class AsyncPullConsumer(AsyncGroupClient):
 
         Args:
             queue: Queue to search.
-            timestamp_ms: The time, ms since 1970.
+            timestamp_ms: The time, ms since 1970. Brokers of 4.x return the offset nearest to it, also with `upper`.
             upper: Return instead the offset of the last message stored at or before the time (brokers of 5.x).
 
         Raises:

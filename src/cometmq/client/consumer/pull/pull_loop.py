@@ -93,8 +93,8 @@ class PullLoop:
     """Pulls one queue repeatedly and delivers the messages to the consumer, until the consumer gives the queue up.
 
     Attributes:
-        process_queue: Pulled, unconsumed messages; replaced at each seek, so that older messages do not change the
-            position.
+        process_queue: Pulled, unconsumed messages; replaced at each seek and when the topic is deleted, so that older
+            messages do not change the position.
         is_dropped: Whether the consumer gave the queue up; late results then do not change the position.
         pulled_ms: Time of the last pull request, ms since 1970; 0: none.
         consumed_ms: Time at which a message was last finished, ms since 1970; 0: none.

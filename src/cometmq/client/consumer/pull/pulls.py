@@ -55,7 +55,7 @@ class PullTerms:
 
 
 class Puller:
-    """Sends pulls for one consumer group, to the members of broker groups that the brokers suggested last."""
+    """Sends pulls for one consumer group, by default to the members of broker groups that the brokers suggested last."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
@@ -212,7 +212,7 @@ class _PullCall:
 class RepeatedPull:
     """Sends pulls of one queue that differ only in their offsets; keeps the encoded text of the common header.
 
-    `came` is called with each valid answer immediately, before the task that awaits the result continues.
+    Unless a pull was cancelled, `came` is called with its valid answer before the task that awaits the result continues.
     """
 
     def __init__(

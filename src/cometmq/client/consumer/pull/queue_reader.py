@@ -64,7 +64,7 @@ class AsyncQueueReader(AsyncGroupClient):
         instance: Connections of another client to share instead of `nameservers`; their owner closes them.
 
     Raises:
-        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
         RequestError: The name of the group is invalid.
     """
 
@@ -169,7 +169,8 @@ class AsyncQueueReader(AsyncGroupClient):
     ) -> dict[MessageQueue, int | CometError]:
         """Return a dict of queues to the offset of the first message stored at or after a time, or to an error.
 
-        `times_ms` are the times by queue, ms since 1970. Without such a message, the offset is usually the queue's end.
+        `times_ms` are the times by queue, ms since 1970. Without such a message: usually the queue's end. Brokers of 4.x
+        return the offset nearest to the time.
         """
         full = self._by_full(times_ms)
         times = {name: times_ms[queue] for name, queue in full.items()}
@@ -192,7 +193,7 @@ class AsyncQueueReader(AsyncGroupClient):
     async def indexed(
         self, topic: str, key: str, *, is_id: bool = False
     ) -> IndexedMessages | None:
-        """Return the places that the brokers' indexes have for a key; None if there are none or a broker found 32, its limit.
+        """Return the places that the brokers' indexes have for a key; None if there are none or a broker returned 32 or more.
 
         Args:
             topic: Topic of the messages.
@@ -247,8 +248,8 @@ class AsyncQueueReader(AsyncGroupClient):
 
         Reading ends at `end`, or at the end of the queue. If messages are deleted, usually an answer without a body
         contains the offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues
-        there. If a replica has no messages or, without a filter, skips some, its master is asked. The blocking reader
-        reads some MiB ahead.
+        there. If a replica has no messages or, without a filter, not the next one, its master is asked. The blocking
+        reader reads some MiB ahead.
 
         Args:
             queue: Queue to read.
