@@ -1,7 +1,7 @@
 """The life cycle of the asyncio client classes: made, starting, running, closing, closed.
 
 A start that fails or is cancelled closes its parts and can be repeated. A cancelled close is completed by the next
-one. A closed client cannot be started again (as in RocketMQ and Kafka); make a new one.
+one. A client that has run and was closed cannot be started again (as in RocketMQ and Kafka); make a new one.
 """
 
 import asyncio
@@ -76,9 +76,9 @@ class AsyncClient:
     # --- life cycle
 
     async def start(self) -> None:
-        """Start the client, or do nothing if it is running; raise ClientClosed if it was closed after an earlier start.
+        """Start the client, or do nothing if it is running; raise ClientClosed if it has run before and was closed.
 
-        If the start fails or is cancelled, the parts that it started are closed and it can be repeated.
+        If the start fails or is cancelled, it closes the parts that it started, and the caller can repeat it.
         """
         async with self._changing:
             if self._state is ClientState.RUNNING:
@@ -125,7 +125,7 @@ class AsyncClient:
     def _at_close(self, step: Callable[[], Awaitable[None] | None]) -> None:
         """Register a step that stops a part, to run at close or when the start fails; the last registered step runs first.
 
-        A step that was cancelled runs again at the next `close`, or if it was one of a failed start, at the next `start`.
+        A step that was cancelled runs again at the next `close`, or if a start had failed, at the next `start` or `close`.
         """
         self._steps.append(step)
 

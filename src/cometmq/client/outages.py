@@ -43,11 +43,11 @@ class _Outage:
 
 
 class Outages:
-    """Logs the start of an outage, a count at most every five minutes while it lasts, and its end.
+    """Logs the start of an outage, a count at most every five minutes while it lasts, and usually its end.
 
     Failures of the same work and kind at the same place are one outage of all affected members, for example queues; it
-    ends when no member is affected. A failure that returns is logged once 30 s have passed since its outage ended, or
-    five minutes since the last line; the end of an outage that was not logged is not logged either.
+    ends when no member is affected. A failure that returns is logged once 30 s have passed since its outage ended, or five
+    minutes since the last line. An end is logged if a success caused it and the outage was logged.
 
     Attributes:
         failing: The current failures, by work and member, with their outages; empty if there are none.

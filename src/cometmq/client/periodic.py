@@ -18,8 +18,8 @@ async def repeat(
 ) -> NoReturn:
     """Run `work` repeatedly until cancelled, with a pause of `every_ms` ms before each run; its errors are only logged.
 
-    If `is_awaited` returns True, the pause is an ordinary timer; otherwise one of `beat_later`, which does not keep a
-    simulated clock (`VirtualLoop`) from skipping idle time.
+    If `is_awaited` returns True, the pause is an ordinary timer; otherwise one of `beat_later`, which usually lets a
+    simulated clock (`VirtualLoop`) skip idle time.
     """
     while True:
         await (asyncio.sleep if is_awaited() else beat_sleep)(every_ms / 1000)

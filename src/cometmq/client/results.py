@@ -40,7 +40,7 @@ class SendResult(NamedTuple):
 
     Attributes:
         status: OK, or which flush or replication did not come in time.
-        message_id: Unique id of the message (UNIQ_KEY), or of an encoded batch; for `send_batch`, all ids separated by commas.
+        message_id: Unique id (UNIQ_KEY) of a message or encoded batch, empty without one; `send_batch`: all, with commas.
         offset_message_id: Id with the broker's address and the physical offset; for a batch usually several; may be empty.
         queue: Queue that the message was sent to; a delayed or half message is first stored in a system topic.
         queue_offset: Offset at which it is stored; for a batch, that of the first message.
@@ -127,7 +127,7 @@ class RawPull(NamedTuple):
     suggested_broker_id: int = 0
 
     def first_given(self, offset: int) -> int:
-        """Return the offset of the first message in this answer to a pull from `offset`; without messages, as `following`.
+        """Return the offset of the first message in this answer to a pull from `offset`; unless FOUND, as `following`.
 
         It can be larger than `offset`: a broker may skip deleted messages, or those that do not match the filter.
         """

@@ -82,7 +82,7 @@ def environment_credentials() -> Credentials | None:
 def environment_tls() -> TlsSettings | None:
     """Return the TLS settings in COMETMQ_TLS and COMETMQ_TLS_CA_FILE, _CERT_FILE, _KEY_FILE; None unless enabled.
 
-    Raises SettingsError if COMETMQ_TLS is set but not true or false, or is true with a key file but no certificate.
+    Raises SettingsError if COMETMQ_TLS is neither empty nor true nor false, or is true with a key file but no certificate.
     """
     said = os.environ.get("COMETMQ_TLS", "").strip().lower()
     if said not in ("", "true", "false"):
@@ -287,7 +287,7 @@ class PushSettings(ConsumerSettings):
     """Settings of a push consumer, in addition to those of all consumers.
 
     Attributes:
-        concurrency: consumeThreadMax; maximum number of concurrent listener calls of this consumer.
+        concurrency: consumeThreadMax; maximum number of concurrent listener calls, apart from those that consoles request.
         batch_count: consumeMessageBatchMaxSize; maximum number of messages per call of a `batch_listener`; None: 32.
         retries_max: maxReconsumeTimes; number of retries before a message becomes a dead letter; -1: 16, or with
             `orderly` unlimited. With `broadcasting` refused messages are not retried.

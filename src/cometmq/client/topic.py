@@ -171,8 +171,8 @@ class Topic(Generic[Value]):
     ) -> Listener:
         """Return a push consumer's `listener` that calls the function with typed messages.
 
-        A message that cannot be decoded is not retried but sent to the dead letters of the group (with broadcasting, it
-        is dropped), with a warning in the log.
+        A message that cannot be decoded becomes a dead letter of the group, as soon as a broker accepts it as one (with
+        broadcasting, it is dropped); a warning is logged.
         """
         if not is_async_listener(function):
             return lambda message: function(self.received(message))
@@ -187,8 +187,8 @@ class Topic(Generic[Value]):
     ) -> BatchListener:
         """Return a push consumer's `batch_listener` that calls the function with a list of typed messages.
 
-        If messages of a batch cannot be decoded, the function is not called: these messages are sent to the dead letters
-        of the group, with a warning in the log, and the others are retried (with broadcasting, all are dropped).
+        If messages of a batch cannot be decoded, the function is not called, and a warning is logged: these messages become
+        dead letters as soon as a broker accepts them, and the others count as refused (broadcasting: all are dropped).
         """
         if not is_async_listener(function):
             return lambda messages: function(self._all_received(messages))

@@ -86,7 +86,7 @@ def cut_batch(body: bytes, count_max: int) -> Iterator[int]:
     """Yield the end position of each piece when cutting a batch body into pieces of at most `count_max` messages.
 
     Raises:
-        CodecError: An item of the next piece is malformed; the message names its position.
+        CodecError: An item is malformed, and its position is named; earlier pieces may have been yielded already.
     """
     size, position, count = len(body), 0, 0
     while position < size:

@@ -4,7 +4,7 @@ r"""The encoded producer: sends encoded messages, many per call, and ends half m
         block = f"UNIQ_KEY\x01{producer.next_id()}\x02"
         outcomes = producer.send_each([EncodedMessage("orders", b"...", block)])
 
-For connectors that make messages from columns, without an object for each. `AsyncEncodedProducer` is for asyncio.
+For connectors that make messages from columns, without a `Message` for each. `AsyncEncodedProducer` is for asyncio.
 """
 
 import asyncio

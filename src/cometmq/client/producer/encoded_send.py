@@ -35,7 +35,7 @@ class EncodedSend(NamedTuple):
         front: Header text before the queue (`codec.send_text`).
         middle: Header text after the queue.
         body: Body as sent, compressed if needed.
-        message_id: Id of the message (batch: comma-separated ids, or empty); the same in all attempts, against duplicates.
+        message_id: Id of the message (batch: all ids with commas, its own id, or empty); the same in all attempts.
     """
 
     topic: str
@@ -123,9 +123,9 @@ class SendEncoder:
         more: str = "",
         made: tuple[int, str] | None = None,
     ) -> EncodedSend:
-        """Encode one message; its body is compressed if longer than `compress_over`.
+        """Encode one message, whose body is compressed if longer than `compress_over` bytes.
 
-        Raises MessageError if it is no `Message`, its body or properties are too long, or only brokers may send to its topic.
+        Raises MessageError if its body is too long, its properties cannot be encoded, or only brokers may send to its topic.
 
         Args:
             message: Message to send.
@@ -224,7 +224,7 @@ class SendEncoder:
     def pack_batch(self, messages: Sequence[Message]) -> EncodedSend:
         """Encode messages of one topic as one uncompressed request (DefaultMQProducer.batch of 5.3.3).
 
-        Consumers see the batch's id as the id of each message, because the broker appends the properties of the batch
+        Consumers usually see the batch's id as the id of each message, because the broker appends the batch's properties
         to those of the message. Raises MessageError for no messages, several topics, different `wait_store_ok`, a delay,
         properties that cannot be encoded, a topic that clients may not send to, or if they are too long together.
         """

@@ -3,8 +3,8 @@
     async with AsyncProducer("127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"...", tag="paid", keys="order-17"))
 
-`send` immediately returns a future, which also carries errors, mostly without a task: await it, or gather many. Simple
-sends of one iteration of the event loop may share writes. `cometmq.client.Producer` is the same for threads.
+`send` immediately returns a future, mostly without making a task; the future also carries errors: await it, or gather
+many. Simple sends of one iteration of the event loop may share writes. `cometmq.client.Producer` is the same for threads.
 """
 
 import asyncio
@@ -396,7 +396,7 @@ class AsyncProducer(AsyncGroupClient):
 
         Raises:
             ClientClosed, MessageError: The producer is not running, or `queue` belongs to another topic.
-            CometError: Entering the block raises the errors of `send`; a failed commit, BrokerRefused or CodecError.
+            CometError: Entering the block raises the errors of `send`; leaving it without an exception, those of `commit`.
         """
         sender, pick = self._running(), pick_of(message, queue, selector, self._namespace)
         begin = self._transactions.begin

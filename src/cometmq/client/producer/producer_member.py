@@ -26,6 +26,6 @@ class ProducerMember:
         return []
 
     def take_request(self, command: Command, channel: Channel) -> bool:
-        """Handle a request of a broker; return False if no handler accepts it, as it does not concern this producer."""
+        """Pass a broker's request to the handler of its code; return False if there is none, or if it returns False."""
         taker = self.takers.get(command.code)
         return taker is not None and taker(command, channel)

@@ -109,7 +109,7 @@ class PendingSend:
     def attempt(self) -> None:
         """Send now, or once route and connection are available in time; fail the send if the sender is closed.
 
-        A send that its caller has cancelled is only counted.
+        A send that its caller has cancelled is not sent, only counted as completed.
         """
         sender = self._sender
         if self._result.done():  # The caller has cancelled it.
@@ -206,7 +206,7 @@ class PendingSend:
     # --- called by the channel (net.waiters.Waiter)
 
     def answered(self, answer: RawCommand, /) -> None:
-        """Handle the broker's answer: set the result, retry or fail; a send cancelled by its caller is only counted."""
+        """Handle the broker's answer: set the result, retry or fail; a send cancelled by its caller only counts as completed."""
         queue, sender = self._queue, self._sender
         try:
             if answer[0] != _SUCCESS or sender.faults is not None or queue is None:
@@ -280,7 +280,7 @@ class PendingSend:
         return isinstance(error, NetError) and self._queue is not None
 
     def _pause_seconds(self) -> float:
-        """Return the seconds until the next attempt: 0 while there are fewer failures than brokers, then random and growing."""
+        """Return the seconds until the next attempt: 0 while there are fewer failures than brokers, then partly random."""
         instance = self._sender.instance
         rounds = len(self._failures) // max(len(self._brokers()), 1)
         if not rounds:

@@ -81,7 +81,7 @@ class TransactionListener(Protocol):
         ...
 
     def check(self, message: StoredMessage) -> TransactionState | Awaitable[TransactionState]:
-        """Return a transaction's outcome when a broker checks it, unless the producer knows it.
+        """Return a transaction's outcome; called if a broker checks one of which the producer has no record.
 
         The broker checks again later after UNKNOWN or an exception, a limited number of times.
         """
@@ -376,7 +376,7 @@ class AsyncTransaction:
 
         Raises:
             MessageError: The transaction has ended already, or has not begun.
-            BrokerRefused, CodecError: Raised by the future: the broker refused, or its answer is malformed.
+            BrokerRefused, CodecError, ClientClosed: Raised by the future: refused, malformed answer, or client closed.
         """
         return self._finish(TransactionState.COMMIT)
 

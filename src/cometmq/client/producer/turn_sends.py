@@ -68,7 +68,7 @@ class TurnSends:
     def add(self, message: Message) -> asyncio.Future[SendResult]:
         """Collect a message and return its future, which also gets errors; send it in the next loop iteration or sooner.
 
-        Sooner means in this call, if nothing else is collected or in flight, or 128 messages are collected.
+        Sooner: in this call, if nothing else is collected or in flight, or at the 128th message or a call of `send_now`.
         """
         result: asyncio.Future[SendResult] = self._new_future()
         waiting = self._waiting

@@ -26,7 +26,7 @@ class TransactionEnd(NamedTuple):
         transaction_id: Transaction id in the broker's answer or check; without one, the message id.
         tag: Tag of the message; empty without one.
         keys: Keys of the message.
-        address: The broker, "ip:port".
+        address: The broker, "host:port".
         region: Region of the broker, or None.
         state: COMMIT, ROLLBACK or, in the answer to a check, UNKNOWN.
         is_from_check: Whether the producer answers a check of the broker.

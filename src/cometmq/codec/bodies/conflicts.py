@@ -15,7 +15,7 @@ SUBSCRIPTION, CLIENT_ID = "SUBSCRIPTION", "CLIENT_ID"
 
 @dataclass(frozen=True, slots=True)
 class ConflictSide:
-    """One side of a conflict in a group: members with equal subscriptions, or one of the clients with the same id.
+    """One side of a conflict in a group: members with equal model and subscriptions, or a client whose id others use.
 
     Attributes:
         clients: The members, "client id@ip:port" each.

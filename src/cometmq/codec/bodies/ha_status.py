@@ -24,11 +24,11 @@ class HaSlave:
         acked: Physical offset up to which it has acknowledged the log.
         gap: Bytes that it is behind.
         is_in_sync: Whether it counts as in sync for sends.
-        bytes_per_second: Bytes sent to it in the last full second.
+        bytes_per_second: Bytes of the log sent to it in the last full second.
         sent: Physical offset of the next byte to send.
         broker_id: Its broker id, or None if not reported.
-        error: Why its previous connection ended, until it acknowledges more; None if there was none, if it ended
-            normally, or from RocketMQ.
+        error: Why it could not copy, such as a fault on an earlier connection, until it acknowledges more; None if no
+            reason is known, or from RocketMQ.
     """
 
     address: str
@@ -49,7 +49,7 @@ class HaMaster:
         address: Address of the master's HA port; empty if unknown.
         max_offset: Physical offset after the slave's last record.
         master_flushed: Flushed offset of the master's log, as last reported.
-        bytes_per_second: Bytes received in the last full second.
+        bytes_per_second: Bytes of the log received in the last full second.
         read_ms: When bytes last arrived on the latest connection, ms since 1970; 0 if never.
         written_ms: When the slave last reported on it, ms since 1970; 0 if never.
         is_active: Whether the slave is connected to it and the two logs fit; None in answers of RocketMQ.
