@@ -2,8 +2,8 @@
 
 | log time 8 | queue time 8 | index time 8 | master flushed offset 8 | confirm offset 8 | zeros |
 
-The file has 4096 bytes. Times are store timestamps in ms of the newest flushed messages. A recovery that relies on them
-starts at the newest log file that begins before them, or at the oldest file. Source: StoreCheckpoint of RocketMQ 5.3.3
+The file has 4096 bytes. Times are store timestamps in ms; the index time is that of full files. A recovery that relies on
+them starts at the newest log file that begins before them, or at the oldest file. Source: StoreCheckpoint of RocketMQ 5.3.3
 (4.9 has only the three times); docs/format/checkpoint.md.
 """
 
@@ -26,9 +26,9 @@ class Checkpoint:
     Attributes:
         log_timestamp: Store time of the newest record flushed to the commitlog, ms.
         queue_timestamp: Store time of the newest record whose queue entry is flushed, ms.
-        index_timestamp: Store time of the newest record whose index entry is flushed, ms.
+        index_timestamp: Store time of the last record in a full, flushed index file, ms.
         master_flushed_offset: Flushed offset of the master as last reported to a slave, bytes.
-        confirm_offset: RocketMQ's confirm offset, bytes.
+        confirm_offset: RocketMQ's confirm offset, bytes; CometMQ writes 0.
     """
 
     log_timestamp: int = 0
@@ -38,7 +38,7 @@ class Checkpoint:
     confirm_offset: int = 0
 
     def recovery_timestamp(self, *, with_index: bool) -> int:
-        """Return the store time in ms before which log, queues and, if `with_index`, the index are on disk.
+        """Return the store time in ms before which log, queues and, if `with_index`, the index count as being on disk.
 
         The time includes RocketMQ's margin of 3 s for log and queues, but none for the index (`messageIndexSafe`).
         """

@@ -216,7 +216,7 @@ class _Writer:
         parts.append("}")
 
     def _are_numbers(self, content: Mapping[Any, object]) -> bool:
-        """Return whether all keys and values are integers (offset tables); False if keys are to be quoted or sorted."""
+        """Return whether all keys and values are integers (offset tables); False if empty, or if keys are to be quoted or sorted."""
         if (
             not content
             or self._is_quoted
@@ -227,7 +227,7 @@ class _Writer:
         return set(map(type, content)) == {int} == set(map(type, content.values()))
 
     def _key(self, key: object, line: str, depth: int) -> str:
-        """Return a key and a colon, in the indented form after a line break if it is a string; caches the first 256."""
+        """Return a key and a colon, in the indented form after a line break if it is a string; caches the first 256 strings."""
         if not isinstance(key, str):
             begin = len(self.parts)
             self._write_key(key, line, depth)

@@ -28,7 +28,7 @@ def decode_json_command(header: bytes, body: bytes) -> RawCommand:
     """Decode a JSON header and combine it with the body to a command.
 
     Raises:
-        CodecError: The header is no JSON object with a code, or a number, extFields or the remark has the wrong type.
+        CodecError: The header is no JSON object with a code, or a number, non-empty extFields or the remark has a wrong type.
     """
     # Fast path for the headers of all official clients: all keys, plain types, no remark. Decoding takes as much of a
     # broker's time as storing the message, hence the two paths (bench/README.md).

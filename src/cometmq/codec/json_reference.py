@@ -90,7 +90,7 @@ def _path_of(value: object) -> str | None:
 
 
 def _target(path: str, root: object, holder: object, above: object) -> object:
-    """Return the value at a path, following further `$` references; raises CodecError without one or after 32 steps."""
+    """Return the value at a path, following further `$` references; raises CodecError if there is none, or after 32 steps."""
     for _ in range(_HOPS_MAX):
         target = _lookup(path, root, holder, above)
         next_path = _path_of(target)

@@ -37,8 +37,8 @@ class QueueEntry(NamedTuple):
     """An entry of a queue: usually the location of a message in the commitlog, and the hash of its tag.
 
     Attributes:
-        physical_offset: Commitlog offset of the record, bytes.
-        size: Size of the record in bytes.
+        physical_offset: Commitlog offset of the record, bytes; in gap entries of the next one, in blank entries 0.
+        size: Size of that record in bytes; in blank entries 2147483647.
         tags_code: Usually the hash of the tag; in the delay topic the due time in ms, in blank and gap entries a mark.
     """
 

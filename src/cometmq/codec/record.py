@@ -102,7 +102,7 @@ class Record(NamedTuple):
         born_host: Address of the producer, 8 or 20 bytes (`codec.host`).
         store_timestamp: Time when the broker stored the message, ms since 1970.
         store_host: Address of the broker, 8 or 20 bytes.
-        reconsume_times: Number of earlier deliveries that failed, at the time of this record: a retry is a new one.
+        reconsume_times: Number of earlier deliveries that failed, at the time of this record; each retry is a new record.
         prepared_offset: For a committed message of a transaction, the physical offset of its half message.
         body: Body as stored, possibly compressed (`codec.compression`).
         topic: Topic that the message is stored in.

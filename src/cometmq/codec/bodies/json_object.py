@@ -45,7 +45,7 @@ class JsonObject:
         return self._values.get(key) is not None
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return the string in a field, or the default if it is missing or null; CodecError if it is no string or has no default."""
+        """Return the string in a field, or the default if it is missing or null; CodecError if no string, or missing without default."""
         value = self._values.get(key)
         if value is None:
             return self._required(key, default)
@@ -58,11 +58,11 @@ class JsonObject:
         return self.text(key) if key in self else None
 
     def int32(self, key: str, default: int | None = None) -> int:
-        """Return the 32-bit integer in a field, or the default if it is missing; CodecError if it is invalid or has no default."""
+        """Return the 32-bit integer in a field, or the default if it is missing; CodecError if invalid, or missing without default."""
         return self._integer(key, default, bits=32)
 
     def int64(self, key: str, default: int | None = None) -> int:
-        """Return the 64-bit integer in a field, or the default if it is missing; CodecError if it is invalid or has no default."""
+        """Return the 64-bit integer in a field, or the default if it is missing; CodecError if invalid, or missing without default."""
         return self._integer(key, default, bits=64)
 
     def _integer(self, key: str, default: int | None, *, bits: int) -> int:
@@ -75,7 +75,7 @@ class JsonObject:
         return number
 
     def flag(self, key: str, default: bool | None = None) -> bool:  # noqa: FBT001  The value to return.
-        """Return the boolean in a field, or the default if it is missing; CodecError if it is invalid or has no default."""
+        """Return the boolean in a field, or the default if it is missing; CodecError if invalid, or missing without default."""
         value = self._values.get(key)
         if value is None:
             return self._required(key, default)

@@ -1,7 +1,7 @@
-"""Locks on queues: bodies of LOCK_BATCH_MQ 41 and UNLOCK_BATCH_MQ 42, and queueLocks.json.
+"""Locks on queues: bodies of LOCK_BATCH_MQ 41, UNLOCK_BATCH_MQ 42 and GET_QUEUE_LOCKS, and queueLocks.json.
 
-Source: LockBatchRequestBody, UnlockBatchRequestBody and LockBatchResponseBody of RocketMQ 5.3.3. The file is only
-CometMQ's (docs/format/queue-locks.md).
+Source: LockBatchRequestBody, UnlockBatchRequestBody and LockBatchResponseBody of RocketMQ 5.3.3. GET_QUEUE_LOCKS and
+the file are only CometMQ's (docs/format/queue-locks.md).
 """
 
 from collections.abc import Iterable, Mapping
@@ -63,7 +63,7 @@ Holders = Mapping[tuple[str, MessageQueue], str]
 
 
 def encode_locks_file(holders: Holders) -> str:
-    """Encode queue locks as the text of queueLocks.json."""
+    """Encode queue locks as the text of queueLocks.json, which is also the answer to GET_QUEUE_LOCKS."""
     locks = [
         {"clientId": client_id, "consumerGroup": group, **_queue_json(queue)}
         for (group, queue), client_id in sorted(holders.items())
@@ -72,7 +72,7 @@ def encode_locks_file(holders: Holders) -> str:
 
 
 def decode_locks_file(content: bytes | str) -> dict[tuple[str, MessageQueue], str]:
-    """Decode queueLocks.json. Raises CodecError if the text is malformed."""
+    """Decode queueLocks.json or the answer to GET_QUEUE_LOCKS. Raises CodecError if it is malformed."""
     return {
         (part.text("consumerGroup"), _queue(part)): part.text("clientId")
         for part in load_object(content, "queue locks").objects("locks")

@@ -12,7 +12,7 @@ from cometmq.model.frozen import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MissingBroker:
-    """A broker group that has left.
+    """A broker group whose last registered broker has left the nameserver.
 
     Attributes:
         name: Name of the broker group.
@@ -34,7 +34,7 @@ class RivalBroker:
         name: Name of its broker group.
         broker_id: The claimed id; 0 is the master's.
         address: Address that it registered.
-        claimed_ms: When it last claimed the id, ms since 1970.
+        claimed_ms: When it last lost or was refused the id, ms since 1970.
     """
 
     name: str

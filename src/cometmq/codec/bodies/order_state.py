@@ -25,8 +25,8 @@ class OrderState:
         used_ms: When the queue was last popped, ms since 1970.
         acknowledged: Bit set of acknowledged messages, the lowest bit for the first message.
         attempt_id: Attempt id of the pop, or None.
-        visible: Changed times of redelivery by queue offset, ms since 1970.
-        counts: Number of earlier deliveries by queue offset, of the messages that had any.
+        visible: Ends of changed invisible times by queue offset, ms since 1970.
+        counts: Known number of earlier deliveries by queue offset; messages without any are missing.
     """
 
     offsets: tuple[int, ...]
@@ -39,7 +39,7 @@ class OrderState:
     counts: dict[int, int] = field(default_factory=dict)
 
     def visible_at(self, index: int) -> int:
-        """Return from when the message at an index of `offsets` may be delivered again if not acknowledged, ms since 1970."""
+        """Return until when the message at an index of `offsets` locks the queue unless acknowledged, ms since 1970."""
         return self.visible.get(self.offsets[index], self.pop_time_ms + self.invisible_ms)
 
 

@@ -30,7 +30,7 @@ class CheckPointBody:
         offsets: Queue offsets of the messages; empty for a reset.
         pop_time_ms: Time from which the messages are hidden, ms since 1970.
         invisible_ms: How long the messages are hidden, ms; 0 for a reset.
-        acknowledged: Bit set of acknowledged messages, the lowest bit for the first message.
+        acknowledged: Bit set of messages that are done, usually acknowledged; the lowest bit is the first message.
         broker_name: Broker of the queue.
         times_put: How often the check point was written again.
     """
@@ -49,7 +49,7 @@ class CheckPointBody:
 
 @dataclass(frozen=True, slots=True)
 class AckBody:
-    """An acknowledgement of messages; all fields but `offsets` identify the check point."""
+    """An acknowledgement of messages; the fields before `offsets` identify the check point."""
 
     topic: str
     group: str
@@ -68,7 +68,7 @@ def encode_check_point(
     Args:
         point: The check point.
         revive_offset: Queue offset in the revive topic, which the body contains.
-        acknowledged: Bit set of further acknowledged messages, added to those of the check point.
+        acknowledged: Bit set of further messages that are done, added to those of the check point.
     """
     bits = (point.acknowledged | acknowledged) & _INT32
     bits = bits - (1 << 32) if bits >> 31 else bits

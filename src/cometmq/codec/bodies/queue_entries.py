@@ -19,9 +19,9 @@ class QueueLook(NamedTuple):
     Attributes:
         min_offset: Queue offset of the queue's first entry.
         max_offset: Queue offset of the queue's next entry to be written.
-        entries: Requested entries that exist, up to a limit of the broker.
+        entries: Entries from the requested offset on, up to limits; empty if the queue has none at that offset.
         group: Group whose subscription was requested, or None.
-        wanted: The group's subscription to the topic; None without a group or if no member has one.
+        wanted: The group's subscription to the topic; None without a group or if none is known from its members.
     """
 
     min_offset: int
@@ -54,7 +54,7 @@ def encode_queue_look(look: QueueLook) -> bytes:
 
 
 def _filter_text(look: QueueLook) -> str | None:
-    """Return the SQL92 filter as JSON text, "null" for tags, or that the group is not online; None without a group."""
+    """Return the SQL92 filter as JSON text, "null" for tags, or a remark without a subscription; None without a group."""
     wanted = look.wanted
     if look.group is None:
         return None

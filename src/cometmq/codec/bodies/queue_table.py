@@ -3,7 +3,7 @@
 Example: `{{"brokerName":…,"queueId":…,"topic":…}:…}`.
 
 fastjson writes a `Map<MessageQueue, …>` in this way; statistics, offsets and running infos contain them. The progress
-of all groups of a broker has thousands of keys, many of them alike, so recently decoded ones are cached.
+of all groups has thousands of keys, many of them alike, so short ones of tables from `load_queue_tables` are cached.
 """
 
 import contextlib
@@ -82,7 +82,7 @@ def queue_table_of(
 
 @keep_short(_QUEUES_KEPT, length_max=512)  # Names of a topic and a broker.
 def _queue_of_text(key: str) -> MessageQueue | None:
-    """Decode a queue from JSON text, None if it is no object; cached if short, because many groups name the same queues."""
+    """Decode a queue from JSON text, None if it is no object; caches short ones, because many groups name the same queues."""
     try:
         return _queue_of_key(orjson.loads(key))
     except orjson.JSONDecodeError:

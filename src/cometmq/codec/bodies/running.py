@@ -32,7 +32,7 @@ class QueueState:
         cached_max: Largest queue offset of them or of the newest pull; 0 if there are none.
         pulled_ms: When it was last pulled, ms since 1970; 0 if never or unknown.
         consumed_ms: When a message was last consumed, ms since 1970.
-        is_locked: Whether it is locked for orderly consumption; consumers of CometMQ do not report it.
+        is_locked: Whether it is locked for orderly consumption; consumers of CometMQ always report False.
         is_dropped: Whether the consumer has given it up.
     """
 
@@ -53,7 +53,7 @@ class PopState:
 
     Attributes:
         waiting_count: Number of messages that are popped but not acknowledged.
-        popped_ms: When it was last popped, ms since 1970.
+        popped_ms: Time of the last pop request, at first that of the consumer's start with it, ms since 1970.
         is_dropped: Whether the consumer has given it up.
     """
 
@@ -122,7 +122,7 @@ class DirectOutcome:
         result: Result of the listener.
         spent_ms: Duration of the call, ms.
         remark: Text of its exception or fault, or None.
-        is_orderly: Whether the listener is an orderly one.
+        is_orderly: Whether the listener is an orderly one; consumers of CometMQ always report False.
     """
 
     result: DirectResult

@@ -51,10 +51,10 @@ class QueueProgress:
 
     Attributes:
         broker_offset: Queue offset of the next message to be stored.
-        consumer_offset: Next queue offset that the group will consume.
-        pull_offset: Next queue offset that the group will pull.
-        consumed_ms: Store time of the last message it consumed, ms since 1970; 0 if there is none or it is unknown.
-        is_committed: Whether the group has committed an offset; True if not reported. If not, `consumer_offset` is usually its start.
+        consumer_offset: Next queue offset that the group will consume; an estimate if the group pops.
+        pull_offset: Next queue offset to pull or pop, as far as the broker knows it; 0 if not reported.
+        consumed_ms: Store time of the message before `consumer_offset`, ms since 1970; 0 if there is none or it is unknown.
+        is_committed: Whether the group has committed an offset; True if not reported. If False, `consumer_offset` is usually its start.
     """
 
     broker_offset: int
@@ -78,7 +78,7 @@ class ConsumeStats:
 
     @property
     def lag(self) -> int:
-        """Sum of the `lag` of these queues: the number of offsets that the group has not consumed."""
+        """Sum of the `lag` of these queues, in queue offsets."""
         return sum(progress.lag for progress in self.queues.values())
 
 
@@ -89,7 +89,7 @@ class TimeSpan:
     Attributes:
         min_ms: Store time of the oldest message, ms since 1970; -1 without one.
         max_ms: Store time of the newest message, ms since 1970; -1 without one.
-        consumed_ms: Store time of the last consumed message, ms since 1970; as `min_ms` if it is gone or there is none.
+        consumed_ms: Store time of the message before the group's next one, ms since 1970; as `min_ms` if that is gone or none.
         delay_ms: Age of the next message to be consumed, ms; 0 if there is none.
     """
 

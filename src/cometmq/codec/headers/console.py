@@ -50,10 +50,10 @@ class ResetOffsetRequest:
     Attributes:
         topic: Topic of the queues.
         group: Group whose offsets are reset.
-        timestamp: Reset to the first message stored at or after this time (ms since 1970), if any; -1 to the end.
+        timestamp: Reset to the first message stored at or after this time (ms since 1970); to the end if there is none, or for -1.
         queue_id: Queue to reset; -1 for all.
         offset: Queue offset to reset to instead; used only with a queue, and if not -1.
-        is_force: If False, a broker whose clients reset themselves moves them only backward; others ignore it.
+        is_force: If False, a broker that lets consumers reset themselves moves known offsets only backward; others ignore it.
     """
 
     topic: str
@@ -84,7 +84,7 @@ class RunningRequest:
 
 @dataclass(frozen=True, slots=True)
 class DirectRequest:
-    """Header to deliver a message directly, CONSUME_MESSAGE_DIRECTLY 309; the broker adds message and broker name."""
+    """Header to deliver a message directly, CONSUME_MESSAGE_DIRECTLY 309; the broker adds the record, its own name and flags."""
 
     consumer_group: str
     client_id: str | None = None
@@ -106,7 +106,7 @@ class CorrectionOffsetRequest:
 
 @dataclass(frozen=True, slots=True)
 class CloneOffsetsRequest:
-    """Header to copy a group's offsets to another group, in one topic or in all that it has, CLONE_GROUP_OFFSET 314."""
+    """Header to copy a group's offsets in one or all topics to another group, CLONE_GROUP_OFFSET 314; offline: also unsubscribed ones."""
 
     src_group: str
     dest_group: str

@@ -38,7 +38,7 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class DataVersionResponse:
-    """Header of the answer to QUERY_DATA_VERSION: whether the nameserver has another version of the broker."""
+    """Header of the answer to QUERY_DATA_VERSION: whether the nameserver has another version of the broker's topics, or none."""
 
     changed: bool
 
@@ -120,7 +120,7 @@ class AddWritePermResponse:
 
 @dataclass(frozen=True, slots=True)
 class MemberGroupRequest:
-    """Header to query the living members of a broker group, GET_BROKER_MEMBER_GROUP 901."""
+    """Header to query the registered members of a broker group, GET_BROKER_MEMBER_GROUP 901."""
 
     cluster_name: str
     broker_name: str

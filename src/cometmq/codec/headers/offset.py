@@ -51,6 +51,6 @@ class OffsetResponse:
 
 @dataclass(frozen=True, slots=True)
 class TimestampResponse:
-    """Header of the answer to a request for a store time, in ms since 1970."""
+    """Header of the answer to a request for a store time, in ms since 1970; -1 without a message."""
 
     timestamp: int

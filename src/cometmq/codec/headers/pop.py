@@ -80,7 +80,7 @@ class ChangeInvisibleTimeResponse:
 
 @dataclass(frozen=True, slots=True)
 class NotificationRequest:
-    """Header to ask whether a group can pop, and wait for that for at most `poll_time`, NOTIFICATION; times in ms."""
+    """Header to ask if a group has messages to pop, waiting for them for at most `poll_time`, NOTIFICATION; times in ms."""
 
     consumer_group: str
     topic: str

@@ -14,14 +14,14 @@ class HaExchange:
 
 @dataclass(frozen=True, slots=True)
 class ResetMasterFlushed:
-    """Header of RESET_MASTER_FLUSH_OFFSET 908, which sets the flushed offset of its master that a slave has stored."""
+    """Header of RESET_MASTER_FLUSH_OFFSET 908, which sets the master's flushed offset that a slave notes; a master ignores it."""
 
     master_flush_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class MinBrokerIdChange:
-    """Header of NOTIFY_MIN_BROKER_ID_CHANGE 905, by which a nameserver tells which member has the smallest id."""
+    """Header of NOTIFY_MIN_BROKER_ID_CHANGE 905, by which Java's nameserver reports the member with the smallest id."""
 
     min_broker_id: int | None = None
     broker_name: str | None = None
@@ -37,7 +37,7 @@ class RoleChange:
     The first four fields are RocketMQ's, whose controller sends this; the others are CometMQ's.
 
     Attributes:
-        master_address: Address of the broker that is to be the master; ignored here, too.
+        master_address: Address of the broker that is to be the master; ignored here.
         master_epoch: Ignored here.
         sync_state_set_epoch: Ignored here.
         master_broker_id: The present id of that broker; None if no slave is to succeed the receiver.

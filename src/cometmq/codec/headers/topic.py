@@ -40,7 +40,7 @@ class GroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Header to delete a consumer group, DELETE_SUBSCRIPTIONGROUP 207, and its offsets if `clean_offset` is set."""
+    """Header to delete a group, DELETE_SUBSCRIPTIONGROUP 207, and its offsets and retry topics if `clean_offset` is set."""
 
     group_name: str
     clean_offset: bool = field(default=False, metadata=wire("cleanOffset"))

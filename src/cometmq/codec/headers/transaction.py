@@ -60,7 +60,7 @@ class CheckTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ResumeCheck:
-    """Header to check a discarded half message again, RESUME_CHECK_HALF_MESSAGE; `msg_id`: its discarded copy."""
+    """Header to check a discarded half message again, RESUME_CHECK_HALF_MESSAGE; `msg_id`: offset id of its discarded copy."""
 
     msg_id: str | None = None
     topic: str | None = None

@@ -46,7 +46,7 @@ def tokens_of(expression: str) -> list[Token]:
     """Split an SQL92 expression into tokens, followed by an `end` token.
 
     Raises:
-        ExpressionError: An unclosed string or comment, an unknown sign, or too many tokens.
+        ExpressionError: An unclosed string or `/*` comment, an unknown sign, or too many tokens.
     """
     tokens: list[Token] = []
     add, match_at = tokens.append, _TOKEN.match
