@@ -128,11 +128,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         Args:
             broker_name: The broker group.
             address: Address of a master that has lost its name to another one; None: the registered master.
-            successor: Id of a slave that must have everything first; None: the master waits for no slave.
+            successor: Id of a slave that must have everything first; None: no slave needs to.
 
         Raises:
             BrokerNotFound: No such master is registered.
-            BrokerRefused: It did not become a slave; usually its role is as before.
+            BrokerRefused: It did not become a slave; usually its role is as before. After a NetError it may be a slave.
         """
         result: int = self._portal.call(
             self._client.demote, broker_name, address=address, successor=successor
@@ -278,7 +278,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def delete_group(
         self, group: str, *, delete_offsets: bool = True, cluster: str | None = None
     ) -> None:
-        """Delete a consumer group and, unless `delete_offsets` is False, its offsets (in CometMQ also its retry topics).
+        """Delete a consumer group and, unless `delete_offsets` is False, its offsets (in CometMQ also its own retry topics).
 
         Raises BrokerNotFound if no master is registered.
         """
@@ -359,7 +359,7 @@ class Admin(BlockingClient[AsyncAdmin]):
 
         Raises:
             GroupNotFound: No broker knows the group; a misspelt group thus does not seem to be without a backlog.
-            BrokerNotFound: No master is registered, or a broker that may have more queues has left.
+            BrokerNotFound: No broker is registered, or one that may have more queues has left.
         """
         result: dict[MessageQueue, int] = self._portal.call(self._client.lag, group, topic)
         return result
@@ -413,7 +413,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         Raises:
             CodecError: The handle is malformed.
             TopicNotFound: The nameserver has no route of the message's topic.
-            BrokerNotFound: The message's broker is not registered.
+            BrokerNotFound: The topic's route does not have the message's broker.
             BrokerRefused: The broker refuses, for example as recallMessageEnable is false or the message is due.
         """
         result: str = self._portal.call(self._client.recall, handle)

@@ -63,7 +63,7 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def missing(self) -> list[AbsentBroker]:
-        """Return the broker groups that left and that the nameserver remembers; empty if it refuses or is RocketMQ's."""
+        """Return the broker groups that left and that the nameserver remembers; empty if it returns no valid list, as RocketMQ's."""
         result: list[AbsentBroker] = self._portal.call(self._client.missing)
         return result
 
@@ -72,7 +72,7 @@ class Inspector(BlockingClient[AsyncInspector]):
     ) -> TopicState:
         """Return the offsets of a topic's readable queues, without times and rate; requires no administrator's rights.
 
-        Queues of brokers that do not answer are left out; `absent` of the result lists these and the missing ones.
+        Queues of brokers that do not answer are left out; `absent` lists these and the missing brokers that may have queues.
 
         Args:
             topic: Name of the topic.
@@ -116,15 +116,15 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def group(self, group: str) -> GroupState:
-        """Return one consumer group, with its members and lag by queue; raise GroupNotFound if no broker knows it."""
+        """Return one consumer group, with members and lag by queue; raise GroupNotFound if no broker that answers knows it."""
         result: GroupState = self._portal.call(self._client.group, group)
         return result
 
     def running(self, group: str, client_id: str, *, stacks: bool = False) -> RunningState:
         """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
-        The masters are asked in turn until one returns it. If none does, raises BrokerRefused if a master does not know
-        the member or refuses, and otherwise NetError, for example because the member is silent.
+        The masters are asked in turn until one returns it. If none does, raises BrokerRefused if a master refuses, for
+        example because it does not know the member or the member is silent, and NetError if no master answers.
         """
         result: RunningState = self._portal.call(
             self._client.running, group, client_id, stacks=stacks
@@ -188,7 +188,9 @@ class Inspector(BlockingClient[AsyncInspector]):
     def replay(
         self, group: str, letters: Sequence[StoredMessage], *, again: bool = False
     ) -> list[str]:
-        """Send dead letters to their original topics unless they were replayed; return for each "" or why it was not sent.
+        """Send dead letters to their original topics unless they were replayed; return for each "" or a reason.
+
+        Despite a reason, a copy may exist: of an earlier replay, or if a send ended without an answer.
 
         Args:
             group: The consumer group.
@@ -203,8 +205,5 @@ class Inspector(BlockingClient[AsyncInspector]):
         return result
 
     def resume_transaction(self, offset_message_id: str) -> None:
-        """Make the broker check a half message again that it discarded after too many checks.
-
-        `offset_message_id` is its offset message id in TRANS_CHECK_MAX_TIME_TOPIC.
-        """
+        """Make a broker check a half message again that it discarded, by its offset message id in TRANS_CHECK_MAX_TIME_TOPIC."""
         self._portal.call(self._client.resume_transaction, offset_message_id)

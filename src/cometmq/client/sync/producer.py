@@ -336,7 +336,7 @@ class Producer(BlockingGroupClient[AsyncProducer]):
 
         Raises:
             ClientClosed, MessageError: The producer is not running, or `queue` belongs to another topic.
-            CometError: Entering the block raises the errors of `send`; a failed commit, BrokerRefused or CodecError.
+            CometError: Entering the block raises the errors of `send`; leaving it without an exception, those of `commit`.
         """
         return Transaction(
             self._portal,

@@ -24,7 +24,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         settings: Times, sizes, start of a new group.
 
     Raises:
-        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
         SubscriptionError: `subscriptions` is a text, or a filter is neither a `Tag` nor an `Sql`.
         RequestError: The name of the group is invalid.
     """
@@ -129,7 +129,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         self._portal.call(self._client.subscribe, topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """End the subscription to a topic and give up its queues.
+        """End the subscription to a topic and soon give up its queues.
 
         This consumer remains in the group, so other members usually do not take over its queues until it closes. Raises
         SubscriptionError if the topic is not subscribed.
@@ -172,7 +172,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def __iter__(self) -> Iterator[StoredMessage]:
-        """Yield the messages that `receive` returns, one after the other, until the consumer is closed.
+        """Yield the messages that `receive` returns, one after the other, while the consumer runs.
 
         With subscriptions, they are those of this member's share of the topics' queues that pass the filters.
         """
@@ -203,7 +203,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
 
         Args:
             queue: Queue to search.
-            timestamp_ms: The time, ms since 1970.
+            timestamp_ms: The time, ms since 1970. Brokers of 4.x return the offset nearest to it, also with `upper`.
             upper: Return instead the offset of the last message stored at or before the time (brokers of 5.x).
 
         Raises:

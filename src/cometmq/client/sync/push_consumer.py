@@ -21,16 +21,16 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         group: Its consumer group; all members must have the same subscriptions.
         listener: `def` function (run in threads) or `async def` function of one message. Result None or True: consumed;
             False or an exception: retried later, within `PushSettings.retries_max`, or with `DeadLetter` made a dead
-            letter; with broadcasting nothing is retried. Other results than an `OrderlyStatus` stop the consumption.
+            letter; with broadcasting neither. Other results than an `OrderlyStatus` stop the consumption.
         batch_listener: Instead of `listener`: takes a list of up to `PushSettings.batch_count` messages; one result for
             all.
         subscriptions: A filter for each topic, `{"orders": Tag("paid")}`, or topics without filters, `["orders"]`.
         settings: Times, sizes, start of a new group, retries, order, broadcasting.
 
     Raises:
-        SettingsError: A nameserver address or an environment setting is invalid, not exactly one listener is given, or
-            it is no function; or, at the start, `telemetry` is set without OpenTelemetry.
-        SubscriptionError: A filter is neither a `Tag` nor an `Sql`; or, at the start, no topic is subscribed.
+        SettingsError: A nameserver address, credentials or TLS settings (also of the environment), the listeners or
+            `batch_count` without `batch_listener` are unusable; or, at the start, `telemetry` without OpenTelemetry.
+        SubscriptionError: A filter is no `Tag` or `Sql`, or `subscriptions` a text; or, at the start, there is no topic.
         RequestError: The name of the group is invalid, or too long for its retry topic.
     """
 
@@ -67,7 +67,7 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
 
         This consumer remains in the group, so other members usually do not take over its queues until it closes. Pulled
         messages whose listener call has not started by then are dropped; popped ones, also of a pop in progress, are
-        still passed to the listener. Raises SubscriptionError if the topic is not subscribed.
+        usually passed to the listener. Raises SubscriptionError if the topic is not subscribed.
         """
         self._portal.call(self._client.unsubscribe, topic)
 
@@ -105,6 +105,6 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         return result
 
     def rates(self) -> dict[str, ConsumeRates]:
-        """Return a dict of topics to the messages pulled, consumed and failed per second over about the last minute."""
+        """Return a dict of topics to messages per second and mean times over about a minute, and failures in about an hour."""
         result: dict[str, ConsumeRates] = self._portal.call(self._client.rates)
         return result

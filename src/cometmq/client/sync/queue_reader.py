@@ -27,7 +27,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         settings: Namespace and times.
 
     Raises:
-        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
         RequestError: The name of the group is invalid.
     """
 
@@ -100,7 +100,8 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
     ) -> dict[MessageQueue, int | CometError]:
         """Return a dict of queues to the offset of the first message stored at or after a time, or to an error.
 
-        `times_ms` are the times by queue, ms since 1970. Without such a message, the offset is usually the queue's end.
+        `times_ms` are the times by queue, ms since 1970. Without such a message: usually the queue's end. Brokers of 4.x
+        return the offset nearest to the time.
         """
         result: dict[MessageQueue, int | CometError] = self._portal.call(
             self._client.offsets_by_time, times_ms
@@ -121,7 +122,7 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
         self._portal.call(self._client.commit, offsets)
 
     def indexed(self, topic: str, key: str, *, is_id: bool = False) -> IndexedMessages | None:
-        """Return the places that the brokers' indexes have for a key; None if there are none or a broker found 32, its limit.
+        """Return the places that the brokers' indexes have for a key; None if there are none or a broker returned 32 or more.
 
         Args:
             topic: Topic of the messages.
@@ -153,8 +154,8 @@ class QueueReader(BlockingGroupClient[AsyncQueueReader]):
 
         Reading ends at `end`, or at the end of the queue. If messages are deleted, usually an answer without a body
         contains the offset of the next ones (the larger of `next_offset` and `min_offset`), and reading continues
-        there. If a replica has no messages or, without a filter, skips some, its master is asked. The blocking reader
-        reads some MiB ahead.
+        there. If a replica has no messages or, without a filter, not the next one, its master is asked. The blocking
+        reader reads some MiB ahead.
 
         Args:
             queue: Queue to read.

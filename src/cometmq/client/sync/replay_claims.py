@@ -54,7 +54,7 @@ class ReplayClaims(BlockingGroupClient[AsyncReplayClaims]):
 
         Raises:
             ClientClosed: The client is not running.
-            NetError: Another run took over some of them meanwhile; these may be sent twice.
             CometError: The ledger cannot be read or written; the claims are kept.
+            NetError: As before; or another run took over some of them meanwhile, and these may be sent twice.
         """
         self._portal.call(self._client.end)

@@ -21,7 +21,7 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         settings: Times, retries and the start of a new group.
 
     Raises:
-        SettingsError: A nameserver address, or a setting for credentials or TLS in the environment, is invalid.
+        SettingsError: A nameserver address, or the credentials or TLS settings (also of the environment), are unusable.
         SubscriptionError: `subscriptions` is a text, or a filter is neither a `Tag` nor an `Sql`.
         RequestError: The name of the group is invalid.
     """
@@ -81,7 +81,7 @@ class SimpleConsumer(BlockingGroupClient[AsyncSimpleConsumer]):
         return result
 
     def ack(self, messages: StoredMessage | Sequence[StoredMessage]) -> None:
-        """Acknowledge a message or several, so that they are not redelivered; several take one request per broker.
+        """Acknowledge one or several messages, so that they are not redelivered after their invisible time; a request per broker.
 
         Raises:
             ClientError: A broker refused or has no master now, or a message was not popped; or ClientClosed.
