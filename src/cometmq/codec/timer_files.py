@@ -90,7 +90,7 @@ class TimerCheck(NamedTuple):
     """The progress of the timer, as stored in `timercheck`.
 
     Attributes:
-        read_ms: The timer has handled the slots before this time (delivered or moved on), ms since 1970.
+        read_ms: The timer, or that of a slave's master, has handled the slots before this time, ms since 1970.
         log_flushed: timerlog is flushed to the disk up to this position, bytes.
         queue_offset: The timer has read its topic up to this queue offset.
         master_queue_offset: The master's `queue_offset`; on a master, its own.

@@ -8,8 +8,8 @@ r"""Records of message traces, as clients write them into the trace topic.
 | EndTransaction | time, region, group, topic, message id, tags, keys, store host, message kind, transaction id, state, from a check |
 | Recall | time, region, group, topic, message id, success |
 
-Missing tags and offset message ids are written as "null", as in Java. Readers accept records of older clients, which
-lack fields at the end. Source: TraceDataEncoder of RocketMQ 5.3.3; docs/format/trace.md.
+Missing tags and offset message ids are written as "null", as in Java. Readers accept older records, without Pub's offset
+message id or the last fields of SubAfter or EndTransaction. Source: TraceDataEncoder of RocketMQ 5.3.3; docs/format/trace.md.
 """
 
 from collections.abc import Iterable

@@ -209,7 +209,7 @@ class Application:
     async def _do(self, page: Page, page_request: PageRequest) -> Response:
         """Handle a submitted form: check its session, role and single use, run it, and return the answer.
 
-        Writes the outcome to the audit, except for a form of another session or one that was sent before, both refused.
+        The audit gets "done", a CometError's text, or that the user may only read; nothing for a foreign or repeated form.
         """
         session, fields = page_request.session, page_request.fields
         if not session.has_token(fields.get("csrf", "")):
@@ -242,7 +242,7 @@ class Application:
     async def _form_again(
         self, page: Page, page_request: PageRequest, error: CometError
     ) -> Response:
-        """Return the page of a failed form again, with the user's input and the reason, or an error page."""
+        """Return the page that has the failed form, with the reason; an error page if there is none or it fails, too."""
         if page.form_on is None:
             return self._failed(page, page_request, error)
         page_request.problem, page_request.status = _sentence(error), _status(error)

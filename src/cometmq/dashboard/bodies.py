@@ -20,7 +20,7 @@ class BodyView(NamedTuple):
         kind: Format of `text`: "text", "json" or "hex".
         text: The formatted body.
         is_whole: Whether `text` shows the whole body.
-        fault: That the body is not UTF-8, or why it is not shown as requested; None for neither, and for requested hex.
+        fault: That the shown part is not UTF-8, or why it is not shown as requested; None for neither, and for requested hex.
         size: Size of the body in bytes.
     """
 
@@ -32,7 +32,7 @@ class BodyView(NamedTuple):
 
 
 def body_view(body: bytes, kind: str | None = None) -> BodyView:
-    """Format a body as "text", "json" (text if it is no JSON or over 64 KiB) or "hex"; None: choose one."""
+    """Format the beginning of a body as "text", "json" (text if it is no JSON or over 64 KiB) or "hex"; None: choose one."""
     if kind == "hex":
         return _as_hex(body, None)
     start = bytes(body[:BODY_SHOWN_MAX])
@@ -67,7 +67,7 @@ def body_line(body: bytes) -> str:
 
 
 def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
-    """Return the text, without a cut last character or with invalid bytes as U+FFFD, and any first bad place."""
+    """Return the text, without a cut last character or with invalid bytes as U+FFFD; and the first invalid byte's index."""
     try:
         return start.decode(), None
     except UnicodeDecodeError as error:

@@ -1,6 +1,6 @@
 """Reads a topic's messages page by page for the dashboard; offsets of the queues determine the messages of a page.
 
-The newest message of each queue has rank 0, the one before it rank 1. A page has 20 messages in order of (rank, queue).
+The newest message of each queue has rank 0, the one before it rank 1. A page has up to 20 messages, chosen by (rank, queue).
 While queues do not change, each message counts for exactly one page; if they are evenly filled, pages go back in time.
 """
 
@@ -23,7 +23,7 @@ _EMPTY_PULLS_MAX = 3
 class MessageRow(NamedTuple):
     """A row of a message list: the message without its body, the body's beginning as one line and size in bytes.
 
-    If `is_deleted`, it seems to belong to a deleted topic of this name: its place in the queue has another or none.
+    If `is_deleted`, it seems to be of a deleted topic: its place in the queue has another or none, or there is no route.
     """
 
     message: StoredMessage
@@ -44,7 +44,7 @@ class MessagePage(NamedTuple):
     """The rows of one page of a list of messages.
 
     Attributes:
-        rows: Its messages, newest first.
+        rows: Its messages, sorted by store time, newest first.
         total: Number of messages on all pages, with those that cannot be read.
         page: Number of this page, from 1.
         last: Number of the last page.
@@ -94,7 +94,7 @@ async def browse(
 async def browse_slices(
     puller: AsyncPullConsumer, slices: Sequence[QueueSlice], page: int
 ) -> MessagePage:
-    """Read one page of the messages in these ranges of offsets, newest first.
+    """Read one page of the messages in these ranges of offsets; its rows are sorted by store time, newest first.
 
     Raises:
         WrongInput: There is no such page.

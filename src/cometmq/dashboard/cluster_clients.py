@@ -72,9 +72,9 @@ class ClusterClient:
 
 
 class ClusterClients:
-    """The cluster clients of the dashboard itself and of each cluster user with a session.
+    """The cluster clients of the dashboard itself and, made on demand, of cluster users.
 
-    The credentials sign the dashboard's own requests; with None, any credentials of the environment do.
+    `credentials` sign the dashboard's own requests; with None, any credentials of the environment do.
     """
 
     def __init__(self, nameservers: str | None, credentials: Credentials | None) -> None:

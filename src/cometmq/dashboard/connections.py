@@ -2,7 +2,7 @@
 
 uvicorn can limit their number and answers 503 beyond it. But it waits forever for the head of a request, and does not
 count a connection before its TLS handshake, for which asyncio allows 60 s. Here handshake and head have 10 s each, and
-beyond the limit a new connection replaces the one that has been silent for longest, if one is silent.
+beyond a limit a new connection replaces the one that has been silent for longest, if one is silent.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class PageProtocol(H11Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection; close it beyond a limit, or if no head of a request arrives within HEAD_SECONDS."""
+        """Count the connection, which may close it or another one; close it if no request's head arrives in HEAD_SECONDS."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         self.silent_since = self.loop.time()

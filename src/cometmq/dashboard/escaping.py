@@ -94,7 +94,7 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def size(value: float | None) -> str:
-    """Format a size in bytes, in the largest of the units B, KiB to TiB in which it is at least 1; None as a dash."""
+    """Format a size in bytes, by its magnitude in B, KiB, MiB, GiB or TiB; None as a dash."""
     if value is None:
         return _NONE
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):

@@ -26,7 +26,7 @@ class FormRefused(CometError):
 
 
 def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> str:
-    """Return a field without white space at its ends; empty if missing. Raises WrongInput beyond `most` characters."""
+    """Return a field without spaces, tabs and line breaks at its ends; empty if missing. WrongInput: over `most` characters."""
     text = fields.get(name, "").strip(" \t\r\n")
     if len(text) > most:
         raise WrongInput(f"{name} has {len(text)} characters; at most {most} are allowed.")
@@ -34,7 +34,7 @@ def text_of(fields: Mapping[str, str], name: str, *, most: int = TEXT_MAX) -> st
 
 
 def needed(fields: Mapping[str, str], name: str, what: str, *, most: int = TEXT_MAX) -> str:
-    """Return a field without white space at its ends.
+    """Return a field without spaces, tabs and line breaks at its ends.
 
     Raises WrongInput if it is missing or empty (the message names `what`), or longer than `most` (it names `name`).
     """
@@ -71,8 +71,8 @@ def page_of(fields: Mapping[str, str]) -> int:
 def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:
     """Return a time in a field as ms since 1970; None if the field is empty.
 
-    Accepts ms since 1970 (digits) or ISO 8601 (in this machine's zone if it names none), 1970 (day before: 0) to 9999;
-    raises WrongInput for any other text: the message names `what`, or `name` if the text is longer than TEXT_MAX.
+    Accepts ms since 1970 (digits only) or a time as `datetime.fromisoformat` reads it (in this machine's zone if it names
+    none), 1970 (day before: 0) to 9999; otherwise raises WrongInput, naming `what`, or `name` of a text over TEXT_MAX.
     """
     text = text_of(fields, name)
     if not text:

@@ -53,7 +53,7 @@ class JobRun(NamedTuple):
 
     @property
     def rows_per_second(self) -> float | None:
-        """Average rows per second up to its end or last write; None if it counted no rows or took no time."""
+        """Average rows per second from `started_ms` to its end or last write; None if it counted no rows or took no time."""
         ms = (self.ended_ms or self.written_ms) - self.started_ms
         rows = self.counts.get("rows", 0)
         return rows * 1000 / ms if rows and ms > 0 else None

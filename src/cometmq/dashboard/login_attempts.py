@@ -9,7 +9,7 @@ _KEYS_MAX = 10_000
 
 
 class LoginAttempts:
-    """Recent failed logins by address, and by pair of address and user name; at most 10,000 of these are kept.
+    """Recent failed logins by address, and by pair of address and user name, for at most 10,000 of these keys.
 
     Failures from one address do not lock the user out at other addresses.
     """

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class CspReport(NamedTuple):
-    """A report that an element of a page violated its policy (CSP), and the address from which it was sent, or "?"."""
+    """A report, usually that a page element violated the policy (CSP), as text; and its sender's address, or "?"."""
 
     address: str
     text: str

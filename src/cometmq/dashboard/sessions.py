@@ -32,7 +32,7 @@ class Session:
         stamp: Role and password hash, at login, of a user of the dashboard's own; empty for a cluster user.
         credentials: Sign the requests of a cluster user; None for a user of the dashboard's own.
         begun_ms: Time of the login, ms since 1970.
-        seen_ms: Time of the login or the last page request that was no automatic refresh, ms since 1970.
+        seen_ms: Time of the login or the last request for a page that was no automatic refresh, ms since 1970.
         checked_ms: Time of the login or the last check that the cluster accepts a cluster user, ms since 1970.
         notes: Notes for the next page: (whether it is a success, text).
     """

@@ -31,7 +31,7 @@ class DashboardSettings:
         sample_seconds: Pause between two polls of the brokers, seconds, 0.1 to 3600.
 
     Raises:
-        SettingsError: Passwords would cross a network in cleartext; or certificate and key, `proxies` or `sample_seconds` are wrong.
+        SettingsError: Cleartext passwords on a network; certificate or key alone; invalid `proxies` or `sample_seconds`.
     """
 
     nameservers: str | None = None

@@ -46,7 +46,7 @@ class WatchedBroker:
     Attributes:
         state: Its last answer; before its first one, the first failed poll.
         answered_ms: Time of its last answer, ms since 1970; 0 for never.
-        away_ms: Time of its last answer (if none, when first missed), ms since 1970; None if it answered the last poll.
+        away_ms: Time of its last answer (if none, when first missed), ms since 1970; None if it answered when last polled.
         error: Why it does not answer, or last did not.
         samples: Its totals of recent polls, at most SAMPLES_MAX.
     """
@@ -139,7 +139,7 @@ class Watcher:
     # --- results
 
     def brokers(self) -> list[WatchedBroker]:
-        """Return the kept brokers by cluster, name, id; an unregistered one stays at least an hour after its last answer."""
+        """Return the kept brokers, sorted by cluster, name, id; one that left stays at least an hour after its last answer."""
         return sorted(
             self._brokers.values(),
             key=lambda each: (each.state.cluster, each.state.broker_name, each.state.broker_id),

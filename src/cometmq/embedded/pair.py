@@ -76,7 +76,7 @@ class AsyncEmbedded:
         return self._data_dir
 
     async def start(self) -> None:
-        """Start the nameserver and the broker; clients can send as soon as this returns. While running: AssertionError.
+        """Start the nameserver and the broker; both accept clients when this returns. While running: AssertionError.
 
         Raises:
             NetError: A port cannot be opened, for example because it is in use.

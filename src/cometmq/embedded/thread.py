@@ -65,7 +65,7 @@ class Embedded:
         return self._pair.data_dir
 
     def start(self) -> None:
-        """Start the nameserver and the broker; clients can send as soon as this returns. A second call: AssertionError.
+        """Start the nameserver and the broker; both accept clients when this returns. A second call: AssertionError.
 
         Raises:
             SettingsError: A setting, or a file that it names, cannot be used.

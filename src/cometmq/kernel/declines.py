@@ -214,7 +214,7 @@ def answer_columns(batch: SendBatch[End], first: int, last: int, host: str) -> b
 
 
 def count_columns(batch: SendBatch[Any], first: int, last: int, time_us: int) -> None:
-    """Add packed rows to the tallies, if any, of their queues, one addition for each run of rows of the same queue.
+    """Add packed rows to the tallies, if any, of their queues; each run of rows of the same queue adds 1 to `Tally.times`.
 
     The rows are those from index `first` to before `last`; `time_us` is the duration of each, microseconds. Does
     nothing without a compiler.

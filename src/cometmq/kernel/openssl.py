@@ -9,7 +9,7 @@ _FUNCTIONS = ("SHA1_Init", "SHA1_Update", "SHA1_Final")
 
 
 def sha1_addresses() -> list[int] | None:
-    """Return the addresses of SHA1_Init, SHA1_Update and SHA1_Final; None if not found, as if Python has OpenSSL built in."""
+    """Return the addresses of SHA1_Init, SHA1_Update and SHA1_Final; None if not found, for example with OpenSSL built in."""
     try:
         import _hashlib
 

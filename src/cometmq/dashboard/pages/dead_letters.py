@@ -94,7 +94,7 @@ async def replay(request: PageRequest) -> Response:
     """Send the dead letters chosen in a form to their original topics; return a redirect to the group's dead letters.
 
     They also stay in the dead-letter topic. Raises WrongInput, and sends nothing, if none or over 20 are chosen, or one
-    has no original topic or was replayed before (unless `again` is ticked); raises it, too, if some were not sent.
+    has no original topic or was replayed before (unless `again` is ticked); raises it, too, if some failed or have no answer.
     """
     group = needed(request.fields, "name", "group")
     chosen = [text for name, text in sorted(request.fields.items()) if name.startswith("pick")]

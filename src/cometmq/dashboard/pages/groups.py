@@ -112,7 +112,7 @@ async def show_new_group(request: PageRequest) -> Response:
 
 
 async def create_group(request: PageRequest) -> Response:
-    """Create the group of a form at every master; return a redirect to its page. Raises WrongInput if it exists."""
+    """Create the group of a form at every master; return a redirect to its page. Raises WrongInput if a master has it."""
     request.subject = name = needed(request.fields, "name", "group")
     if name in await request.admin.groups():
         raise WrongInput(f"The group {in_quotes(name, 100)} exists; change it on its own page.")

@@ -117,7 +117,7 @@ async def _by_id(request: PageRequest, topic: str, message_id: str) -> StoredMes
 
 
 async def show_message(request: PageRequest) -> Response:
-    """Return the HTML page of a message and, if a group is named, findings on why this group has not consumed it."""
+    """Return the HTML page of a message; if a group is named, also what `AsyncInspector.explain` finds, or its error."""
     message = await message_at(request)
     kind = text_of(request.fields, "as") or None
     if kind is not None and kind not in KINDS:

@@ -18,7 +18,7 @@ async def show_numbers(request: PageRequest) -> Response:
 
 
 async def show_troubles(request: PageRequest) -> Response:
-    """Return the part at the head of most pages, as HTML: servers that did not answer, since when, and why."""
+    """Return the part at the head of most pages, as HTML: servers that did not answer or left, since when, and why."""
     return request.page("part_troubles.html", "")
 
 

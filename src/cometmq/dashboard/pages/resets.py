@@ -31,7 +31,7 @@ class QueueMove(NamedTuple):
 
 
 async def show_preview(request: PageRequest) -> Response:
-    """Return the HTML page with the moves that a reset would make now in each queue of a topic; it changes nothing."""
+    """Return the HTML page with the moves that a reset would make now in each readable queue of a topic; it changes nothing."""
     state = await known_group(request)
     topic = needed(request.fields, "topic", "topic")
     to, timestamp_ms = _target(request)

@@ -87,7 +87,7 @@ def own_topics(request: PageRequest) -> set[str]:
 
 
 async def show_topics(request: PageRequest) -> Response:
-    """Return an HTML page of up to 50 topics by name; with system, retry and dead-letter topics only on request."""
+    """Return an HTML page of up to 50 topics, sorted by name; with system, retry and dead-letter topics only on request."""
     find = text_of(request.fields, "find")
     is_all = bool(request.fields.get("all"))
     own = own_topics(request)
@@ -135,7 +135,7 @@ async def show_new_topic(request: PageRequest) -> Response:
 
 
 async def show_topic(request: PageRequest) -> Response:
-    """Return the HTML page of one topic: queues, settings, consumer groups, and (only for admins) forms for changes."""
+    """Return the HTML page of one topic: queues, settings, groups; for admins forms, if `kind_of` is "messages"."""
     name = needed(request.fields, "name", "topic")
     configs, stats, groups = await asyncio.gather(
         request.admin.topic_configs(name),
@@ -170,7 +170,7 @@ async def _groups(request: PageRequest, topic: str) -> list[str] | str:
 
 
 async def create_topic(request: PageRequest) -> Response:
-    """Create the topic of a form at every master; return a redirect to its page. Raises WrongInput if it exists."""
+    """Create the topic of a form at every master; redirect to its page. Raises WrongInput if the nameserver lists it."""
     request.subject = name = needed(request.fields, "name", "topic")
     if name in await request.admin.topics():
         raise WrongInput(f"The topic {in_quotes(name, 100)} exists; change it on its own page.")

@@ -25,7 +25,7 @@ class TraceSpan(NamedTuple):
         begun_ms: Start, ms since 1970.
         took_ms: Recorded duration, ms, or 0; None for a consumption whose end was not recorded.
         outcome: Outcome in words.
-        is_well: Whether it succeeded, or "ended"; None for a consumption whose end was not recorded.
+        is_well: Whether it succeeded, True for "ended"; None for a consumption whose end was not recorded.
         tries: Number of earlier deliveries of the message.
         left: Start of its bar in the graph, in 1/1000 of the width.
         width: Width of its bar, in 1/1000.
@@ -44,7 +44,7 @@ class TraceSpan(NamedTuple):
 
 
 async def show_trace(request: PageRequest) -> Response:
-    """Return the HTML page with a form for a message id and, for a submitted one, a graph of up to 64 trace records."""
+    """Return the HTML page with a form for a message id and, for a submitted one, a graph of up to 64 trace messages."""
     message_id = text_of(request.fields, "id")
     trace_topic = text_of(request.fields, "trace_topic") or TRACE_TOPIC
     traces: list[Trace] = []
@@ -87,7 +87,7 @@ def _by_group(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
 
 
 def spans_of(traces: Sequence[Trace]) -> list[TraceSpan]:
-    """Return the steps of a message's trace by start. The record after a consumption only completes the one before it."""
+    """Return a trace's steps, sorted by start. The record after a consumption only completes the one before it."""
     ended = {each.request_id: each for each in traces if each.kind is TraceKind.SUB_AFTER}
     spans = [
         span for each in traces if (span := _span(each, ended.get(each.request_id))) is not None

@@ -90,7 +90,7 @@ async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLin
 
     Raises:
         FormRefused, PageMissing: The session may not see users; no broker that answered knows the user.
-        CometError: No broker reported a user, and at least one refused or failed.
+        CometError: No broker reported a user, and at least one refused or failed; or the report fails.
     """
     _check_may_look(request)
     name = needed(request.fields, "name", "user")
@@ -108,7 +108,7 @@ async def _known(request: PageRequest) -> tuple[AccountsReport, Sequence[UserLin
 async def create_user(request: PageRequest) -> Response:
     """Create the user of a form at every registered broker, and return a redirect to the user's page.
 
-    Raises WrongInput if the user exists, or if the password is missing, too long or typed differently.
+    Raises WrongInput if a broker reports the user, or if the password is missing, too long or typed differently.
     """
     request.subject = name = needed(request.fields, "name", "user")
     password = _password(request)

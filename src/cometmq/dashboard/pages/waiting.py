@@ -1,7 +1,7 @@
 """The dashboard's page of messages that wait for a delay level, a time, or the end of their transaction.
 
-They are in system topics. Delayed messages are sorted by due time. Of half messages the page shows those after the position of the
-broker's own check, newest first. Another tab shows those that were discarded after too many checks or as too old.
+They are in system topics. Delayed messages are sorted by due time. Of half messages the page shows those after the position of
+the broker's own check, even if they have ended since. Another tab shows those discarded after too many checks or as too old.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ async def show_waiting(request: PageRequest) -> Response:
 
 
 async def _show_delayed(request: PageRequest, kind: str) -> Response:
-    """Return the HTML page of messages that wait for a level or a time, next due first, reading about 8 MiB at most."""
+    """Return the HTML page of messages that wait for a level or a time, next due first; start no more reads after 8 MiB."""
     cluster = request.cluster
     finder = DelayedFinder(
         cluster.puller, cluster.instance, now_ms=request.now_ms(), look_bytes=_LOOK_BYTES
