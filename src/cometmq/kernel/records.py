@@ -68,8 +68,8 @@ def plain_records(
 def check_records(chunk: Buffer, position: int, offset: int) -> tuple[int, int, int]:
     """Check consecutive simple records of a piece of the log, up to the first other record, without decoding them.
 
-    A simple record is one that `plain_parts` yields, with an ASCII topic. The first record starts `position` bytes after
-    the start of the piece, whose physical offset is `offset`.
+    A simple record is one that `plain_parts` yields, with an ASCII topic without a zero byte. The first record starts
+    `position` bytes after the start of the piece, whose physical offset is `offset`.
 
     Returns:
         The position in the piece after these records, the union of their sysFlags, and the store time of the last one, ms;

@@ -1,7 +1,7 @@
 """The loops over frames, records, queue entries and hashes of keys and tags, in plain Python.
 
 They work on bytes and tuples of ints, so that a compiled twin can replace them. Those over frames, records and entries
-return positions and copy no payload, except for `gather`.
+return positions or counts and copy no payload, except for `gather`.
 
 A frame is `| length 4 | kind 1 | header size 3 | header | body |`; its length is that of everything after the length
 (docs/format/remoting.md).
@@ -115,7 +115,7 @@ _OTHER_PROTOCOLS = {
 
 
 def length_error(length: int, limit: int) -> CodecError:
-    """Return the error for an invalid frame length; it names the protocol if the length is the start of another one."""
+    """Return the error for an invalid frame length; it names the protocol if TLS or HTTP seems to begin there."""
     word = (length & 0xFFFFFFFF).to_bytes(4, "big")
     for spoken, begins in _OTHER_PROTOCOLS.items():
         if word.startswith(begins):
@@ -191,7 +191,7 @@ def choose_entries(
 
     Returns:
         (start, end) of pieces of the log, the number of their messages, their size in bytes, the number of checked entries,
-            and whether a message was missing from the log.
+            and whether one of these was a placeholder, or of a message before `log_start`.
     """
     runs: list[Run] = []
     count = total = looked = 0
@@ -221,7 +221,7 @@ def choose_entries(
 def gather(view: memoryview, base: int, runs: list[Run]) -> bytes:
     """Return pieces of a mapped log file that starts at the physical offset `base`, concatenated.
 
-    `runs` has the physical start and end of each; pieces outside of the file (from damaged entries) are left out.
+    `runs` has the physical start and end of each; pieces not entirely in the file (from damaged entries) are left out.
     """
     limit = base + len(view)
     return b"".join(
@@ -325,7 +325,7 @@ def index_insert(
         seconds: Time field of each entry, s.
 
     Returns:
-        The bytes of the entries (docs/format/index-file.md), and the number of slots that had no entry before.
+        The bytes of the entries (docs/format/index-file.md), and the number of slots that had no valid entry before.
     """
     count = len(slots)
     pack = _INDEX_ENTRY.pack

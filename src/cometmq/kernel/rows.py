@@ -1,6 +1,6 @@
-"""The tuples that are passed between kernel, store, wire and broker, each declared once.
+"""The tuples that are passed between kernel, store, wire, broker and client, each declared once.
 
-A tuple is made for each message, and a class would cost several times as much. The compiled kernel uses the same tuples by
+Some are made for each message, and a class would cost several times as much. The compiled kernel uses the same tuples by
 the numbers of their fields: to add a field, update these numbers in the `.pyx` files.
 """
 
@@ -51,7 +51,7 @@ class AnswerTerms(NamedTuple):
         size_max: Maximum size, bytes.
         match: Returns whether a tags code is subscribed; None: all are.
         near_broker: Broker to pull from next.
-        far_broker: Broker to pull from next if the messages found are old.
+        far_broker: Broker to pull from next if the messages found are far from the end of the log.
         group_flag: Flag of the group's configuration.
         topic_flag: Flag of the topic's configuration.
     """
@@ -132,7 +132,7 @@ class Lane(NamedTuple, Generic[End]):
         sys_flag: Bits for each record of the topic.
         asked_block: Topic that clients name, as encoded in records; another one than `topic_block` if messages wait.
         extra: Properties that are added to each message, encoded.
-        delay_ms: How long messages wait, ms; their tags code is the time when they are due. -1: they do not wait.
+        delay_ms: Delay of messages with a delay level, ms; their tags code is the time when they are due. -1: no delay level.
     """
 
     queue: End
@@ -174,7 +174,7 @@ HeadRow = tuple[Callable[..., bytes], int, int]
 # A piece of the log: physical offsets of its start and end.
 Run = tuple[int, int]
 
-# Pieces of the log, number of messages, bytes, number of checked entries, whether a message was missing from the log.
+# Pieces of the log, number of messages, bytes, number of checked entries, whether one was a placeholder or before the log.
 Chosen = tuple[list[Run], int, int, int, bool]
 
 # Messages that were stored together: physical offset after the last, store time in ms, their places, the messages, two

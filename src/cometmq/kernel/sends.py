@@ -120,7 +120,7 @@ def show_entries(
     full: list[End],
     watched: dict[End, list[int]],
 ) -> None:
-    """Append queue entries to the tails of their queues.
+    """Append queue entries to the tails of their queues, and raise each queue's `max_offset`.
 
     Args:
         arrivals: The entries.

@@ -34,7 +34,7 @@ class TurnReads(Generic[OfPeer]):
     Attributes:
         fresh: Connections with unhandled bytes that had none before.
         size: Number of bytes that wait for the read batch.
-        size_max: Limit on `size`; further bytes are handled as they arrive.
+        size_max: Limit on `size`; beyond it, requests are handled as soon as bytes arrive.
         lone_reads: Number of next reads to handle immediately unless they are large, as recent batches had only one.
         is_due: Whether the next read batch is scheduled.
     """
@@ -74,9 +74,9 @@ class PeerEnd:
         has_read: Whether bytes were received since the last check.
         state: What it is doing, a `PeerState`.
         sends_alone: A hint that its last bytes were all parsed as sends, signatures unchecked, with no partial frame left over.
-        asks_alone: Whether its last bytes were a single request that is answered before the batch, with nothing left over.
-            Set by the handler of such a request, and cleared by the next read that is not answered so.
-        direct_fd: Its socket's file descriptor while data can be written directly; -1 if other data must be written first.
+        asks_alone: Whether its last bytes were a single pull that the fast path answered, so that the fast path gets the next
+            bytes before the batch. The fast path sets it; bytes that it does not answer before the batch clear it.
+        direct_fd: Its socket's file descriptor while data can be written to it directly, otherwise -1.
     """
 
     __slots__ = (
@@ -114,11 +114,11 @@ class PeerEnd:
             turn.work_off()
 
     def read_more(self, data: bytes) -> None:
-        """Keep received bytes behind others that wait; a subclass implements this."""
+        """Keep received bytes behind others that wait, unless the connection is closing; a subclass implements this."""
         raise NotImplementedError
 
     def write_at_once(self, data: bytes | memoryview) -> None:
-        """Send bytes after those already queued, if possible now and not at the end of the loop iteration."""
+        """Send bytes after those already queued, now if possible; drop them if the connection is closing."""
         sent = 0
         if self.direct_fd >= 0 and type(data) is bytes and len(data) <= DIRECT_SIZE_MAX:
             try:

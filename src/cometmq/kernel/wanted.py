@@ -78,10 +78,10 @@ def show_records(
     full: list[End],
     watched: dict[End, list[int]],
 ) -> tuple[int, int]:
-    """Append the queue entries of consecutive usual records to the tails of their queues.
+    """Append the queue entries of consecutive usual records to the tails of their queues, and raise their end offsets.
 
-    A usual record is one that `parts_of` yields, with an ASCII topic. It is the next of its queue, and has one entry, in its
-    own queue, with an ASCII tag. Its body and properties are not checked again.
+    A usual record is one that `parts_of` yields, with a plain topic (`is_plain_topic`). It is the next of its queue, and has
+    one entry, in its own queue, with no tag or an ASCII one. Body CRC and zero bytes in properties are not checked again.
 
     Args:
         chunk: A piece of the log that `check_records` has checked, or in which it found a record that is not simple.
@@ -128,8 +128,8 @@ def show_records(
 def raw_keys(chunk: Buffer, position: int, offset: int) -> tuple[Keys, int]:
     """Return the index keys (`Keys`) of consecutive records of a piece of the log, and the position after them.
 
-    Stops at a record with a topic that is not plain ASCII, or that `parts_of` does not yield. `check_records` has checked
-    the piece and has the same arguments: bodies and properties are not checked again.
+    Stops at a record with a topic that is not plain ASCII, or that `parts_of` does not yield. The arguments are
+    those of `check_records`. Body CRCs and zero bytes in properties are not checked: this was done before.
     """
     texts: list[bytes] = []
     places: list[tuple[int, int]] = []
@@ -173,8 +173,8 @@ def stored_keys(
         entries: Bytes of the entries.
 
     Returns:
-        The keys, each packed with `KEY`; the number of slots that had no entry before; and whether each entry refers to the
-            previous one of its chain and has no negative hash.
+        The keys, each packed with `KEY`; the number of slots that had no valid entry before; and whether each entry refers to
+            the previous one of its chain and has no negative hash.
 
     Raises:
         ValueError: `entries` contains an incomplete entry.

@@ -36,7 +36,7 @@ class BoundedCache(dict[Key, Made]):
         size_of: Callable[[Key, Made], int],
         size_max: int,
     ) -> None:
-        """`make` makes a value of its key; `size_of` returns an entry's size in bytes, always the same."""
+        """`make` returns the value for a key; `size_of` returns an entry's size in bytes, always the same."""
         super().__init__()
         self._make = make
         self._size_of = size_of

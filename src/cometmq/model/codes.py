@@ -19,7 +19,7 @@ VERSION_QUEUE_MAPPING = 413
 
 
 class RequestCode(IntEnum):
-    """Codes of requests in RocketMQ's protocol, not all of which are answered here, and a few that only CometMQ has."""
+    """Codes of requests: many of RocketMQ's protocol, not all of which are answered here, and a few that only CometMQ has."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11

@@ -11,7 +11,7 @@ class DataVersion:
     Attributes:
         timestamp: Time of the last change, at first usually of the creation, ms since 1970.
         counter: Number that each change increases by 1.
-        state_version: Epoch, which a slave that becomes master raises; 0 at first.
+        state_version: Epoch; 0 at first. A slave that becomes master raises that of its topic table.
     """
 
     timestamp: int

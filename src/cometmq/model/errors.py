@@ -57,7 +57,7 @@ class LinkError(CometError):
 
 
 class CopyingStopped(LinkError):
-    """Copying cannot continue, mostly as a slave's log does not match its master's; an operator must act.
+    """Copying cannot continue, mostly as a slave's log does not match its master's; usually an operator must act.
 
     Attributes:
         advice: What to do, as a sentence; None means to compare the two logs.
@@ -93,7 +93,7 @@ class StoreClosed(StoreError):
 
 
 class StorePoisoned(StoreError):
-    """A write or flush failed, so that nothing written since is known to be durable until a restart has checked it."""
+    """A write, flush or truncation of the log failed or did not end; a restart must check the store before new messages."""
 
 
 class StoreLocked(StoreError):
@@ -115,7 +115,7 @@ class SettingsError(CometError):
 
 
 class NetError(CometError):
-    """A failure of the network: a peer cannot be reached or is silent, a connection is lost, or a server cannot listen."""
+    """A failure, mostly of the network: for example an unreachable or silent peer, or a server that cannot listen."""
 
 
 class ConnectError(NetError):
@@ -185,7 +185,7 @@ class SendFailed(ClientError):
 
 
 class SubscriptionError(ClientError):
-    """A subscription is missing, or its filter is invalid or not supported."""
+    """A subscription is missing or invalid, or its filter is invalid or not supported."""
 
 
 class ExpressionError(SubscriptionError):

@@ -15,8 +15,8 @@ class GroupConfig:
         consume_from_min_enabled: Kept for the wire, without effect.
         broadcast_enabled: Whether members may consume in broadcasting mode.
         orderly: Kept for the wire: whether messages should be popped in order (5.x).
-        retry_queues: Number of queues of the retry topic.
-        retry_max_times: Number of retries before a message goes to the dead letter topic, unless a consumer sends its own.
+        retry_queues: Number of queues with which the retry topic is created; 0: messages sent back become dead letters.
+        retry_max_times: Retries before a message sent back becomes a dead letter, unless the consumer sends its own limit.
         retry_policy: Kept in wire form.
         broker_id: Id of the member of a broker group to read from normally, if slaves may be read; 0 is the master.
         slow_broker_id: The same when the consumer is far behind.

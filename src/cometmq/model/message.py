@@ -34,7 +34,7 @@ class Message:
             keys by spaces. A single string is one key.
         properties: Additional names and values, non-empty text without \x01 and \x02; no reserved names.
         flag: A signed 32-bit number that RocketMQ carries without interpreting it.
-        delay_level: 0 for no delay, or 1..18 for RocketMQ's fixed delays.
+        delay_level: 0 for no delay, or 1..18 for one of the broker's delay levels.
         deliver: When consumers may see it: after a `timedelta` or at a `datetime` (naive: local); needs a 5.x broker.
         wait_store_ok: Whether the broker answers only after a flush and replication, if it is configured to wait for them.
 
@@ -208,7 +208,7 @@ def _check_properties(properties: object) -> None:
 
 
 def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:
-    """Return name and value of a message's delay property (5.x); MessageError for a negative delay or a wrong type."""
+    """Return name and value of a message's delay property (5.x); MessageError if `deliver` is unusable."""
     if isinstance(deliver, datetime):
         try:
             return keys_of.TIMER_DELIVER_MS, str(int(deliver.timestamp() * 1000))

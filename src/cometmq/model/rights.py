@@ -95,7 +95,7 @@ class Asker(Protocol):
 
     @property
     def is_known(self) -> bool:
-        """Whether the server still accepts this user."""
+        """Whether the server still accepts this sender."""
         ...
 
     def may(self, access: Access, right: Right) -> bool:

@@ -13,7 +13,7 @@ def printable(text: str) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text; of one with more than `most` characters, keep that many and put its length in place of the rest."""
+    """Return a text; of one with more than `most` characters, keep that many, with its length in place of the middle."""
     if len(text) <= most:
         return text
     tail = most // 4

@@ -39,6 +39,6 @@ class TopicConfig:
     def shared_queues(self) -> int:
         """Number of queues that are both written and read, or of all queues if that is 0.
 
-        A broker chooses one of these for a retry, and for a message that names no queue (queue id -1).
+        A broker usually chooses one of these for a retry, and for a message that names no queue (queue id -1).
         """
         return min(self.read_queues, self.write_queues) or self.queue_count

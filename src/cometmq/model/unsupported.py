@@ -1,7 +1,7 @@
 """Checks for settings of RocketMQ that ask for unsupported features: refused, or warned about, by name.
 
-Each program has a table of such settings. One is refused if the program would provide less than its user expects, for
-example be open instead of protected; the others cause a warning. A value that asks for nothing is ignored.
+Broker and nameserver each have a table of such settings. One is refused if the program would provide less than its user
+expects, for example be open instead of protected; the others cause a warning. A value that asks for nothing is ignored.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -59,7 +59,7 @@ class LiveBroker:
         version: Version of the topics in its last registration.
         ha_address: Address from which slaves can copy its log.
         timeout: Seconds that it may be silent.
-        last_heard: Monotonic time of its last registration, heartbeat or version query, seconds.
+        last_heard: Monotonic time of its last registration, or heartbeat or version query from its host, seconds.
         connection: Connection of its last registration.
         filter_servers: Addresses of filter servers; obsolete.
     """
@@ -210,7 +210,7 @@ class RouteTable:
     def _displace(
         self, header: RegisterBroker, owner: str, connection: BrokerConnection
     ) -> None:
-        """Take a name and id from a broker; close its connection to inform it, unless a further broker uses it."""
+        """Take a name and id from a broker; close its connection to inform it, unless another broker shares it."""
         self.rivals.note(header, owner, self.clock)
         live = self.live.pop(BrokerKey(header.cluster_name, owner), None)
         if live is None:

@@ -47,7 +47,7 @@ class NameServerSettings(AccessKeys):
     Attributes:
         bind_address: Address to listen on; None is loopback.
         listen_port: Port to listen on; 0 selects a free one.
-        idle_seconds_max: Seconds of silence after which a connection is closed; fewer if it never sent anything.
+        idle_seconds_max: Seconds of silence after which a connection is closed; at most 15 if it never sent anything.
         kv_config_path: File of the key-value configuration; None keeps it in memory only.
         scan_interval_ms: Minimum time between checks for silent brokers, ms.
         is_order_message_enabled: Whether routes contain the order configuration of their topic.

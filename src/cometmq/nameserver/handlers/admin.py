@@ -79,7 +79,7 @@ class AdminHandlers:
         return Answer(fields=encode_fields(KvConfigResponse(value)))
 
     def handle_delete_kv(self, command: Command, _peer: Peer) -> Steps[Answer]:
-        """Delete a key-value configuration item, if there is one (DELETE_KV_CONFIG 102)."""
+        """Delete a key-value item, if there is one (DELETE_KV_CONFIG 102); raise RequestError if that cannot be saved."""
         header = decode_fields(KvConfigRequest, command.fields)
         yield from self._kv.delete(header.namespace, header.key)
         return Answer()
