@@ -61,7 +61,7 @@ class Channel(asyncio.Protocol):
 
     Attributes:
         address: "host:port" as requested by the caller.
-        is_closed: Whether the connection is gone. A channel is never reopened; `net.channels` makes a new one.
+        is_closed: Whether the connection is gone. A channel is never reopened; the next `Channels.get` makes a new one.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Channel(asyncio.Protocol):
         self._writer = SocketWriter(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Deliver answers to waiters and requests to the handler: a batch now unless scheduled, the rest later."""
+        """Process a batch of received answers and requests now, unless one is scheduled already, and the rest later."""
         self._heard += len(data)
         self._unread.append(data)
         if not self._is_giving:
@@ -128,7 +128,7 @@ class Channel(asyncio.Protocol):
             self._loop.call_soon(self._give_bunch)
 
     def _give_all(self) -> None:
-        """Deliver all readable answers and requests that have arrived."""
+        """Process all readable answers and requests that have arrived."""
         self._give(sys.maxsize)
 
     def _give(self, count: int) -> None:
@@ -179,7 +179,7 @@ class Channel(asyncio.Protocol):
         self._looking = self._loop.call_later(_LOOK_SECONDS, self._look, looks, heard, sent)
 
     def _look(self, looks: int, heard: int, sent: int) -> None:
-        """Abort the connection if the peer is stuck in a frame or in reading our data for 10 s (2 s if much waits)."""
+        """Abort the connection if for 10 s (2 s if much waits) the peer hardly continued a frame or reading our data."""
         self._looking = None
         transport = self._transport
         is_reading = self._can_write.is_set()
@@ -396,7 +396,7 @@ class Channel(asyncio.Protocol):
         self._send(frame)
 
     async def drain(self) -> None:
-        """Wait while much unsent data is buffered; raise ConnectionLost if the connection is or gets closed."""
+        """Wait while much unsent data is buffered; raise ConnectionLost if the connection is gone then."""
         await self._can_write.wait()
         if self.is_closed:
             raise self._closed()
@@ -424,7 +424,7 @@ class Channel(asyncio.Protocol):
             self._expire_in(_EXPIRY_SCAN_SECONDS)
 
     def _write_now(self) -> None:
-        """Write queued requests if direct writes to the socket are safe; the transport sends what it refuses."""
+        """Write queued requests if direct writes to the socket are safe; the transport sends what the socket refuses."""
         writer = self._writer
         if writer is None or not writer.is_direct or not self._outgoing:
             return

@@ -1,9 +1,9 @@
 """The accepted connections of a listening port (`Door`): their origin and limits, and which one makes room for others.
 
-An address that has its largest number of connections gets no more, except this machine. A full port may close a silent
-connection of the address with the most connections: immediately if the newcomer's address has less than half as many,
-otherwise only if it is idle and was silent for some time. So those who fill a port mostly do not lock out others, and
-tools on this machine mostly get in even if this machine filled it.
+An address that has its largest number of connections gets no more, except this machine if trusted. A full port may
+close a silent connection of the address with the most connections: immediately if the newcomer's address has less than
+half as many, otherwise only if it is idle and was silent for some time. So those who fill a port mostly do
+not lock out others, and tools on this machine mostly get in even if this machine filled it.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Bounds:
 
     Attributes:
         count_max: Largest number of connections; the limit of descriptors may lower it.
-        of_network_max: The same per address (IPv6: per /64) other than this machine, if it is trusted.
+        of_network_max: The same per address (IPv6: per /64); this machine, if trusted, has no such limit.
         of_network_key: Setting that raises `of_network_max`, for the log; empty if there is none.
         idle_seconds_max: Seconds of silence after which a connection is closed; at most 15 if it never sent anything.
         unspoken_seconds: Seconds of silence before a connection may be closed for a newcomer of an address with half as

@@ -1,7 +1,7 @@
 """Dispatch of the requests of a read batch (mostly what arrived in one loop iteration) to the handlers of their codes.
 
 Most handlers get one command and return its answer, or a generator (`Steps`) that waits and then returns it. A batch
-handler gets the commands of its codes (such as sends) in the read batch together, for example to store them with one
+handler gets commands of its codes (such as sends) of several connections together, for example to store them with one
 write. Its `written` runs afterwards, for example to serve waiting consumers. Requests of a connection in a read batch
 are begun in order, but those of batch handlers last, and those accepted by the fast path (`Intake`) first.
 """
@@ -59,7 +59,7 @@ class Dispatcher:
     """Calls the handlers of a server as its request table says.
 
     Attributes:
-        intake: Fast path that accepts requests as bytes before they are decoded; None if the table has none.
+        intake: Fast path that accepts requests as bytes before they are decoded; None if there is none.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Dispatcher:
         self.intake = table.intake
 
     def handle(self, reads: list[Read], is_over: Callable[[], bool]) -> None:
-        """Handle commands of many connections together; put back those left when a peer stops reading or time is up.
+        """Handle commands of many connections together; may put back some when a peer stops reading or time is up.
 
         `is_over` returns whether time has run out; it is called before requests of single handlers.
         """

@@ -1,9 +1,9 @@
 """The door of a port: listens, limits the connections, and gives each admitted one to a protocol.
 
 Remoting (`net.server`), pages (`net.http`) and replication (`broker.replication.master_port`) each have one. A
-connection is accepted, admitted by its address, counted, found to use TLS or not, and then served by its protocol. Once
-counted, the door closes a connection that sends nothing at first, is silent for too long, or has to make room for
-another one (`net.connections`).
+connection is accepted, admitted by its address, counted, found to use TLS or not, and then served by its protocol. The
+door closes a counted connection that sends nothing at first, is silent for too long, or has to make room for another
+one (`net.connections`).
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class Door:
         """Listen on an address and return its port, which the system chooses if `port` is 0.
 
         Raises:
-            NetError: The address cannot be reserved; the message names it and the reason.
+            NetError: The server cannot listen there; the message names the address and the reason.
         """
         bound = self.bind(host, port)
         self.serve()
@@ -121,7 +121,7 @@ class Door:
         return bound.port
 
     def serve(self) -> None:
-        """Accept connections from now on at every address that was reserved before this call."""
+        """Accept connections at every address reserved before this call; raise NetError if listening fails."""
         if self._bound and not self._listening:
             self._connections.limit_to_descriptors()
             if self._tls is not None:

@@ -1,7 +1,7 @@
 """Limit on the memory held for connections, for incomplete frames and for unread answers.
 
-Each kind has one limit for the sum of all connections of a server. Above it, connections are closed until three
-quarters are held: first those with the largest product of bytes and seconds since they began to hold any or held less.
+Each kind has one limit for the sum of all connections of a server. Above it, connections are closed until at most
+three quarters are held: first those with the largest product of bytes and seconds since these began or last fell.
 """
 
 import logging

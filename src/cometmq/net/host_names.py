@@ -1,4 +1,4 @@
-"""Resolution of host names that nameservers return: at most 16 names at a time, with results kept for 10 s."""
+"""Resolution of host names that nameservers return: at most 16 at a time, with results kept for 10 s from the start of each."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,7 @@ class HostNames:
         self._lookups: dict[str, _Lookup] = {}
 
     async def ips_of(self, name: str) -> frozenset[str]:
-        """Return the set of a host's IPs as `plain_ip` texts; empty if it is unknown or slow, or 16 others are cached.
+        """Return the set of a host's IPs as `plain_ip` texts; empty if it is unknown or slow, or 16 others are kept.
 
         A call waits up to 2 s. A slow lookup continues, as its thread cannot be stopped; later calls for it also wait.
         """

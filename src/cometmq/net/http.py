@@ -41,7 +41,7 @@ class HttpAnswer:
         pieces: The body in pieces, in order.
         status: HTTP status code.
         content_type: Media type of the body.
-        headers: Additional headers; they replace the usual ones of the same name.
+        headers: Additional headers; they replace the usual ones of the same spelling.
     """
 
     pieces: Sequence[bytes] = ()

@@ -85,7 +85,7 @@ async def beat_sleep(seconds: float) -> None:
 
 
 async def beat_wait(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, which a timer of `beat_later` sets after `seconds`; return whether it was set before that."""
+    """Wait for an event, which a timer of `beat_later` sets after `seconds`; return whether it was set before the timer."""
     is_over = False
 
     def end() -> None:

@@ -54,7 +54,7 @@ class Bound(Protocol):
         ...
 
     def listen(self, on_accepted: OnAccepted) -> None:
-        """Accept connections from now on and call `on_accepted` with each."""
+        """Accept connections from now on and call `on_accepted` with each; may raise OSError."""
         ...
 
     def close(self) -> None:

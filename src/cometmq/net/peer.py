@@ -4,7 +4,7 @@ A connection is in one of six states (`PeerState`); the constants below list the
 bytes are mostly handled together with those of other connections in the read batch (net.turn), but alone if recent
 batches had only one small read. What no fast path accepts is decoded (wire.connection); answers to a read usually
 leave with one write. A peer that does not read its answers is not read either, and further requests of it mostly wait
-until the write buffer has nearly drained, which limits memory.
+until at most a quarter of the write buffer (1 MiB) is unsent, which limits memory.
 """
 
 import asyncio
@@ -177,7 +177,7 @@ class Peer(PeerEnd, ServedProtocol):
         return commands
 
     def end_share(self) -> bool:
-        """Resume reading, or close a faulty connection, if nothing is left; return whether more can be handled now."""
+        """If nothing is left, resume reading unless paused, or close if faulty; return whether more can be handled now."""
         if self._backlog or self.unread or self._joined:
             self._on(SOME_LEFT)
             return self.state <= HELD

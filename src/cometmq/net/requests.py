@@ -238,7 +238,7 @@ class ByteGate(Protocol):
 
 
 class OwnMachineGate:
-    """The gate without access control: administrative requests must come from this machine, or `may` must allow them.
+    """The gate without access control: administration must come from this machine, if trusted, or `may` must allow it.
 
     All other requests are allowed from everywhere.
     """
@@ -248,7 +248,7 @@ class OwnMachineGate:
         words: Callable[[RequestRule, "Peer"], str],
         may: Callable[[RequestRule, "Peer"], bool] = lambda _rule, _peer: False,
     ) -> None:
-        """`words` returns the text of a refusal, `may` whether another machine may send an administrative request (default: never)."""
+        """`words` returns the text of a refusal, `may` whether a peer elsewhere may administrate (default: never)."""
         self._words = words
         self._may = may
 

@@ -89,7 +89,7 @@ class ServerFiles:
         return context
 
     def looks(self) -> list[tuple[int, int, int] | None]:
-        """Return a list of inode, size and mtime of each file, None if it cannot be examined, to detect changes."""
+        """Return inode, size and mtime of each file (None if unset or not accessible) in a list, to detect changes."""
         found: list[tuple[int, int, int] | None] = []
         for path in (self.cert_file, self.key_file, self.trust_file):
             try:
@@ -106,7 +106,7 @@ def load_pair(
     """Load a certificate with its key into a context.
 
     Raises:
-        SettingsError: The files cannot be read or do not match, or every user of the machine may access the key.
+        SettingsError: The files are unusable or do not match, or the mode of the key file lets all users access it.
     """
     try:
         if os.stat(key_file).st_mode & 0o007:  # noqa: PTH116

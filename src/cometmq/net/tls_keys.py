@@ -94,7 +94,7 @@ class TlsKeys:
         return ServerTls(mode, files)
 
     def client_tls(self) -> TlsSettings | None:
-        """Return the TLS settings of outgoing connections (None: cleartext); raise SettingsError if they are wrong."""
+        """Return the TLS settings of outgoing connections (None: cleartext); SettingsError if a key has no certificate."""
         if not self.is_tls_client:
             return None
         return TlsSettings(

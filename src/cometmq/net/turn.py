@@ -1,8 +1,8 @@
 """The read batch (turn): handles mostly together what all connections received in one iteration of the loop.
 
 Most clients send one request and wait, so most reads hold one request. Batching shares the cost of a write to the store
-and its dispatch. A batch is limited in requests, bytes and time. The rest is handled in later iterations, in shares
-of about equal size; timers, new connections and new bytes are served in between (docs/design/0037). After several
+and its dispatch. A batch is limited in requests, bytes and time. The rest is handled in later iterations, with a
+share for each connection; timers, new connections and new bytes are served in between (docs/design/0037). After several
 batches with a single small read, the next reads are handled immediately.
 """
 
@@ -155,7 +155,7 @@ class Turn(TurnReads["Peer"]):
         assert self.size >= 0
 
     def _begin(self) -> None:
-        """Handle waiting requests of all connections for about BUDGET_SECONDS; schedule another for the rest."""
+        """Handle waiting requests of all connections for about BUDGET_SECONDS; schedule another batch for the rest."""
         self.is_due = False
         self.ahead_size = AHEAD_SIZE_MAX
         try:

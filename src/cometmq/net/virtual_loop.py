@@ -2,7 +2,7 @@
 
 Everything runs on one thread, with connections in memory and random numbers from a seed. Days pass in moments, and a
 program repeats with the same seed as far as it takes time and chance from the loop. Code and files are real. Computing
-takes no virtual time; an iteration usually takes `TURN_SECONDS` or more, so a program that polls until a time ends.
+takes no virtual time; an iteration usually takes `TURN_SECONDS` or more, so a program that polls for a time reaches it.
 
 Idle days can be skipped. Periodic work that changes nothing on an idle system (heartbeats, renewed long polls) uses
 *beats*: timers set by `beat_later` instead of `call_later`. After `QUIET_SECONDS` with only beats, a loop with

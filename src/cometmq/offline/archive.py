@@ -378,7 +378,7 @@ def finish_archive(
     Raises:
         SettingsError: The archive is of another kind or version.
         StoreDamaged: There is no log, or the archive's manifest is damaged.
-        OSError: A file could not be written.
+        OSError: A file could not be read or written.
     """
     if not splits and read_manifest(rules.place) is None:
         return None

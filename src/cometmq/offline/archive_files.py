@@ -1,4 +1,4 @@
-"""Writes an archive's Parquet files (one for each archived part, topic and day of storing); its small files, too."""
+"""Writes an archive's Parquet files (one for each archived part, topic and day of storing) and its small files."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -146,7 +146,7 @@ def _unfinished(path: str) -> str:
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[tuple[Group, pa.RecordBatch]]:
-    """Yield ((topic, days since 1970), rows without topic) for each run of rows; ("", 0) instead for damaged bytes."""
+    """Yield ((topic, days since 1970), its rows without topic column) for each run; ("", 0) instead for damaged bytes."""
     rest = batch.drop_columns(["topic"])
     if batch.column("topic").null_count:  # Damage is in a batch of its own.
         yield ("", 0), rest

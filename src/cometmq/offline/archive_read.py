@@ -36,7 +36,7 @@ class MessageFile(NamedTuple):
 
 
 def message_files(place: str, topics: Sequence[str] = ()) -> Iterator[MessageFile]:
-    """Yield an archive's Parquet files of some topics (none named: all), by path, but not those of damaged bytes."""
+    """Yield an archive's Parquet files of some topics (none named: all), sorted by path, without those of damaged bytes."""
     source = StoreFolder(place)
     for folder in source.entries(source.root):
         topic = unquote(folder.base_name.removeprefix(_TOPIC))
@@ -94,7 +94,7 @@ def _of_records(
 
 
 def coverage_of_archive(place: str) -> Coverage:
-    """Return which messages an archive should hold, from its manifest; raises SettingsError if none can be used."""
+    """Return which messages an archive should hold by its manifest; SettingsError without one, StoreDamaged if damaged."""
     manifest = read_manifest(place)
     if manifest is not None:
         known = kept_queues(StoreFolder(place))

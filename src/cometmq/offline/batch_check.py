@@ -85,7 +85,7 @@ class _Asked(NamedTuple):
     """The entries that the log requires in one batch queue.
 
     Attributes:
-        living: Entries of the messages since the queue last began at offset 0.
+        living: Entries of the messages since the queue last began at offset 0; all if it never did in the log.
         dead: Entries of a deleted topic of the same name (see `lives`).
     """
 

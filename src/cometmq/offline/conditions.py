@@ -35,7 +35,7 @@ class Conditions:
         return column not in self.choices or value in self.choices[column]
 
     def span(self, column: str) -> Bounds:
-        """Return the smallest and largest number that a column may have; the limits of 64-bit integers if unknown."""
+        """Return the smallest and largest number a column may have: 64-bit limits if unknown, reversed if none is possible."""
         low, high = self.bounds.get(column, (LEAST, MOST))
         numbers = [number_of(value) for value in self.choices.get(column, ())]
         known = [number for number in numbers if number is not None]

@@ -34,7 +34,7 @@ class MessageCopy(Protocol):
         """Name of the copy for people."""
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the parts of the copy by name."""
+        """Return the parts of the copy, keyed by name."""
 
     def size_of(self, part: Any) -> int:
         """Return the size of a part in bytes, or in messages if the bytes are unknown."""
@@ -71,7 +71,7 @@ class StoreCopy:
         return StoreFolder(self.name)
 
     def parts(self) -> Mapping[str, Any]:
-        """Return ranges of the log by name; raises StoreDamaged, for example if there is no log."""
+        """Return ranges of the log, keyed by name; raises StoreDamaged, for example if there is no log."""
         check_has_records(self._folder, used_files(self._folder))
         return by_name(plan_tasks(self._folder))
 
@@ -116,7 +116,7 @@ class ArchiveCopy:
     columns: tuple[str, ...] = COMPARED
 
     def parts(self) -> Mapping[str, Any]:
-        """Return the Parquet files with the messages of the archive (or only of `topics`), by path."""
+        """Return the Parquet files with the messages of the archive (or only of `topics`), keyed by path."""
         return {each.path: each for each in message_files(self.name, self.topics)}
 
     def size_of(self, part: Any) -> int:

@@ -1,7 +1,7 @@
 """Encodes columns of messages as items of a batch request, many rows per call.
 
-An item is `| size 4 | 0 | 0 | flag 4 | body size 4 | body | properties size 2 | properties |` (docs/format/batch.md).
-The fixed parts of all rows are numpy tables, which Arrow joins with bodies and properties in one buffer.
+An item is `| size 4 | magic 4 | CRC 4 | flag 4 | body size 4 | body | properties size 2 | properties |`, magic and CRC being 0.
+Format: docs/format/batch.md. Fixed parts of all rows are numpy tables, which Arrow joins with bodies and properties.
 """
 
 from typing import Any
