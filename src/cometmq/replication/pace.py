@@ -1,7 +1,7 @@
-"""A limit for the bytes sent to a slave per second, spread evenly (haFlowControlEnable of RocketMQ).
+"""A limit for the bytes sent to a slave per second, spread evenly (haFlowControlEnable, haCatchUpByteInSecond).
 
-Bytes become available evenly during each second. Unused ones expire a moment later, so that a burst cannot make up
-for a pause; the moment covers the delays of a busy loop or a late timer.
+Bytes become available evenly during each second. Unused ones expire within 50 ms, so that a burst cannot make up
+for a longer pause; this time covers the delays of a busy loop or a late timer.
 """
 
 from math import ceil

@@ -52,7 +52,7 @@ def joint_start(oldest: int, end: int, file_size: int) -> int:
 
 
 class SlaveStep(Enum):
-    """State of a connection on the slave: ASKING (its offset was sent), PROVING (its answer to a challenge was sent), COPYING."""
+    """State of a connection on the slave: ASKING until a challenge or a frame comes, PROVING until a welcome comes, COPYING."""
 
     ASKING = auto()
     PROVING = auto()
@@ -80,7 +80,7 @@ class SlaveEnd:
         start: Physical offset from which the log was requested.
         next: Physical offset of the next expected byte.
         is_java: Whether the master is not CometMQ; None if unknown yet.
-        is_joined: Whether the two logs were found to match, or this log was empty at the start.
+        is_joined: Whether the part of this log that was requested again matches the master's, or this log began empty.
         master_flushed: Physical offset that the master reported as flushed in the handshake; 0 if none.
     """
 

@@ -29,7 +29,7 @@ class SlaveRates(NamedTuple):
     Attributes:
         most: Maximum rate (maxHaTransferByteInSecond); None for no limit.
         catch_up: Rate while a slave is far behind a growing log and no send waits for it (haCatchUpByteInSecond); if
-            that is more, the log's mean growth plus a quarter of this; 0 for no limit.
+            that is more, the log's mean growth plus a quarter of this rate; 0 for no limit.
     """
 
     most: int | None = None

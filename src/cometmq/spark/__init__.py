@@ -1,8 +1,8 @@
 """Spark data source, stream and sink for RocketMQ topics: the format "rocketmq".
 
-`session()` creates a local Spark session with the format, or takes the running one; `register(spark)` registers it in
-an existing session. `delta_sink` and `read_delta` write and read Delta tables; `commit_offsets` and `OffsetCommits`
-commit a query's offsets to a consumer group.
+`session()` creates a local Spark session, or takes the running one, and registers this format and "rocketmq-store";
+`register(spark)` does so in any session. `delta_sink` and `read_delta` write and read Delta tables; `commit_offsets`
+and `OffsetCommits` commit a query's offsets to a consumer group.
 """
 
 from typing import TYPE_CHECKING

@@ -94,8 +94,8 @@ def build() -> Path:
 
     Raises:
         SettingsError: No suitable Java was found.
-        NoClassArchive: This Java cannot write one, or the job failed or took more than 180 s.
-        OSError: The folder of the archive cannot be written to.
+        NoClassArchive: The job failed, took more than 180 s, or its Java wrote no archive.
+        OSError: The folder of the archive cannot be created.
     """
     path = archive_path(java_home())
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,8 +17,8 @@ def file_statistics(metadata: pq.FileMetaData) -> dict[str, Any]:
     """Return the statistics by which Delta readers skip a file: row count, and minimum, maximum and nulls per column.
 
     The result is a dict with `numRecords`, `minValues`, `maxValues` and `nullCount`. Columns inside others or with a dot
-    in the name, those after the first 32, and those without statistics in the Parquet file have none. Bounds are whole
-    numbers, dates, times with a zone (in ms, rounded outwards) and texts of at most 32 characters.
+    in the name, all after the first 32 leaf columns, and those without statistics in the Parquet file have none. Bounds
+    are whole numbers, dates, times with a zone (in ms, rounded outwards) and texts of at most 32 characters.
     """
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}

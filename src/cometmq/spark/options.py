@@ -245,7 +245,7 @@ NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"  # RocketMQ's clients and tools use the s
 
 
 def name_servers_of(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the nameservers of the option, or else of NAMESRV_ADDR; SettingsError if neither is set, or the latter is invalid."""
+    """Return the nameservers of the option, or else of NAMESRV_ADDR; SettingsError if neither is set or the latter invalid."""
     given: tuple[str, ...] | None = value[NAME_SERVER.name]
     if given is not None:
         return given

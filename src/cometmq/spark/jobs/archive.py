@@ -1,4 +1,4 @@
-"""Jobs "archive" and "restore": write a store's log or topics to Parquet files; recreate a store from its archived raw records."""
+"""Jobs "archive" and "restore": write a store's log or topics to Parquet files; recreate a store from archived raw records."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -197,13 +197,13 @@ def _wanted(options: ArchiveOptions) -> LogRange:
 def restore(spark: SparkSession, options: RestoreOptions) -> Report:
     """Recreate a store's directory from an archive with raw records: the log from these, queues and index from the log.
 
-    The directory gets its name only when it is complete. Files have the sizes of the archived store, unless options
-    change those of queue and index files. Records missing in the archive are findings. If a run with the same options
+    The directory gets its name only when it is complete. Queue and index files have the archived sizes, or else
+    RocketMQ's defaults, unless options change them. Records missing in the archive are findings. If a run with the same options
     has finished and the directory exists, the next one does nothing and returns the same counts, without findings.
 
     Raises:
         SettingsError: The archive has no raw records, lacks topics or the chosen range, or the directory is not empty.
-        StoreDamaged: A file of the archive is damaged.
+        StoreDamaged: A file that describes the archive's content is damaged, or the archived records contradict each other.
     """
     place = same_place(options.archive)
     to = local_place(options.to)

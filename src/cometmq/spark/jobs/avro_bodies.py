@@ -88,7 +88,7 @@ class AvroBodies:
         return cls(json.dumps(schema), columns)
 
     def reader(self) -> Reader:
-        """Return a function that decodes an Avro body to a dict, or raises ValueError (bytes left over) or fastavro's errors."""
+        """Return a function that decodes an Avro body to a dict, or raises ValueError (bytes left over) or fastavro errors."""
         schema = parse_schema(json.loads(self.schema))
 
         def read(body: bytes) -> dict[str, Any]:

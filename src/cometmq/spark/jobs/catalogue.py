@@ -1,6 +1,6 @@
 """Catalogue of all jobs by name. A new job is a module with a `JOB` or `JOBS`, and an entry here.
 
-Modules are imported on use, so that starting one job does not load the modules of others.
+Modules are imported on use, so that starting one job does not load all of them.
 """
 
 from collections.abc import Iterator

@@ -70,7 +70,7 @@ def run(spark: SparkSession, options: CdcOptions) -> Report:
     """Turn change messages (Debezium's JSON) into a table of the current rows.
 
     The change of a key with the latest time, then the highest queue offset, wins. Messages that cannot be decoded are
-    findings, and are written to `_bad` with the reason.
+    written to `_bad` with the reason; their number is a finding.
 
     Raises:
         SettingsError: An option is wrong, or does not fit the folder's table; or the session is of Spark Connect.

@@ -54,7 +54,7 @@ class ChangeBodies:
         return t.StructType().add(CHANGES, t.ArrayType(change.add(IS_GONE, t.BooleanType())))
 
     def reader(self) -> Reader:
-        """Return a function that decodes a body to its changes, none if it is empty; it raises BodyMismatch if it does not fit."""
+        """Return a function that decodes a body to its changes (none if empty), or raises BodyMismatch for a wrong body."""
         as_row, as_time = converter(self.row), converter(t.LongType())
         key = t.StructType([t.StructField(name, self.row[name].dataType) for name in self.keys])
         as_key = converter(key)

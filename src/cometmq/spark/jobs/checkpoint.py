@@ -13,7 +13,7 @@ from cometmq.offline.place import open_place
 def query_id(place: str) -> str:
     """Return the id that Spark gave the query of a checkpoint folder.
 
-    Raises SettingsError if the folder has none, or if it is damaged.
+    Raises SettingsError if the folder has no such id, or its file `metadata` is damaged.
     """
     files, root = open_place(place)
     try:

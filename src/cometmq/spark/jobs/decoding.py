@@ -40,7 +40,7 @@ class BodyOptions(JobOptions):
 
 @dataclass(frozen=True)
 class DecodedBody:
-    """Decoder of message bodies, with the schema of the columns that the user wants."""
+    """Decoder of message bodies, with the schema of the columns that `typed` makes of them."""
 
     form: BodyForm
     schema: StructType
@@ -64,7 +64,7 @@ def decoded(options: BodyOptions) -> DecodedBody:
 
 
 def typed(value: Column, schema: StructType) -> list[Column]:
-    """Return a schema's columns from a decoded struct, cast to their types: times and variants are text in the struct."""
+    """Return a schema's columns from a decoded struct, cast to their types: JSON and CSV decoders keep times as text."""
     columns = []
     for each in without_rules(schema).fields:
         column = value[each.name]

@@ -59,7 +59,7 @@ class DeltaMerge:
         return self._rows.place
 
     def merge(self, changes: DataFrame, number: int) -> dict[str, int]:
-        """Merge a micro-batch's changes (true in `_is_gone`: deleted keys) once; return {"keys": new rows since the run's count}.
+        """Merge a micro-batch's changes (true in `_is_gone`: deletions) once; return {"keys": table rows less the run's count}.
 
         Every 100th micro-batch also compacts files and deletes obsolete ones after the time that the table sets: a day if this
         job made it.
@@ -127,7 +127,7 @@ class DeltaMerge:
         return f"({' OR '.join(f'({each})' for each in ways)})"
 
     def _tidy_up(self) -> None:
-        """Compact small files, and delete those that are obsolete for longer than the table keeps them (a day, if made here)."""
+        """Compact small files; delete those that are obsolete for longer than the table keeps them (a day, if made here)."""
         for table in (self._rows, self._gone):
             table.lake.optimize.compact()
             table.lake.vacuum(dry_run=False)

@@ -1,6 +1,6 @@
 """File list that limits `spark.read` of a folder to the listed files.
 
-Spark's file sink keeps such a list, and `spark.read` uses it wherever it finds one (MetadataLogFileIndex of
+Spark's file sink keeps such a list, and `spark.read` uses it if it reads only that folder (MetadataLogFileIndex of
 Spark 4.3): files that are not listed are ignored. It is one file, so a table of several files changes atomically.
 
     _spark_metadata/0    "v1", then a line of JSON for each file: path, size, times, "action": "add"

@@ -18,7 +18,7 @@ class Report:
     """Result of a job, or of its dry run.
 
     Attributes:
-        counts: Numbers by name: rows, bytes, files; for a resumable job, the total of all its runs.
+        counts: Numbers by name: rows, bytes, files; for a job that continues over several runs, their total.
         this_run: Part of `counts` that this run added, without states such as "keys"; None if it is not known.
         columns: Column names, if the result is a table.
         rows: Rows of the table.

@@ -49,11 +49,11 @@ class Manifest:
         before: Counts before that micro-batch, so that it is counted once even if it is repeated.
         ahead: Plan noted before it is carried out: the parts to process or, of a job that sends, the number of the last
             micro-batch and the ends of the target's queues before it.
-        files: Files or folders that it has written, if the job records them.
-        result: Result, if it is a table: `{"columns": […], "rows": […]}`.
+        files: Names of folders, also of other runs, that later micro-batches or readers need; empty for most jobs.
+        result: Table of the report, `{"columns": […], "rows": […]}`; for `verify` also its "findings".
         versions: Versions of CometMQ, Spark and Python.
         started_ms: Start of the first run, ms since 1970.
-        ended_ms: End of the last run, ms since 1970; None while it runs, unless a finished run is continued.
+        ended_ms: End of the last run, ms since 1970; None while it runs, unless a finished run is continued or repeated.
         error: Cause of a failure.
     """
 
@@ -122,7 +122,7 @@ class JobFolder:
         return f"{self.place.rstrip('/')}/{FOLDER}/{run_id}.audit/{batch}"
 
     def load(self, run_id: str) -> Manifest | None:
-        """Return the manifest of a run, None if there is none; raise SettingsError if it is damaged or of another version."""
+        """Return the manifest of a run, None if there is none; raise SettingsError if it is damaged or has unknown fields."""
         path = self._path(run_id)
         if self._files.get_file_info(path).type != fs.FileType.File:
             return None
@@ -147,7 +147,7 @@ class JobFolder:
         return [found for each in wanted if (found := self.load(each)) is not None]
 
     def save(self, manifest: Manifest) -> None:
-        """Write a manifest under another name and rename it; raise SettingsError without permission, or else OSError."""
+        """Write a manifest under another name, then rename it; SettingsError if that is not permitted, or an OSError."""
         path = self._path(manifest.id)
         text = json.dumps(asdict(manifest), indent=1, default=_to_json)
         try:
@@ -166,7 +166,7 @@ class JobFolder:
         such locks: elsewhere other runs are not excluded.
 
         Raises:
-            RunGoesOn: Another run holds the lock, and it is not shared.
+            RunGoesOn: Another run holds the lock, unless both share it.
             SettingsError: The folder cannot be written to.
         """
         if not isinstance(self._files, fs.LocalFileSystem):

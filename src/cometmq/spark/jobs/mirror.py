@@ -51,7 +51,7 @@ class MirrorOptions(FlowOptions, JobOptions):
 def run(spark: SparkSession, options: MirrorOptions) -> Report:
     """Copy topics of one cluster to another, and record a map of their offsets.
 
-    Message ids are kept and, within a run, the order of each queue that exists at its start. The next run continues a killed one.
+    Message ids are kept and, in a run, the order of each queue that exists at its start. The next run continues a killed one.
 
     Raises:
         SettingsError: Source and target are the same text, an option is invalid, or `prepare` finds unusable queues.
@@ -117,7 +117,7 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
 
 
 def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int) -> None:
-    """Write a micro-batch's offset map as Parquet: for each source queue, its last copied message's offset and the copy's."""
+    """Write a micro-batch's offset map as Parquet: for each source queue in it, its last copied offset and that of the copy."""
     stored = target.stored(
         spark, target.ends_before(), "topic,brokerName,queueId,queueOffset,properties"
     )

@@ -41,7 +41,7 @@ _ARCHIVED = "topic=*"  # Folders of an archive with messages; other folders hold
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOptions:
-    """Option for the cluster's nameservers; default: NAMESRV_ADDR in the driver's environment, or 127.0.0.1:9876."""
+    """Option for the cluster's nameservers; default: NAMESRV_ADDR in this process's environment, or 127.0.0.1:9876."""
 
     nameserver: str = option("Nameservers, separated by ';'. Default: 127.0.0.1:9876.", "")
 
@@ -108,7 +108,7 @@ def read_batch(
         more: Further options of the format "rocketmq", used for topics.
 
     Raises:
-        SettingsError: No origin or two are given, a time is invalid, or a folder has no archive.
+        SettingsError: No origin, or both a store and an archive, are given, a time is invalid, or a folder has no archive.
     """
     if _kind(options) == "topic":
         given = {**topic_options(options, columns), **more}
@@ -136,7 +136,7 @@ def read_stream(
         columns: Required columns, separated by commas; empty for all. Archives always have all.
 
     Raises:
-        SettingsError: No origin or two are given, a time is invalid, or a folder has no archive.
+        SettingsError: No origin, or both a store and an archive, are given, a time is invalid, or a folder has no archive.
         CometError: A topic does not exist (TopicNotFound), or no nameserver answers.
     """
     if _kind(options) == "topic":
@@ -197,7 +197,7 @@ def plan(options: FromOptions, read: dict[str, Any] | None = None) -> Report:
         read: Offsets up to which an earlier run has read topics, as in its checkpoint.
 
     Raises:
-        CometError: No origin or two are given, a topic or broker is missing, or a store or archive is missing or damaged.
+        CometError: No origin, or a store and an archive, are given; a topic, broker, store or archive is missing or damaged.
     """
     if _kind(options) == "topic":
         report = _queue_ranges(topic_options(options, "topic"), read or {})

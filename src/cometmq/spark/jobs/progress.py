@@ -72,7 +72,7 @@ class RunProgress:
         self._size_total = size
 
     def at_share(self, done: int, total: int) -> None:
-        """Set the numbers of finished and all tasks, raise rows and bytes to this share of the totals, and show the progress."""
+        """Set the numbers of finished and all tasks, raise rows and bytes to this share of the totals, and show progress."""
         counts = self.counts
         counts.tasks, counts.tasks_total = done, total
         if total:

@@ -90,7 +90,7 @@ class ProtobufBodies:
 
 
 def _found(content: bytes, message: str) -> Descriptor:
-    """Return the descriptor of a message in a descriptor set; SettingsError if it or a file is missing, DecodeError if malformed."""
+    """Return a message's descriptor from a descriptor set; SettingsError if it or a file is missing, DecodeError for damage."""
     pool, names = DescriptorPool(), []
     files = FileDescriptorSet.FromString(content).file
     try:

@@ -37,7 +37,7 @@ def run(spark: SparkSession, options: ReplayOptions, *, clock: Clock | None = No
     """Send messages of a topic, a store or an archive to a topic again.
 
     The copies keep the message ids; the property REPLAY_OF has the origin of each. The next run with the same options
-    and `state` continues a killed run, and omits messages that the target already has.
+    and `state` continues a killed run, and omits messages of the interrupted micro-batch that the target already has.
 
     Raises:
         SettingsError: With `follow`, `to_topic` is one of the replayed topics of the same nameserver, or an option is invalid.

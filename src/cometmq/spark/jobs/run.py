@@ -27,7 +27,7 @@ class Run:
     Attributes:
         manifest: State of the run, written by `save`.
         progress: Progress display.
-        is_finished: Whether an earlier run has completed it, and this one has added nothing.
+        is_finished: Whether an earlier run has completed it, and this one neither repeats nor adds anything.
     """
 
     def __init__(

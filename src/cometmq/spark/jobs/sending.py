@@ -89,7 +89,7 @@ class SendTarget:
         return stored.where(goal.isin(*self._topics)).select(copied)
 
     def ends_before(self) -> Ends:
-        """Return the end offsets that the target's queues had before the last micro-batch was first sent; KeyError without one."""
+        """Return the end offsets of the target's queues before the last micro-batch was first sent; KeyError without one."""
         ends: Ends = self._run.manifest.ahead["ends"]
         return ends
 

@@ -33,8 +33,8 @@ def run(spark: SparkSession, options: SqlOptions) -> Report:
     `top` rows.
 
     Raises:
-        SettingsError: No origin of messages or two were given, two views would have one name, or the result has a time
-            outside the years 1 to 9999.
+        SettingsError: No origin of messages, or a store and an archive, were given, two views would have one name, or
+            the result has a time outside the years 1 to 9999.
     """
     views = _views(options.topic)
     if options.dry_run:

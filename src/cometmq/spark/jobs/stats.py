@@ -60,7 +60,7 @@ def run(spark: SparkSession, options: StatsOptions) -> Report:
     """Count messages and bytes by topic, broker, queue, tag, key, producer (its host or group) or time.
 
     Raises:
-        SettingsError: An option is invalid, `by` has another word, or no origin of messages or two were given.
+        SettingsError: An option is invalid, `by` has another word, or no origin, or a store and an archive, were given.
     """
     if options.top < 0:
         raise SettingsError(f"--top {options.top}: it must be at least 0, which means all rows")

@@ -64,7 +64,7 @@ class TopicArchive:
         return SourceSettings.parse(given, is_stream=False)
 
     def manifest(self) -> TopicManifest:
-        """Return the archive's manifest, empty without one; SettingsError for an archive of a store, StoreDamaged for damage."""
+        """Return the archive's manifest, empty without one; SettingsError for a store's archive, StoreDamaged for damage."""
         if read_manifest(self.place) is not None:
             raise SettingsError(
                 f"{self.place} is an archive of a store: use another folder for topics"
@@ -126,7 +126,7 @@ def _as_of_store(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _sound(batch: pa.RecordBatch) -> pa.Array:
-    """Return for each body whether it has its record's CRC; true for compressed ones, whose CRC is that of the compressed bytes."""
+    """Return for each body whether it has its record's CRC; true if it was compressed: the CRC is of the compressed bytes."""
     octets, _, ends = contents(batch.column("body"))
     is_packed = (np.asarray(batch.column("sysFlag")) & flags.COMPRESSED) != 0
     return pa.array(
@@ -142,7 +142,7 @@ def archive_round(spark: SparkSession, run: Run, archive: TopicArchive) -> list[
 
     Raises:
         CometError: The place is an archive of a store (SettingsError), or the ranges cannot be planned.
-        PySparkException: A range could not be archived.
+        Py4JJavaError: A range could not be archived; PySparkException with Spark Connect.
     """
     manifest = run.manifest
     if not manifest.ahead:

@@ -209,7 +209,7 @@ class NewestByKey:
     def _all_rows(self, changes: DataFrame, waiting: Sequence[str]) -> DataFrame:
         """Return the rows of the newest version, the pending changes, and the new changes.
 
-        A message that is read again takes precedence over its row in a version, which may lack columns.
+        The column `_fresh` is false for rows of the version, so that `_reduced` can prefer a message that was read again.
         """
         spark = changes.sparkSession
         rows = changes.withColumn(_FRESH, f.lit(True))  # noqa: FBT003

@@ -108,7 +108,7 @@ class StreamWatch(StreamingQueryListener):
 
 
 def behind_of(source: SourceProgress) -> int | None:
-    """Return the number of unread messages of a source: latest offsets minus ends of the batch; None if not "rocketmq"."""
+    """Return the number of unread messages of a source of topics: latest offsets minus the batch's ends; None if unknown."""
     latest, end = _offsets(source.latestOffset), _offsets(source.endOffset)
     if not latest:
         return None
