@@ -173,7 +173,7 @@ class CopyReading:
         return self.copies[part[0]].size_of(part[1])
 
     def read(self, part: Part, seen: CompareCounts) -> Iterator[pa.RecordBatch]:
-        """Yield the messages of a part that are to be compared; counts them, those passed over, and damage."""
+        """Yield the messages of a part that are to be compared; counts them, those passed over, and damage of a log."""
         side, piece = part
         for every in self.copies[side].read(piece, seen.damages.take):
             batch = queued(every)
@@ -264,7 +264,7 @@ def compare_folders(
 
     Raises:
         SettingsError: One is neither a store nor an archive that can be read, or only one names brokers, and several.
-        StoreDamaged: For example, a store has no log or only damage, or a file of an archive is damaged.
+        StoreDamaged: For example, a store has no log, or a file of an archive is damaged.
         OSError: A file cannot be read.
     """
     columns = COMPARED_EXACTLY if is_exact else COMPARED

@@ -1,6 +1,6 @@
 """Determines a broker's delay levels from the queues of the delay topic.
 
-An entry there contains the due time of its message (store time plus delay); the queue id is the level minus 1.
+An entry there normally contains the due time of its message (store time plus delay); the queue id is the level minus 1.
 """
 
 from collections.abc import Sequence

@@ -65,7 +65,7 @@ class BlockDigest(NamedTuple):
 
 
 class MessageHashes(NamedTuple):
-    """A message of a differing block, as one copy has it; `fields` are hashes of the compared fields."""
+    """A message of a differing block, as one copy has it; `fields` has a number for each compared field: its hash or value."""
 
     topic: str
     broker: str
@@ -119,7 +119,7 @@ def digests_of(
 def messages_of(
     batches: Iterable[pa.RecordBatch], blocks: AbstractSet[Block], *, is_exact: bool = False
 ) -> Iterator[MessageHashes]:
-    """Yield the messages in the given blocks with the hashes of their compared fields."""
+    """Yield the messages in the given blocks, each with a number (a hash or the value) for each compared field."""
     by_queue: dict[Queue, list[int]] = {}
     for topic, broker, queue_id, block in sorted(blocks):
         by_queue.setdefault((topic, broker, queue_id), []).append(block)

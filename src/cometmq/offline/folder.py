@@ -36,7 +36,7 @@ class OpenFile:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
 
     def __call__(self, place: int, size: int) -> bytes:
-        """Read bytes at a position; returns fewer only at the file's end."""
+        """Return `size` bytes from a position on; fewer if the file ends before."""
         if self._fd >= 0:
             return os.pread(self._fd, size, place)
         return bytes(self._file.read_at(size, place))
@@ -47,7 +47,7 @@ class OpenFile:
         return int(self._file.size())
 
     def will_need(self, place: int, size: int) -> None:
-        """Start reading ahead a range up to its first hole; nothing if it begins in a hole or the file is remote."""
+        """Ask the system to read ahead a range, up to its first hole; not if it begins in a hole or the file is remote."""
         found = self.written(place) if self._fd >= 0 else None
         if found is not None and found[0] == place:
             size = min(size, found[1] - place)

@@ -8,7 +8,7 @@ from cometmq.offline.lives import KnownQueues, known_queues
 
 
 def known_queues_in(folder: StoreFolder) -> KnownQueues | None:
-    """Return the queues that a store's queue files show; None if log or queues are seen to be damaged or incomplete.
+    """Return the queues that a store's queue files show; None if log or queues seem damaged, incomplete or unsupported.
 
     Raises OSError if a file cannot be read.
     """

@@ -53,7 +53,7 @@ class IndexCount(NamedTuple):
 class IndexCheck:
     """Comparison of all index files of a store with a part of its log; parts must have no gaps between them.
 
-    Files that begin in the part are checked completely, including their chains.
+    Index files whose first record is in the part are checked completely, including their chains.
     """
 
     def __init__(self, store: FoundStore, findings: Findings, part: range) -> None:
@@ -213,7 +213,7 @@ def _keys_from(disk: Disk, path: str, floor: int) -> Iterator[bytes]:
 def file_keys(disk: Disk, path: str, findings: Findings, *, is_clean: bool) -> Iterator[bytes]:
     """Yield pieces of an index file's keys, packed as `KEY`, and report its faults; raises OSError if the disk fails.
 
-    If the store was not closed cleanly, faults of slots and header are no errors, because a start repairs them.
+    If the store was not closed cleanly, slots with wrong newest entries and a wrong number of used slots are no errors.
     """
     with opened(disk, path, write=False) as fd:
         header = decode_header(disk.pread(fd, INDEX_HEADER_SIZE, 0))

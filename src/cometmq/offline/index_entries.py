@@ -25,7 +25,7 @@ assert _ENTRY.itemsize == INDEX_ENTRY_SIZE
 
 
 def index_columns(folder: StoreFolder, path: str, slots: int | None) -> dict[str, Any]:
-    """Return an index file's entries as arrays: keyHash, commitLogOffset, storeTimestamp (ms), entry, previousEntry.
+    """Return an index file's entries as arrays: keyHash, commitLogOffset, storeTimestamp (ms, to 1 s), entry, previousEntry.
 
     Args:
         folder: The store.

@@ -52,11 +52,11 @@ class FirstEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class KnownQueues:
-    """The queues of a store by its files, to recognize records of deleted topics (dead records); picklable.
+    """The queues of a store by its files or log, to recognize records of deleted topics (dead records); picklable.
 
     Attributes:
         start: Physical offset at which the log began, or 0.
-        dispatched: Physical offset before which a record is dead if its queue is not in `firsts`; 0 if unknown.
+        dispatched: Physical offset; records from `start` to it in no queue of `firsts` or `batch_topics` are dead; 0: unknown.
         firsts: Oldest entry of each queue that has one.
         batch_topics: Topics with batch queues, whose queues are not known here.
     """
@@ -270,7 +270,7 @@ def living_runs(runs: Iterable[R], known: KnownQueues | None = None) -> Iterator
         known: Queues as the queue files show them; None if unknown.
 
     Raises:
-        StoreDamaged: Two records claim one queue offset, and no deletion of their topic between them is known.
+        StoreDamaged: Two records claim one queue offset, and no deletion of their topic between or after them is known.
     """
     queues: list[list[_Life[R]]] = []
     # Physical offset of a record after which the topic was deleted.

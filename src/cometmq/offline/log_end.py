@@ -49,7 +49,7 @@ def fixed_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int | None:
 def present_end(folder: StoreFolder, files: Sequence[ListedFile]) -> int:
     """Return the physical offset at which the log ends now: after the last record found, or where the search began.
 
-    It begins at the flushed offset if that is in the last file and no zeros precede it, else where that file begins.
+    It begins at the flushed offset if that is in the last file and not behind 4 KiB of zeros, else where that file begins.
     """
     known = flushed_offset(folder) or 0
     return log_end(folder, files, known if _is_written(folder, files[-1], known) else 0)

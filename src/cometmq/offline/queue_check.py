@@ -30,7 +30,7 @@ class QueueCount(NamedTuple):
 
     Attributes:
         matched: Entries that match the part's records.
-        missing: Records of the part without an entry.
+        missing: Records of the part that should have an entry and have none.
         first_missing: Queue offset of the first such record.
         missing_at: Physical offset of the first such record.
         last_missing_at: Physical offset of the last such record.
@@ -96,7 +96,7 @@ class _UncheckedRun:
 
 
 class QueueCheck:
-    """Compares consume queues with the entries that records of a part of the log require; the kernel collects most."""
+    """Compares consume queues with the entries that records of a part of the log require; the kernel may collect most."""
 
     def __init__(self, store: FoundStore, findings: Findings) -> None:
         self._store = store

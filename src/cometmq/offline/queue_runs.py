@@ -99,7 +99,7 @@ class QueueRuns:
         self._parts.append(part if plain.all() else _kept(part, plain))
 
     def runs(self) -> Iterator[EntryRun]:
-        """Yield all entries as runs, grouped by topic and queue, in log order within a queue."""
+        """Yield all entries as runs, grouped by topic, `is_named` and queue; in log order within a group."""
         if not self._parts:
             return
         topic, queue, offset, at, size, code = (

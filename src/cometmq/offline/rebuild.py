@@ -118,7 +118,7 @@ def target_of(
 def logged_queues(folder: StoreFolder, levels_ms: Sequence[int]) -> KnownQueues | None:
     """Return the queues as the log shows them, for a store without usable queue files; damaged bytes are ignored.
 
-    None if two records claim one place of a queue, and no deletion of their topic between them is known.
+    None if two records claim one place of a queue, and no deletion of their topic between or after them is known.
 
     Raises:
         StoreDamaged: For example, there is no log.
@@ -210,7 +210,7 @@ def finish(
         known: Queues as the store's own files show them; None to recognize deleted topics by the log alone.
 
     Raises:
-        StoreDamaged: Two records claim one queue offset, and no deletion of their topic between them is known.
+        StoreDamaged: Two records claim one queue offset, and no deletion of their topic between or after them is known.
         OSError: A file could not be written.
     """
     entries = 0
@@ -260,8 +260,8 @@ def _remove_dead(
 def install(root: str, target: RebuildTarget, *, disk: Disk | None = None) -> int:
     """Replace the old queues by the rebuilt ones; return their number. The broker must be stopped.
 
-    At the end, deletes `target.root`, where the queues were rebuilt. A queue without messages in the log keeps its
-    files, which record its last offset.
+    At the end, deletes `target.root`, where the queues were rebuilt. Other queues, such as those without messages in the
+    log, keep their files, which record their last offset.
 
     Raises:
         StoreLocked: A program has the directory open.

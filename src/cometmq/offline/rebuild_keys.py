@@ -50,7 +50,7 @@ def begin_keys(out: str) -> None:
 
 
 def keys_task(folder: StoreFolder, task: Task, out: str) -> int:
-    """Write the index keys of a part of the log; return their number. Repeatable, also beside other tasks.
+    """Write the index keys of a part of the log; return their number. Repeatable, also while other tasks run.
 
     Raises:
         OSError: A file could not be read or written.
@@ -105,7 +105,7 @@ def _at(column: Longs, rows: Longs) -> Longs:
 def finish_keys(out: str, shape: IndexShape, *, clock: Clock) -> int:
     """Build and sync index files from the keys that tasks wrote to `out`, delete the keys, and return their number.
 
-    `shape` are slots and entries of a file (maxHashSlotNum, maxIndexNum). Raises OSError if a read or write fails.
+    `shape` are slots and entries of a file (maxHashSlotNum, maxIndexNum). Raises OSError if files cannot be read or written.
     """
     index = Index(RealDisk(), f"{out}/{INDEX}", shape, clock=clock)
     count = 0

@@ -122,7 +122,7 @@ class StoreRebuild:
 
         Raises:
             StoreLocked: A program has the directory open; only when installing.
-            StoreDamaged: Two records claim one queue offset, and no deletion of their topic between them is known.
+            StoreDamaged: Two records claim one queue offset, and no deletion of their topic between or after them is known.
             OSError: A file could not be read or written.
         """
         written, findings = [], list[Finding]()

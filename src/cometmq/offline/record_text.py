@@ -1,4 +1,4 @@
-"""Formats a record for people and programs: as a JSON object, or as hexadecimal with field names."""
+"""Formats a record for people and programs: as a dict for JSON, or as the bytes and names of its fields."""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,8 @@
 """Repairs a store: wraps or cuts damage in the log, and rebuilds queues and index.
 
 1. The whole log is walked, so that all work is known before any is done.
-2. Damaged bytes are copied to `cut/`, then wrapped: they become bodies of rolled-back records, which no broker puts
-   into a queue or the index. Damage up to a file's end becomes its end mark. `is_cut` ends the log at the first damage.
+2. Damaged bytes are copied to `cut/` (unless all are zero), then wrapped: they become bodies of rolled-back records, which
+   no broker puts into queues or the index. Damage up to a file's end becomes its end mark. `is_cut` cuts at the first damage.
 3. The queues with messages in the log are deleted, and the index. Then the store is opened as after an unclean stop,
    which rebuilds them (cometmq.store.recovery).
 
@@ -46,7 +46,7 @@ class RepairPlan(NamedTuple):
         is_cut: End the log at the first damage; otherwise all damages are wrapped.
         log_end: Physical offset at which the repaired log ends.
         tail: Number of bytes after the last record, up to the last non-zero one of its file, which are cut.
-        queues: Queues to rebuild.
+        queues: Queues with messages in the log before the repair; their files are deleted and rebuilt from the repaired log.
         index_files: Number of index files before the repair; the index is rebuilt.
         records: Number of valid records in the log before the repair.
     """

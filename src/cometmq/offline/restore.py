@@ -57,8 +57,8 @@ class LogPart:
         parquet: The archive's files that hold its records.
         place: The archive.
         out: Directory in which the store is built.
-        holes: Ranges that are missing in the archive, between ranges that it has; for the first file, if the whole
-            archive is restored, also those before its first range.
+        holes: Ranges that are missing in the archive, between ranges that it has; for the first file, if the restore has
+            no `start`, also those before its first range.
     """
 
     start: int

@@ -29,7 +29,7 @@ class QueueSummary(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """A store in numbers; offsets and sizes in bytes, times in ms.
+    """A store in numbers; physical offsets and sizes in bytes, times in ms.
 
     Attributes:
         path: The directory (storePathRootDir).
@@ -38,7 +38,7 @@ class Summary(NamedTuple):
         log_file_size: Size of a log file.
         log_start: Physical offset of the oldest log file.
         log_end: Physical offset at which the log ends.
-        no_records: Bytes of the walked part that are damaged, or follow the end of the log and are not all zero.
+        no_records: Bytes of the walked part that are damaged, or follow the end of the log up to the last non-zero one.
         first_ms: Store time of the record at the start of the log; None if there is none.
         last_ms: Store time of the last record; None if there is none.
         queue_file_size: Size of a queue file.

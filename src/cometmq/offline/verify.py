@@ -31,7 +31,7 @@ class StoreVerdict:
         queue_entries: Queue entries that match the log.
         index_entries: Index entries that match the log.
         errors: Number of errors.
-        notes: Number of other findings: what a start repairs, or deleted topics have left.
+        notes: Number of other findings: what a start may repair, or deleted topics have left.
         findings: The first thousand of both.
     """
 

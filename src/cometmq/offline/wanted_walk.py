@@ -1,8 +1,8 @@
 """Walks the log for what its records require: entries of queues, of batch queues, and of the index.
 
-The kernel processes simple records (none if property CRCs are checked); each other record is read by `valid_record` and
-passed to the checks individually. `QueueCheck` collects and compares the queue entries. Index keys are returned in log
-order.
+The kernel processes simple records (none if property CRCs are checked, or queues are not compared); each other record
+is read by `valid_record` and passed to the checks individually. `QueueCheck` collects and compares the queue entries.
+Index keys are returned in log order.
 """
 
 from typing import NamedTuple

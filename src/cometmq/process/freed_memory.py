@@ -23,7 +23,7 @@ _LOOK_SECONDS = 2.0
 
 
 def keep_freed_memory() -> bool:
-    """Make this process keep freed memory; return False if the C library does not support it."""
+    """Make this process keep more of its freed memory; return False if the C library does not support it."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

@@ -38,7 +38,7 @@ class LineKind(NamedTuple):
     """The traits by which log lines are counted together.
 
     Attributes:
-        template: Start of the message template, or of the message if that has no words.
+        template: Start of the message template or, if the template has no words, of the message.
         place: For an error, its type and where it was raised.
     """
 
@@ -191,7 +191,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
 def _kind(record: logging.LogRecord) -> LineKind:
     """Return the kind of a log line: logger, level, template, and for errors the place, to count bugs separately.
 
-    Templates without words, such as "%s", count as one kind only for equal texts.
+    Templates without words, such as "%s", count as one kind only for texts with the same first 400 characters.
     """
     template = str(record.msg)[:_TEMPLATE_MAX].partition("\n")[0]
     if not any(map(str.isalpha, _PLACEHOLDER.sub("", template))):

@@ -1,6 +1,6 @@
 """Counts how much of a master's log each member has, and how far sends may be acknowledged.
 
-A member counts once, however many connections it has, and the master is one of them. `CopyRule` states the
+A member counts once, however many connections it has, and the master counts as a member. `CopyRule` states the
 requirement, `CopyCount` the result for a log that ends at an offset.
 """
 
@@ -14,7 +14,7 @@ class CopyRule:
     """The rule how many members, including the master, must have acknowledged messages.
 
     Attributes:
-        needed: Required number (inSyncReplicas); with 1, sends do not wait.
+        needed: Required number (inSyncReplicas); with 1, sends wait for no copy.
         least: If fewer members are in sync, sends that need copies are not stored (minInSyncReplicas).
         is_adapted: Whether `needed` drops to the number in sync, but not below `least` (enableAutoInSyncReplicas).
         gap_max: A member that lacks this many bytes is not in sync (haMaxGapNotInSync).

@@ -1,9 +1,9 @@
 """The rate at which a slave that is far behind receives the log while producers send.
 
-The faster a slave gets the log, the slower are its master's producers. A slave that lacks over 32 MiB therefore gets a
-fixed number of bytes per second or, if that is more, the log's mean growth over a minute plus a quarter of that number.
-A short burst of sends hardly raises this rate, and under permanent load the slave still catches up by that quarter
-each second. While the log is known to grow by less than 1 MiB per second, the slave gets all it can receive.
+The faster a slave gets the log, the slower are its master's producers. A slave that lacks over 32 MiB, and for which no
+send waits, therefore gets a fixed number of bytes per second or, if that is more, the log's mean growth over a minute
+plus a quarter of that number. A short burst of sends hardly raises this rate; under permanent load the slave catches up
+by that quarter each second. While the log is known to grow by less than 1 MiB per second, there is no such limit.
 """
 
 from math import ceil, exp

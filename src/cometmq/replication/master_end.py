@@ -50,10 +50,10 @@ class MasterEnd:
     """The state of one connection of a slave, on its master.
 
     Attributes:
-        acked: Physical offset up to which the slave has the log; -1 if unknown yet, or if this log cannot continue it.
+        acked: Physical offset up to which the slave reports its log; -1 if unknown yet, or if this log cannot continue it.
         sent: Physical offset of the next byte to send.
         broker_id: Broker id of a CometMQ slave; None for a Java slave, or if unknown yet.
-        pace: Limits when it may be sent more of the log; None for no limit.
+        pace: Limits when the slave may be sent more of the log; None for no limit.
     """
 
     def __init__(self, terms: LinkTerms, *, chance: bytes, now: float) -> None:
