@@ -28,7 +28,7 @@ class Pooled(Protocol):
         """Whether the pool must not close the client now, because it is in use."""
 
     def close(self) -> None:
-        """Close the client's connections; it is not used afterwards."""
+        """Close the client's connections; the pool has already removed the client and returns it no more."""
 
 
 C = TypeVar("C", bound=Pooled)
@@ -73,7 +73,7 @@ class Pool:
         return found
 
     def _taken_out(self, limits: PoolLimits) -> list[Pooled]:
-        """Remove and return idle clients and the oldest beyond the capacity, but no busy or just requested one."""
+        """Remove and return idle and surplus clients, least recently used first, but no busy or just requested one."""
         idle_since = self._clock() - limits.idle_ms / 1000
         mine = [each for each in self._clients if each[0] == os.getpid()][:-1]
         too_many = len(mine) + 1 - limits.capacity

@@ -21,14 +21,14 @@ from pyspark.sql.datasource import (
 
 from cometmq.offline.conditions import LEAST, MOST, Conditions, number_of
 
-# Spark 4.1-4.3 runs this module only to create a reader for filter push-down.
+# Spark 4.1-4.3 runs this module to create a reader, push filters to it and plan its tasks.
 PUSH_DOWN_MODULE = "pyspark.sql.worker.data_source_pushdown_filters"
 
 Kept = TypeVar("Kept", bound=Conditions)
 
 
 def is_asked() -> bool:
-    """Return whether this process is Spark's filter push-down step, which creates a reader only to push filters to it.
+    """Return whether the caller runs in Spark's filter push-down step, which pushes filters to a reader and plans its tasks.
 
     While push-down is off, Spark rejects every reader that has `pushFilters`. Such a reader must therefore be created
     only in the push-down step.
@@ -44,7 +44,7 @@ def is_asked() -> bool:
 
 
 def conditions_of(filters: Iterable[Filter], known: Kept) -> Kept:
-    """Return conditions `known` narrowed by the filters =, IN, and <, <=, >, >= with integers or times; ignore others."""
+    """Return conditions `known` narrowed by the filters =, IN, and <, <=, >, >= with integers or zoned times; ignore others."""
     return reduce(_and, filters, known)
 
 

@@ -1,4 +1,4 @@
-"""Registration of the data source formats in a session that does not find them by itself."""
+"""Registration of CometMQ's data source formats in a Spark session, needed if the session does not find them by itself."""
 
 from pyspark.sql import SparkSession
 

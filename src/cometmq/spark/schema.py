@@ -40,7 +40,7 @@ def message_schema(
         properties_format: "map" for MAP<STRING,STRING>, "raw" for the stored text, "json" for a JSON object as text.
 
     Raises:
-        SettingsError: A name is not a column; the message suggests the nearest one.
+        SettingsError: A name is not a column; the message suggests a similar one, or lists all.
     """
     names = [column_name(name) for name in columns] or list(COLUMNS)
     types = dict(COLUMNS)
@@ -82,7 +82,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def check_names(schema: StructType, taken: Mapping[str, str]) -> None:
-    """Raise SettingsError if names of columns or of a struct's fields are equal ignoring case, or a column is reserved.
+    """Raise SettingsError if names of columns, or of fields of one struct, are equal ignoring case, or a column is reserved.
 
     Args:
         schema: Columns of the option --schema.

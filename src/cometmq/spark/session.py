@@ -85,8 +85,8 @@ def session(
 def _shuffle_conf(master: str) -> dict[str, str]:
     """Return the setting, a dict, for two shuffle partitions per thread of a local master; empty for a cluster.
 
-    With Spark's default of 200, meant for clusters, each micro-batch of a stateful query starts 200 tasks and opens 200
-    state stores, and the checkpoint fixes the number for the lifetime of the query.
+    With Spark's default of 200, meant for clusters, each micro-batch of a stateful query starts 200 tasks and opens at least
+    as many state stores, and the checkpoint fixes the number for the lifetime of the query.
     """
     local = _LOCAL.fullmatch(master)
     if local is None:
@@ -112,7 +112,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _java_options(home: Path, folder: Path) -> dict[str, str]:
-    """Return the environment variable with the JVM options, as a dict; empty if the user has set that variable."""
+    """Write the log4j file, and return the variable with the JVM options as a dict; only return {} if the user has set it."""
     if os.environ.get(SUBMIT_ARGS):
         return {}
     options = [_quiet_start(folder), *java_options(home)]
@@ -121,7 +121,7 @@ def _java_options(home: Path, folder: Path) -> dict[str, str]:
 
 
 def _python_options(master: str, folder: Path) -> dict[str, str]:
-    """Return the variables that name the Python for the JVM to start; empty if the master is not local or the user chose one."""
+    """Return the variables that name the JVM's Python; empty if the master is not local or the user chose another Python."""
     names = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
     if not master.startswith("local") or any(
         os.environ[each] != sys.executable for each in names

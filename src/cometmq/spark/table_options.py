@@ -23,7 +23,7 @@ _SECRETS = ("secret", "accesskey", "token", "password")
 def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
     """Return the schema of a new SQL table with its options in the first column's metadata; any other unchanged.
 
-    Options whose names suggest a secret are left out: each statement has to give them.
+    Options whose names suggest a secret are left out: a statement can give them.
     """
     if not any(name == "location" or name.startswith(TABLE_PREFIX) for name in options):
         return schema  # A read, which gets its options with each statement.

@@ -92,7 +92,7 @@ def confirmed(end_offset: int) -> Steps[Durability]:
 def called_back(begin: Callable[[Done], None], seconds: float | None = None) -> Steps[Any]:
     """Yield a wait for an operation, which begins then and calls back; return its result or raise its error.
 
-    Raise TimeoutError if it has not called back within `seconds`.
+    Raise TimeoutError if it has not called back within `seconds`; None: wait without limit.
     """
     return (yield CallBack(begin, seconds))
 

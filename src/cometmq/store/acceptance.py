@@ -1,4 +1,4 @@
-"""Decides whether the store accepts messages, and which error a sender gets if not.
+"""Reasons why the store accepts no messages for now or until a restart, and the error that a sender then gets.
 
 Some reasons are temporary (a full disk). Others last until a restart, such as that the store is closed, read-only or
 damaged, or that a flush to the device has failed (docs/design/0004).
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class Acceptance:
-    """The reasons why the store accepts no messages, if any.
+    """Reasons why the store accepts no messages, if any; a single put can be refused for other reasons.
 
     Attributes:
         flags: Current reasons for refusing messages (RocketMQ's running flags).

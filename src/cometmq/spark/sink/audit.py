@@ -60,7 +60,7 @@ def _of_task(task: TaskStored) -> dict[str, Any]:
 
 
 def write_audit(folder: str, tasks: Sequence[TaskStored], state: str) -> None:
-    """Write an audit file in `folder` (option `auditDir`) and rename it, unless `tasks` is empty; may raise OSError."""
+    """Write an audit file into `folder` (option `auditDir`) unless `tasks` is empty; may raise OSError or SettingsError."""
     if not tasks:
         return
     files, root = open_place(folder)

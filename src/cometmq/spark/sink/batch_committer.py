@@ -74,7 +74,7 @@ class BatchCommitter:
     def abort(self, key: BatchKey, half_messages: Sequence[HalfMessages]) -> None:
         """Roll back a batch's half messages, except those in its ledger: Spark also aborts after a failed commit.
 
-        Brokers' errors are only logged. Creates the query's ledger folder, so that their checks roll back what is left.
+        Brokers' errors are only logged. Creates the query's ledger folder, so that their checks can roll back what is left.
         """
         self.ledgers.make_folder(key.query)
         entry = self.ledgers.read(key)

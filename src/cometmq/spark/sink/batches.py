@@ -1,4 +1,4 @@
-"""Division of a sink's rows into send requests, each for one queue or topic; batches of rows are limited in size."""
+"""Division of a sink's rows into send requests, each for one queue or topic; batches of several rows are limited in size."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class RowPlaces(NamedTuple):
     of_rows: npt.NDArray[np.int64]
 
 
-# Indexes of rows that may share a request, one array per group.
+# Indexes of rows that are sent alike, one array per group.
 Groups = Sequence[npt.NDArray[np.int64]]
 
 
@@ -119,9 +119,9 @@ def _requests_of(
 
 
 def _groups(rows: MessageRows, places: RowPlaces) -> Iterator[tuple[RowPlace, Groups]]:
-    """Yield groups of rows that may share a request, by topic and queue in the order of their first rows.
+    """Yield groups of rows that are sent alike (batched, compressed or not) by topic and queue, in the order of first rows.
 
-    Rows for a selected queue keep their order: there, each change of compression or of batchability starts a new group.
+    Rows for a selected queue keep their order: there, a row that is not sent like the one before begins a new group.
     """
     order = np.argsort(places.of_rows, kind="stable")
     at_place = places.of_rows[order]

@@ -33,14 +33,14 @@ def verdict(
 ) -> TransactionState:
     """Return COMMIT, ROLLBACK or UNKNOWN for a half message, by the ledger of its batch.
 
-    With a decision about the batch: COMMIT if it lists the message and the batch is not marked as done, otherwise
+    With a decision about the batch: COMMIT if it lists the message at `broker` and is not marked as done, otherwise
     ROLLBACK. Without one: UNKNOWN if the ledgers have no folder of the query, which may be another driver's; ROLLBACK
     if the immunity time has passed or the query has a decision about a later batch; otherwise UNKNOWN.
 
     Args:
         ledgers: Store of the decisions about batches.
         key: Batch of the half message.
-        broker: Broker that holds it.
+        broker: Name of the broker that holds it; empty if it did not send one, which no decision lists.
         message_id: Its unique id.
         is_over: Whether its immunity time has passed, so that no new commit can include it.
 

@@ -121,7 +121,7 @@ class SinkColumns:
     def targets(self, batch: pa.RecordBatch) -> RowTargets | None:
         """Return the targets of rows, or None if only the option `topic` names one.
 
-        Raises MessageError if a topic is null, or a topic or broker name is not UTF-8.
+        Raises MessageError if a topic is null, or a text that selects topic or queue is not UTF-8.
         """
         places = self.is_by_keys or self.has("brokerName", "queueId", "shardingKey")
         if self.topic is not None and not places:

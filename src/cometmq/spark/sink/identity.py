@@ -1,8 +1,8 @@
 """Message ids of a Spark write, generated many at once: new ones, or ids that a row gets again if it is sent again.
 
 An id is 16 bytes (a new one 28 with an IPv6 address), shown as hex digits (docs/format/message-id.md). In an id
-that a row gets again, twelve bytes come from the row; the four between them, for other ids a time, are 0, which tools
-read as the first of the month. Format: docs/format/spark-ledger.md.
+that a row gets again, twelve bytes come from its value, or its task and number; the four between them, for other ids
+a time, are 0, which tools read as the first of the month. Format: docs/format/spark-ledger.md.
 """
 
 from collections.abc import Callable

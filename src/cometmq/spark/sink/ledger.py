@@ -1,4 +1,4 @@
-"""Ledger of transactional batches: messages that any process must commit that finds it (docs/format/spark-ledger.md).
+"""Ledger of transactional batches: messages that any process that finds it must commit (docs/format/spark-ledger.md).
 
 A batch to be committed has one file, whose atomic creation fails if it exists: only one of two drivers can decide.
 """

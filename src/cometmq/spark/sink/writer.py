@@ -94,7 +94,7 @@ class RocketMQWriter(DataSourceArrowWriter):
         _commit(messages, "write", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Roll back finished tasks' half messages that no ledger lists; other rows stay. Write the file of `auditDir`."""
+        """Ask brokers to roll back half messages that no ledger lists; other rows stay. May write an audit file."""
         _abort(messages, "write", self._settings)
 
 
@@ -114,7 +114,7 @@ class RocketMQStreamWriter(DataSourceStreamArrowWriter):
         _commit(messages, f"micro-batch {batchId}", self._settings)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Roll back finished tasks' half messages that no ledger lists; other rows stay, and are sent again in a repeat.
+        """Ask brokers to roll back half messages that no ledger lists; other rows stay, and a repeat sends them again.
 
         Writes the audit file if the option `auditDir` is set and a task has finished.
         """

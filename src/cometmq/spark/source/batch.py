@@ -80,7 +80,7 @@ class RocketMQReader(DataSourceReader):
 
 
 class FilteredReader(RocketMQReader):
-    """Batch reader that accepts filters; created only in Spark's push-down step, as Spark rejects it elsewhere."""
+    """Batch reader that accepts filters; created only in Spark's push-down step, as Spark may reject it elsewhere."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Use the filters that help to read fewer messages; return all filters, so that Spark applies them again."""

@@ -37,7 +37,7 @@ Size = float | None
 
 
 def source_cluster(settings: SourceSettings) -> SourceCluster:
-    """Return a started client of a read's cluster; tasks of this process with equal connection settings share it."""
+    """Return a started client of a read's cluster; tasks of this process with equal settings for it share it."""
     retries = settings.retries, settings.retry_interval_ms
     key = (
         "source", settings.name_servers, settings.namespace, settings.group, retries, settings.credentials, settings.tls,
@@ -108,12 +108,12 @@ class ClientSourceCluster:
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """Return by queue the end offset, or the error of an unreachable broker; `patient` retries without an answer."""
+        """Return by queue the end offset, or the error of an unreachable broker; `patient`: ask a silent one again."""
         retries = self._settings.retries if patient else 0
         return self._of_each(self._reader.max_offsets, queues, retries)
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """Return by queue the offset of the first message stored at or after the queue's time, or else the queue's end.
+        """Return by queue the offset of the first message stored at or after the queue's time, or else usually its end.
 
         Brokers of 4.x return an offset near the time. A queue whose broker cannot be reached gets an error.
         """

@@ -76,10 +76,10 @@ class SourceCluster(Protocol):
     def max_offsets(
         self, queues: Sequence[MessageQueue], *, patient: bool = False
     ) -> Answers[int]:
-        """Return by queue the end offset, or the error of an unreachable broker; `patient` retries without an answer."""
+        """Return by queue the end offset, or the error of an unreachable broker; `patient`: ask a silent one again."""
 
     def offsets_by_time(self, times_ms: Mapping[MessageQueue, int]) -> Answers[int]:
-        """Return by queue the offset of the first message stored at or after the queue's time, or else the queue's end.
+        """Return by queue the offset of the first message stored at or after the queue's time, or else usually its end.
 
         A queue whose broker cannot be reached gets an error.
         """
@@ -102,7 +102,7 @@ class SourceCluster(Protocol):
     def first_pulls(
         self, asked: Sequence[tuple[MessageQueue, int, int]], plan: PullPlan
     ) -> Sequence[RawPull | None]:
-        """Return the first answer of `pulls` for each (queue, start, end), requested at once; None for a failed one."""
+        """Return the first answer of `pulls` for each (queue, start, end), requested at once; None without one."""
 
     def pulls(
         self, queue: MessageQueue, *, start: int, end: int, plan: PullPlan

@@ -64,7 +64,7 @@ class OffsetCommits(StreamingQueryListener):
         self._namespace = namespace
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Do nothing: no batch is finished yet."""
+        """Do nothing: this run of the query has not finished a batch yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Commit the end offsets in a progress report to the group, if the query has the listener's `query_name`."""
@@ -75,7 +75,7 @@ class OffsetCommits(StreamingQueryListener):
         """Do nothing: there is no new batch."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Do nothing: each batch was reported when it finished."""
+        """Do nothing: finished batches were reported before."""
 
 
 def ends_of(progress: str) -> Offsets:

@@ -46,8 +46,8 @@ class PushedFilters(Conditions):
     ) -> list[PlannedRange]:
         """Return the parts of `ranges` that may contain rows of the query, by offset, store time and, if asked, index.
 
-        Raises CometError, for example BrokerNotFound, if a needed broker cannot be queried; if only its index cannot be
-        used, the ranges are not narrowed by it.
+        Raises CometError, for example BrokerNotFound, if a needed broker cannot be queried; if only its index cannot
+        answer, the ranges are not narrowed by it.
         """
         low, high = self.span("queueOffset")
         parts = [

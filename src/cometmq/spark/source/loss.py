@@ -19,7 +19,7 @@ class DataLossError(CometError):
 
 
 class RowLosses:
-    """Counter of messages known to be lost (`rows`), filtered or not; with `is_failure` a loss is an error."""
+    """Counter of messages known to be lost (`rows`), before any filter; with `is_failure` a loss is an error."""
 
     def __init__(self, *, is_failure: bool) -> None:
         self._is_failure = is_failure

@@ -1,4 +1,4 @@
-"""Detection of queues that a read should cover but cannot, because their brokers are offline.
+"""Detection of queues that a read should cover but cannot, usually because their brokers are offline.
 
 A nameserver forgets a broker when its connection closes, so the queues in a route do not show that some are
 missing. A missing broker is known if a CometMQ nameserver remembers it, or an order configuration names it. If the
@@ -73,7 +73,7 @@ def missing_queues(
 ) -> list[MissingBrokerQueues]:
     """Return, by broker, queues that a read should cover but that are missing: their brokers have none in `covered`.
 
-    With the option `brokers`, there is an entry for each broker that it names and that lacks queues in `covered`, with
+    With the option `brokers`, there is an entry for each broker that it names and that has no queue in `covered`, with
     assumed queues if they are unknown.
     """
     there = {queue.broker_name for queue in covered}

@@ -119,7 +119,7 @@ def check_order(
 def resolve(
     bound: RangeBound, queues: Sequence[MessageQueue], cluster: SourceCluster
 ) -> Offsets:
-    """Return by queue the offset at which it starts or ends.
+    """Return by queue the offset at which a read of the queue starts or ends.
 
     Raises:
         SettingsError: A given or committed offset is invalid or beyond the queue's end, or a queue has no message as

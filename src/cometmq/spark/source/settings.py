@@ -170,7 +170,7 @@ def _expression(value: Mapping[str, Any]) -> Filter:
 
 
 def _group(value: Mapping[str, Any]) -> str:
-    """Return the consumer group, or with `groupIdPrefix` a unique name; SettingsError if `group` is set to another name, too."""
+    """Return the consumer group, or with `groupIdPrefix` a unique name; SettingsError if `group` is then not the default."""
     group, prefix = value["group"], value["groupIdPrefix"]
     if prefix is None:
         return str(group)
@@ -233,6 +233,6 @@ def _end_fault(offset: int) -> str | None:
 
 
 def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:
-    """Return the options `columns`, a tuple, and `propertiesFormat`; raise SettingsError if any option is wrong."""
+    """Return the options `columns` (tuple) and `propertiesFormat`; SettingsError for an unknown option or invalid value."""
     value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
     return value["columns"], value["propertiesFormat"]

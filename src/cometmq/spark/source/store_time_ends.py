@@ -29,7 +29,7 @@ STEP_GROWTH = 4
 
 
 class TimeCut(NamedTuple):
-    """A store time (ms since 1970), each queue's end offset at it, and the number of waiting messages before the ends."""
+    """A store time (ms since 1970), each queue's end offset, usually at it, and the number of waiting messages before these."""
 
     at_ms: int
     ends: Offsets

@@ -166,7 +166,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reader.batches(partition.ranges)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit a finished batch's offsets to the group if `commitOffsets` is set and this is not done yet; log an error.
+        """Commit a finished batch's offsets to the group if `commitOffsets` is set and this is not done yet; only log errors.
 
         Spark calls this when it starts the next batch, so never for the last one, and kills the process without notice
         at the end of a query. But it plans from the end of a batch only when that batch is done, even if no other
@@ -272,7 +272,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return kept | stored_before(moved, source_cluster(self._settings))
 
     def _begun_anew(self, known: StreamOffset, latest: Offsets) -> Offsets:
-        """Return the start offsets of queues that now hold another message than the last one read; report each as a loss.
+        """Return the start offsets of queues that now have another message where the last read one was; report each as a loss.
 
         The first plan also compares queues without new messages: a recreated one may have as many as before.
         """

@@ -46,7 +46,7 @@ def plan(settings: StoreReadSettings) -> list[StorePartition]:
     """Return the tasks of a batch read of a view of a store.
 
     Raises:
-        StoreDamaged: The view reads the log (`messages`, `packed-cq`), and there is none that can be read.
+        StoreDamaged: The view reads the log (`messages`, `packed-cq`) and, for example, finds none.
         SettingsError: The view reads the log, which ends before the start, or one of whose folders does not exist.
         OSError: A file or folder cannot be read.
     """
@@ -83,7 +83,7 @@ def living_queues(settings: StoreReadSettings) -> "KnownQueues | None":
     """Return the queues that exist according to the store's queue files, to leave out records of deleted topics.
 
     If the read names topics, only their queues are returned. The result is None, so that all records are read, if the
-    option `deletedTopics` is true, or if the store's files are damaged or missing. Raises OSError if a file cannot be
+    option `deletedTopics` is true, or if files are seen to be damaged or missing. Raises OSError if a file cannot be
     read.
     """
     if settings.with_deleted:

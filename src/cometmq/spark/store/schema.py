@@ -93,7 +93,7 @@ def view_schema(
         with_raw: Whether all columns of the view `messages` include `rawRecord`.
 
     Raises:
-        SettingsError: A name is not a column; the message suggests the nearest one.
+        SettingsError: A name is not a column; the message suggests a similar one, or lists all.
     """
     types = _types(view)
     if properties_format != "map" and "properties" in types:

@@ -57,7 +57,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = durable_end(self._settings.folder, self._log_start())
 
     def latestOffset(self, start: Json, limit: ReadLimit | None = None) -> Json:
-        """Return the end of the next micro-batch, or `start` if none; raise StoreDamaged if the log does not reach `start`."""
+        """Return the end of the next micro-batch, or `start` if none; StoreDamaged if the log's files end before `start`."""
         begin = _begin(start)
         at = self._log_start() if begin == _BEGIN else begin
         ends = used_files(self._settings.folder)[-1].end

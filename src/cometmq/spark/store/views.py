@@ -27,7 +27,7 @@ Columns = dict[str, Any]
 def view_rows(
     settings: StoreReadSettings, partition: StorePartition, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Iterate over a task's rows of a view other than messages; raise CometError or OSError for unreadable files."""
+    """Iterate over a task's rows of a view other than messages; may raise CometError or OSError for unreadable files."""
     return (
         _projected(columns, schema) for columns in _VIEWS[settings.view](settings, partition)
     )
@@ -83,13 +83,13 @@ def _packed(settings: StoreReadSettings, partition: StorePartition) -> Iterator[
 
 
 def _is_dead(run: EntryRun, known: KnownQueues) -> bool:
-    """Return whether a run of queue entries belongs to a deleted topic."""
+    """Return whether a run of queue entries is known to belong to a deleted topic."""
     last_place = int(run.entries[-1]["offset"])
     return known.is_dead(run.topic, run.queue_id, run.end - 1, last_place)
 
 
 def _verify(settings: StoreReadSettings, _partition: StorePartition) -> Iterator[Columns]:
-    """Yield the result of checking the whole store in one task: a row for the store, then its findings."""
+    """Yield the result of checking the whole store in one task: a row for the store, then its first 1,000 findings."""
     folder = settings.folder
     disk = disk_of(folder)
     store = find_store(folder.root, None, disk, log_paths=folder.log_paths)

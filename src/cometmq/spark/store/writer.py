@@ -28,7 +28,7 @@ class WrittenRuns(WriterCommitMessage):
 
 
 class QueueWriter(DataSourceArrowWriter):
-    """Writer of consume queue files into a store's directory, as the tasks and the driver of Spark call it."""
+    """Writer of consume queue files into a local directory; Spark calls it in tasks and on the driver."""
 
     def __init__(self, target: RebuildTarget) -> None:
         self._target = target
@@ -44,7 +44,7 @@ class QueueWriter(DataSourceArrowWriter):
         return WrittenRuns(runs)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove entries of deleted topics, fill gaps and flush the files; StoreDamaged if two messages have one offset."""
+        """Remove entries of deleted topics, fill gaps, flush files; StoreDamaged if two messages claim one queue offset."""
         done = [each.runs for each in messages if isinstance(each, WrittenRuns)]
         finish(self._target, [run for runs in done for run in runs])
 
