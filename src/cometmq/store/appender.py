@@ -84,7 +84,7 @@ class Appender:
         """Append a batch of messages, all of them or none; with `is_together` (a batch message), all into one log file.
 
         Raises:
-            RecordIllegal: A record (with `is_together`: all records) is too large for a log file, or a field is out of range.
+            RecordIllegal: A record (with `is_together`: all records) does not fit into a log file, or a field into a record.
             StoreFull: No other file can be created at present.
             OSError: A file of the log could not be created or written.
         """
@@ -111,7 +111,7 @@ class Appender:
         """Append a batch of simple sends in column form, all of them or none, and fill in their offsets.
 
         Raises:
-            RecordIllegal: The records of a request are too large for a log file, or a queue id is out of range.
+            RecordIllegal: The records of a request are too large for a log file, or a field is out of range.
             StoreFull: No other file can be created at present.
             OSError: A file of the log could not be created or written.
         """

@@ -73,7 +73,7 @@ def digest_of(content: bytes) -> str:
 
 
 def archive_marks(disk: Disk, root: str) -> dict[str, ArchiveMark]:
-    """Return how far a store is archived, by place; empty if the file is missing or damaged; raise OSError on failure."""
+    """Return the marks of a store's archives by place; empty if the file is missing or damaged; may raise OSError."""
     try:
         found = loads(read_file(disk, f"{root}/{ARCHIVED_FILE}"))
         places = found["places"] if "places" in found else {found["place"]: found}
@@ -239,7 +239,7 @@ class ArchiveGuard(NamedTuple):
     """The part of a log that is in archives.
 
     Attributes:
-        settled: Physical offset up to which one archive counts as having the log from its start.
+        settled: Physical offset up to which one archive counts as having the log from its start; that start if none does.
         reasons: By place, why an archive does not count, or counts less than its mark claims.
     """
 
@@ -248,7 +248,7 @@ class ArchiveGuard(NamedTuple):
 
 
 def guarded_to(disk: Disk, root: str, within: Range, read: ReadLog) -> ArchiveGuard:
-    """Return up to which physical offset archives still hold the log, and why archives do not count.
+    """Return up to which physical offset one of the archives counts as having the log, and why some do not count.
 
     The files of a place outside this machine cannot be checked here; its mark counts unless its proof does not fit the
     log, because each archive job checks the files.

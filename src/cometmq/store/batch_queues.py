@@ -61,7 +61,7 @@ class BatchQueue(ConsumeQueue):
 
 
 class _Cut(NamedTuple):
-    """The new end of a truncated queue: entry number and offset after the kept ones, physical offset of the last one or -1."""
+    """New end of a truncated queue: entry numbers after the kept entries and after all, new max offset and physical offset."""
 
     queue: BatchQueue
     kept: int
@@ -127,7 +127,7 @@ class BatchQueues(Derived):
         return min((queue.physical_offset for queue in self), default=None)
 
     def feed(self, batch: Batch) -> None:
-        """Add queue entries for records flagged as INNER_BATCH, if `batch` was received or recovered as bytes."""
+        """Add missing queue entries for valid records flagged as INNER_BATCH, if `batch` was received or recovered as bytes."""
         if batch.raw is None or not batch.raw.kinds & INNER_BATCH:
             return
         fresh: dict[BatchQueue, list[BatchEntry]] = {}
@@ -252,7 +252,6 @@ class BatchQueues(Derived):
         """Yield steps that hide entries pointing before an offset of the log, and delete files with only such entries.
 
         Each queue's newest file is kept. For the steps see `cometmq.store.derived`.
-
         A concurrent reader that finds no entry, because its file is gone, continues with later entries.
         """
         firsts: list[tuple[BatchQueue, int, int]] = []
@@ -320,7 +319,7 @@ class BatchQueues(Derived):
         max_bytes: int,
         match: Match | None,
     ) -> GetResult:
-        """Return an unfinished result, whose `cold` reads the records with the messages from an offset on, blocking.
+        """Return an unfinished result, whose `cold` reads records with messages from an offset on, up to the limits, blocking.
 
         The first record may begin earlier, as in RocketMQ 5.3.3 (DefaultMessageStore.getMessage); clients skip its
         messages before that offset.

@@ -6,9 +6,9 @@ contains offsets, so that after a kill usually only the last seconds of the log 
 | mark "CMQ1" 4 | CRC-32 of the rest 4 | dispatched 8 | flushed 8 | entries 8 |
 | index file 8 | index count 8 | log time 8 |
 
-The fields are those of `Progress`. The log time is that of the `checkpoint` file beside it. If that file has another
-one, a Java broker has probably used the directory since. The values stay
-true, because they are lowered before anything that they cover is undone.
+The fields are those of `Progress`. The log time is normally that of the `checkpoint` file beside it. If that file has
+another one, a Java broker has probably used the directory since. CometMQ lowers the values before it undoes anything
+that they cover.
 
 Both files are written in place: the values of each are in one sector, which a disk writes atomically. If our own file
 is torn all the same, it fails its CRC and counts as missing.
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
         entries: Sum of the max offsets at `dispatched`, without batch queues and unwritable entries.
         index_file: Name of the newest index file as a number; 0 if there is none.
         index_count: Number of the next entry in that file; all earlier ones are on the device.
-        log_ms: Log timestamp of RocketMQ's checkpoint that was written with it, ms.
+        log_ms: Log timestamp in RocketMQ's checkpoint as of CometMQ's last regular checkpoint, ms; 0 if unknown.
     """
 
     dispatched: int
@@ -122,7 +122,7 @@ class CheckpointFiles:
 
 
 class CheckpointJob:
-    """Makes one checkpoint, in a thread that may block: syncs everything built from the log, then records that.
+    """Makes one checkpoint, in a thread that may block: syncs changes of queues and index, then records the progress.
 
     Attributes:
         progress: Progress to record.

@@ -1,4 +1,4 @@
-"""Deletes old files: first of the log, then of everything built from it.
+"""Deletes old files: first of the log, then of queues and index.
 
 A round is a generator. The steps that it yields run in a thread that may block; the code between them runs on the
 thread that owns the store, so no lock is needed. The store can be opened after a stop at any step: a file leaves the
@@ -283,7 +283,7 @@ class _Guard:
         self._reasons: Mapping[str, str] = {}
 
     def look(self, start: int, end: int) -> None:
-        """Set `settled` to the offset up to which an archive has a range of the log: its start if none, 0 on an OSError. Any thread."""
+        """Set `settled` to where an archive's copy of the log from `start` ends: `start` if none has it, 0 on OSError."""
         self.settled = 0
         try:
             found = guarded_to(self._disk, self._root, (start, end), self._read)

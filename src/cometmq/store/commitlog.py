@@ -173,7 +173,7 @@ class CommitLog:
         return [file for file in files.copy() if file.start < end and file.end > start]
 
     def forget_cold_views(self) -> None:
-        """Unmap the log files that are too far behind the log's end to be read through a memory map."""
+        """Unmap the log files before `warm_from`, which are no longer read through a map; unlock their pages in memory."""
         warm_from = self.warm_from
         for file in self.chain.files:
             if file.end > warm_from:
@@ -181,6 +181,6 @@ class CommitLog:
             file.forget_view()
 
     def close(self) -> None:
-        """Close all files, and delete those made ahead, which are unused."""
+        """Close all files, and delete those made ahead, which are unused, if possible."""
         self.ahead.close()
         self.chain.close()

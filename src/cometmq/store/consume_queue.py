@@ -27,7 +27,7 @@ class ConsumeQueue(QueueEnd):
     Attributes:
         topic: Name of the topic.
         deleted: Whether the queue was deleted; holders of this object must then look it up again.
-        fault: Reason why this queue alone cannot be written; None if it can.
+        fault: Reason why this queue alone cannot be written, else None.
         read_file: Number and path of the file read last; kept because building a path takes longer than using it.
         is_batch: Whether an entry stands for a record with several messages (`batch_queues`).
     """

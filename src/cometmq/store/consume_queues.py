@@ -1,9 +1,9 @@
 """The consume queues of a store, except batch queues: writes entries (tails) to files, deletes topics.
 
-A tail is written when it holds about a page of entries; other tails are written in rounds. A round covers every queue
-that has a tail, a few per tick. When it has finished, everything dispatched before it began is in the files or stuck,
-and a checkpoint may record that (cometmq.store.checkpoint). A round over few queues usually takes one tick, over very
-many about 10 s. Tails then reach that age, but each write covers all entries of that time (docs/design/0004).
+A tail is written when it holds about a page of entries (more in a recovery or a replica); others are written in rounds.
+A round covers every queue that has a tail at its start, a few per tick. When it has finished, everything dispatched
+before it began is in the files or stuck, and a checkpoint may record that. A round over few queues usually takes one
+tick, over very many about 10 s; each write then covers all entries of that time (docs/design/0004).
 """
 
 import logging
@@ -41,7 +41,7 @@ class ConsumeQueues:
     Attributes:
         table: Queues of all kinds.
         dirty: Queues with a tail to be written, in the order in which they got it.
-        entries: Sum of the max offsets of these queues.
+        entries: Sum of the max offsets of all queues but batch queues.
         stuck: Queues whose files cannot be written; their tails stay in memory until `write_stuck` succeeds.
         on_stuck: Called with a queue that became stuck.
     """
@@ -80,7 +80,7 @@ class ConsumeQueues:
             at = offset + len(entries)
             content = queue.tail_entry(at)
             if not content:
-                # The entry is not in the tail, so it is in a file: `tail_start` only grows.
+                # The entry is not in the tail, so it is in a file, unless a truncation has removed it.
                 in_files = min(end, queue.tail_start) - at
                 content = self.files.read(queue, at, in_files)
             if not content:
@@ -100,15 +100,15 @@ class ConsumeQueues:
     def writable_entries(self) -> int:
         """Number of `entries` without those that stuck queues cannot write to their files, for a checkpoint.
 
-        A start that finds fewer entries than the checkpoint records knows that queue files have been removed.
+        A start that finds fewer entries in the files than the checkpoint records rebuilds the queues from the log.
         """
         return self.entries - sum(len(queue.tail) // QUEUE_ENTRY_SIZE for queue in self.stuck)
 
     def align(self, queue: ConsumeQueue, offset: int, entry: QueueEntry) -> bool:
         """Prepare a queue for the offset of a recovered or replicated record; return False if the offset is wrong.
 
-        No CRC covers the offset. For one below the next, the topic was probably deleted and created again: the newer
-        message counts. A larger one, by at most GAP_MAX, leaves a gap, which readers skip.
+        The body's CRC does not cover the offset. For one below the next, the topic was probably deleted and created again:
+        the newer message counts. A larger one, by at most GAP_MAX, leaves a gap, which readers skip.
 
         Args:
             queue: The record's queue.
@@ -198,7 +198,7 @@ class ConsumeQueues:
                 logger.warning("%s: its entries can be written again", queue)
 
     def begin_round(self) -> None:
-        """Start a round: later calls of `continue_round` write the entries of all queues with unwritten ones."""
+        """Start a round: later calls of `continue_round` write the entries of all queues that are now in `dirty`."""
         queues = list(self.dirty)
         self._round = iter(queues)
         self._round_step = max(TAILS_PER_TICK, len(queues) // ROUND_TICKS)
@@ -243,7 +243,7 @@ class ConsumeQueues:
         return self._round is not None
 
     def write_all(self) -> None:
-        """Write all unwritten entries, and retry up to STUCK_AT_ONCE stuck queues; raise OSError if the disk fails."""
+        """Write the entries of all `dirty` queues, retry up to STUCK_AT_ONCE stuck ones; raise OSError if the disk fails."""
         self.write_tails(list(self.dirty))
         self.write_stuck()
 

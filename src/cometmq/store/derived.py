@@ -28,7 +28,7 @@ class Sync(Protocol):
 
 
 class Hold(NamedTuple):
-    """The name of a structure, and the physical offset from which it still needs the log, so that it must not be deleted."""
+    """The name of a structure, and the physical offset from which the log must be kept for it."""
 
     name: str
     offset: int
@@ -38,7 +38,7 @@ class Derived:
     """One structure that is built from the log. A method that a structure does not need does nothing.
 
     Attributes:
-        is_step_out: Whether a thread is working on the structure besides the one that owns the store.
+        is_step_out: Whether a step that `LogFollower.due` returned has not ended; False for other structures.
     """
 
     is_step_out = False
@@ -51,7 +51,7 @@ class Derived:
             log_start: Physical offset of the oldest log file.
 
         Returns:
-            Physical offset from which records must be fed, maybe again; None if it has all that others have.
+            Physical offset from which records must be fed, maybe again; None if the structure requests none.
         """
         return None
 
@@ -72,11 +72,11 @@ class Derived:
         return iter(())
 
     def truncate(self, offset: int) -> Iterator[Step]:
-        """Yield steps that remove what records at and after the new end have left, by default none; also after most recoveries."""
+        """Yield steps that remove what records at and after the new end have left (default: none), also in most recoveries."""
         return iter(())
 
     def delete_before(self, offset: int) -> Iterator[Step]:
-        """Yield steps that delete whole files whose entries are all before the log's new start; by default none.
+        """Yield steps that delete older files whose entries are all before the log's new start; by default none.
 
         The caller runs each yielded step, maybe on another thread, before it asks for the next one on the thread that
         owns the store. If a step raises OSError, the remaining steps are run nevertheless, and the whole deletion is
@@ -93,12 +93,12 @@ class Derived:
         return None
 
     def hold(self) -> Hold | None:
-        """Return from where this structure still reads the log; None (the default) if a checkpoint covers that."""
+        """Return from where the log must be kept for this structure; None (the default) if a checkpoint records that."""
         return None
 
 
 def holds_of(derived: Sequence[Derived]) -> list[Hold]:
-    """Return a list of the parts of the log that derived structures still read and that must not be deleted."""
+    """Return, as `Hold` objects, from where the log must be kept for structures whose position no checkpoint records."""
     return [hold for each in derived if (hold := each.hold()) is not None]
 
 

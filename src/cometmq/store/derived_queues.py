@@ -74,7 +74,7 @@ class DerivedQueues(Derived):
 
     Attributes:
         on_arrival: If set, called with (queue, tags codes of its new messages) for each watched queue that got some.
-        on_error: Called with the OSError if the disk failed or was full when new entries were written; they are kept.
+        on_error: Called with the OSError if the disk failed or was full when feeding wrote entries to files; they are kept.
     """
 
     def __init__(
@@ -234,8 +234,8 @@ class DerivedQueues(Derived):
         """Handle a record whose queue offset, which the CRC of its body does not cover, is not its queue's next one.
 
         An offset of 0 counts as that of a topic created again. Any other step back waits for the queue's next record that
-        is out of order: if that one has the following offset, the step back counts; if it leaves a gap of one in the
-        queue, the waiting record fills the gap; else the waiting record is dropped.
+        is out of order. If the queue has grown meanwhile, the waiting record is dropped. If that next record has the
+        following offset, the step back counts; if it leaves a gap of one, the waiting record fills that; else it is dropped.
         """
         end, place, doubted = self._doubted.pop(queue, (-1, -1, entry))
         # Unless the queue went on normally since then.

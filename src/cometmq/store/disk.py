@@ -218,7 +218,7 @@ def write_whole(disk: Disk, fd: int, piece: Buffer, offset: int) -> None:
 
 
 def write_rest(disk: Disk, fd: int, piece: Buffer, offset: int, count: int) -> None:
-    """Write the rest of a piece whose first `count` bytes (not 0) are at `offset`; on OSError, a part may be written."""
+    """Write a piece's bytes after its first `count`, which are at `offset`; raise OSError if `count` is 0 or the disk fails."""
     view = memoryview(piece)
     while True:
         if count <= 0:

@@ -2,7 +2,7 @@
 
 Of the log's directories the least used one counts, and the queues' directory. Sends are refused above
 diskSpaceWarningLevelRatio, or after a needed log file could not be created or written. A check ends the refusal once
-there is room; the used level must then be slightly below the limit, to avoid flapping.
+there is room; a level that was above the limit must first fall to 2 percentage points below it, to avoid flapping.
 """
 
 import logging
@@ -74,7 +74,7 @@ class DiskRoom:
         return True
 
     def file_failed(self, reason: str) -> None:
-        """Refuse sends until `judge` finds room for a log file, because one could not be created or written."""
+        """Refuse sends at least until `judge` finds room for a log file, because one could not be created or written."""
         self._needs_file = True
         self._flags.raise_flag(RunningFlag.DISK_FULL, f"{reason}{self._holders()}")
 

@@ -17,7 +17,7 @@ class LogDispatcher:
 
     Attributes:
         derived: Structures to feed, the consume queues first.
-        dispatched_ms: Store timestamp of the last dispatched record, ms; 0 if unknown.
+        dispatched_ms: About the store timestamp of the last dispatched record, ms; 0 if unknown.
         waiting: Batches to dispatch, in log order.
         on_moved: Called before each dispatch, because the log may have been written, flushed or replicated.
         raw_end: Physical offset of the end of the last records received as bytes; sends are refused until it is dispatched.

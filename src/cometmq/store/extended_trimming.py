@@ -28,7 +28,7 @@ class ExtendedTrimming:
         self._queues = queues
 
     def delete_before(self, log_start: int) -> Iterator[Step]:
-        """Yield a step (if there are units) that deletes the files of units that no message from `log_start` on needs."""
+        """Yield a step (if there are units) that deletes older files of units that no message from `log_start` on needs."""
         if self._extended.topics():
             yield partial(self._remove_files, log_start)
 

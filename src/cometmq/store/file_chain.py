@@ -37,7 +37,7 @@ class FileChain:
         size_key: str = "mappedFileSizeCommitLog",
         is_random: bool = False,
     ) -> None:
-        """Create a chain without files; `size_key` is the setting for the file size, `is_random` turns off read-ahead."""
+        """Create a chain without files; errors name the file size's setting, `size_key`; `is_random` turns off read-ahead."""
         self._is_random = is_random
         self._disk = disk
         self._size_key = size_key
@@ -65,6 +65,7 @@ class FileChain:
 
         Raises:
             StoreDamaged: A file has another size than the setting, is missing between others, or is in two directories.
+            OSError: The disk failed.
         """
         paths = {
             f"{directory}/{name}": int(name)

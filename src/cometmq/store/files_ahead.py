@@ -1,9 +1,9 @@
 """Creates the next two log files before they are needed.
 
 A thread of the store's owner creates them: the next one when half of the current file is written, the one after it at
-three quarters. A write that needs one earlier creates it itself. With warmMapedFileEnable every page of a file is
-written before use, so that later `fdatasync` calls need not record new extents, and its pages are locked in memory if
-the system allows it (MappedFile.warmMappedFile of RocketMQ 5.3.3).
+three quarters. A write that needs one earlier waits for that thread or creates it itself. With warmMapedFileEnable every
+page of a file is written before use, so that later `fdatasync` calls need not record new extents, and its pages are
+locked in memory if the system allows it (MappedFile.warmMappedFile of RocketMQ 5.3.3).
 """
 
 import logging
@@ -25,7 +25,7 @@ _WARM_PIECE = bytes(1 << 20)
 
 
 class FilePlan(NamedTuple):
-    """A log file to create: its first physical offset, and possible paths, the first of which on a disk with room is used."""
+    """A log file to create: its first physical offset, and the paths to try, the next one if there is no room at one."""
 
     paths: list[str]
     start: int

@@ -4,8 +4,8 @@
     a checkpoint's round -> `begin_round`, `continue_round` -> `IndexSync.run`
 
 On the fast path of sends, the index mostly only remembers each batch. Keys are entered later, many at a time
-(docs/design/0002). Everything runs on the thread that owns the store, unless a docstring says otherwise; only the steps of
-a truncation run elsewhere, while it waits.
+(docs/design/0002). Everything runs on the thread that owns the store, except the steps of a truncation or deletion, and
+where a docstring says otherwise.
 """
 
 from array import array

@@ -60,7 +60,7 @@ class EntryReader:
                 yield number, entry[0]
 
     def count_before(self, physical_offset: int, count: int) -> int:
-        """Return the number of the first entry whose record is not before an offset; `count` if none below it is."""
+        """Return the first entry number below `count` whose record is not before an offset; `count` if there is none."""
         numbers = range(1, count)
         return 1 + bisect_left(
             numbers, physical_offset, key=lambda number: self.entry(number).physical_offset

@@ -1,7 +1,7 @@
 """The lock of a store directory, and the file that marks an unclean stop.
 
 | lock  | the word "lock"; byte 0 is locked while a process has the directory open for writing |
-| abort | the process id; there while a broker runs, removed by a clean stop |
+| abort | the process id; there while a process has the directory open for writing, removed by a clean stop |
 
 Java locks the same byte with FileChannel.tryLock, so neither writes to a directory that the other uses. POSIX locks
 have no effect within a process, so a registry of open directories replaces them there.

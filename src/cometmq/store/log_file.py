@@ -1,7 +1,7 @@
 """One file of the log or timerlog: written with `pwrite`, read through a map or `pread`.
 
 The name is the file's first physical offset in 20 digits. A file of the log is allocated completely when it is created,
-with `posix_fallocate`, so that a full disk is noticed when a file is created and not in the middle of a write.
+with `posix_fallocate`, so that a full disk is normally noticed when a file is created and not in the middle of a write.
 """
 
 from contextlib import suppress
@@ -151,8 +151,8 @@ def make_log_file(disk: Disk, path: str, *, start: int, size: int, reserve: int)
     """Create and return a log file with all blocks allocated; after an error it is removed if possible. Any thread.
 
     Raises:
-        StoreFull: There is no room for it and the reserve, or no inode, descriptor or memory.
-        OSError: The disk failed otherwise.
+        StoreFull: There is no room for it and the reserve, or no inode, descriptor or memory to open it.
+        OSError: Another system call failed.
     """
     directory = path.rpartition("/")[0]
     available = disk.space(directory).available

@@ -42,7 +42,7 @@ class Builder(Protocol):
 
     @property
     def position(self) -> int:
-        """Physical offset of the first record that the builder still needs after a stop; earlier ones are on the device."""
+        """Physical offset of the first record the builder needs after a stop; its work on earlier ones is on the device."""
         ...
 
     def build(self, records: RawRecords) -> None:
@@ -63,7 +63,7 @@ class LogFollower(Derived):
 
     Attributes:
         next_offset: Physical offset of the next record that the builder gets.
-        fault: Exception of the builder's last step; None if that succeeded.
+        fault: Exception of the builder's last step; None if that succeeded, or before the first.
     """
 
     def __init__(
