@@ -13,7 +13,7 @@ _CLOSED = (BrokenPipeError, ConnectionResetError)
 
 
 def hush_broken_pipes() -> None:
-    """From now on, print no traceback of a BrokenPipeError or ConnectionResetError, if Spark started this Python process."""
+    """If Spark started this process, let `sys.excepthook` and `traceback.print_exc` ignore broken and reset connections."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     if spec is None or not spec.name.startswith("pyspark."):
         return

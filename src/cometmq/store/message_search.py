@@ -24,7 +24,7 @@ class FoundMessages(NamedTuple):
     Attributes:
         records: Records, oldest first.
         last_ms: Store time of the newest indexed record, ms; 0 if there is none.
-        last_offset: Physical offset of the newest indexed record.
+        last_offset: Physical offset of the newest indexed record; 0 if there is none.
     """
 
     records: list[bytes]
@@ -51,7 +51,7 @@ class MessageSearch:
             read_record: Returns the record at a physical offset; None if it is not in the log.
             times_ms: Wanted store times.
             count_max: Maximum number of records.
-            bytes_max: Maximum total size of the records in bytes; the newest one is returned whatever its size.
+            bytes_max: Maximum total size of the records in bytes; the newest one alone may exceed it.
         """
         self._search = search
         self._read_record = read_record

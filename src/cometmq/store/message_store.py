@@ -8,7 +8,7 @@ starts no thread itself. The owner does the following:
 - By a timer, at least every 100 ms (every second at rest): the work described in `cometmq.store.background`.
 - For a pull: call `get`. If the result is cold, call `result.cold()` in a reader thread to finish it.
 
-A batch is stored or refused as a whole. A refusal is a StoreError whose text is meant for the sender. A failed flush of
+A batch is stored or refused as a whole. A refusal is a StoreError whose text is meant for the sender. A failed sync of
 the log is final (docs/design/0004): the store accepts nothing more until a restart has checked what is on the device.
 """
 
@@ -67,7 +67,7 @@ class MessageStore:
 
     Attributes:
         positions: Offsets up to which the log is written, confirmed and visible.
-        flags: Reasons, if any, why the store accepts no messages at present (RocketMQ's running flags).
+        flags: Most of the reasons why the store accepts no messages at present (RocketMQ's running flags).
         room: Fill levels of its disks when they were last checked.
         cleaner: Deletes old files.
         index: Finds messages by their keys.
@@ -219,8 +219,8 @@ class MessageStore:
     def close(self) -> None:
         """Sync everything to the device, mark the directory as cleanly closed and release it.
 
-        Flushes, file and checkpoint jobs, and truncations must have ended. If a sync fails or has failed, which is only
-        logged, or if the store accepts no messages until a restart, it is released unmarked: an abort file stays.
+        Flushes, file and checkpoint jobs, and truncations must have ended. If the disk fails, which is only logged, or the
+        store accepts no messages until a restart, it is released unmarked and maybe unsynced: an abort file stays.
         """
         if self._is_closed:
             return
@@ -289,7 +289,7 @@ class MessageStore:
             is_together: Whether all of them must be in one log file, as those of a batch message.
 
         Raises:
-            StoreFull, StoreBusy, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was stored; the text says why.
+            StoreFull, StoreBusy, StoreReadOnly, StoreClosed, StorePoisoned: Nothing counts as stored; the text says why.
             RecordIllegal: One message cannot be stored, or not all in one file, so none was.
         """
         if not puts and self.flags.refusal is None:
@@ -301,7 +301,7 @@ class MessageStore:
     def put_columns(self, sends: Columns) -> int:
         """Append the sends of a fast-path batch, fill in their offsets and return the log's new end.
 
-        Raise a StoreError that says why if nothing was stored. Do not call it with enabledAppendPropCRC.
+        Raise a StoreError that says why if they do not count as stored. Do not call it with enabledAppendPropCRC.
         """
         return self._put(self._appender.append_columns, sends)[0]
 
@@ -337,7 +337,7 @@ class MessageStore:
             or after a blank end, which only counts once a record follows.
 
         Raises:
-            StoreFull, StoreBusy, StoreReadOnly, StoreClosed, StorePoisoned: Nothing was accepted; the text says why.
+            StoreFull, StoreBusy, StoreReadOnly, StoreClosed, StorePoisoned: Nothing counts as accepted; the text says why.
             RecordIllegal: The bytes do not belong at this offset or are not records; nothing was accepted.
         """
         if self.flags.refusal is not None:
@@ -475,7 +475,7 @@ class MessageStore:
         self._queues.delete_queue(queue)
 
     def sweep(self) -> None:
-        """Remove empty directories of topics without queues; raise StoreBusy during a truncation, OSError on failure."""
+        """Remove empty topic directories in `consumequeue`; raise StoreBusy during a truncation, OSError on failure."""
         self._acceptance.check_free()
         self._queues.sweep()
 

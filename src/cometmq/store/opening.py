@@ -84,7 +84,7 @@ def message_parts(names: Iterable[str], exists: Callable[[str], bool]) -> Iterat
 def rocksdb_parts(disk: Disk, root: str) -> Iterator[OtherPart]:
     """Yield parts of a store directory and its `config` that are, or seem to be, RocksDB databases with entries.
 
-    Consume queues, users and policies are left out; databases without an entry are logged and skipped.
+    Consume queues, users and policies are left out; complete databases without an entry are logged and skipped.
     RocketMQ 5.5 opens a database `rocksdbstore` at each start and writes nothing to it with its default settings.
     """
     for folder in ("", "config/"):

@@ -24,7 +24,7 @@ class PositionWaiters:
     added late, after a waiter for a later offset, waits for that offset.
 
     Attributes:
-        replica_seconds: Extra wait for replicas, compared to the device; may be negative.
+        replica_seconds: How much longer to wait for replicas than for the device, seconds; may be negative.
     """
 
     def __init__(self, positions: Positions) -> None:
@@ -64,7 +64,7 @@ class PositionWaiters:
         return self._positions.replicated is not None and not self._positions.replica_count
 
     def wait_flushed(self, end_offset: int, *, deadline: float, on_done: OnDone) -> None:
-        """Call back once, as `wait_confirmed`: OK when everything before `end_offset` is flushed, else DISK_LATE."""
+        """Call back once, as `wait_confirmed` does: OK when all before `end_offset` is flushed, else DISK_LATE."""
         self._add(self._flushed, self._positions.flushed, end_offset, deadline, on_done)
 
     def _add(
@@ -91,7 +91,7 @@ class PositionWaiters:
         return told
 
     def expire(self, now: float) -> None:
-        """Call back the waiters whose deadline has passed, with the `Durability` that says why."""
+        """Call back waiters with the `Durability` that says why, in log order, up to the first that has time left."""
         positions = self._positions
         while self._confirmed:
             end_offset, deadline, on_done = self._confirmed[0]

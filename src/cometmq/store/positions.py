@@ -38,7 +38,7 @@ class Positions:
         dispatched: End of the records that were added to their queues.
         needs_flush: Whether messages must be flushed to be confirmed (SYNC_FLUSH).
         replicated: End of the part that all required replicas have; None if none are required.
-        replica_count: Number of members in sync; 0 if there are fewer than required.
+        replica_count: Number of members in sync; 0 if there are fewer than required, or until it is first set.
         given_up: End of the last send whose waiter was called back because its time was over; 0 without any.
         refusal: Reason why sends that need replicas are not even stored; None if they are stored.
     """
@@ -78,7 +78,7 @@ class Positions:
     def sendable(self) -> int:
         """Physical offset up to which the log survives the death of this process and, with SYNC_FLUSH, of the machine.
 
-        A master sends its slaves no more, so it is not behind them after such a death; slaves acknowledge no more.
+        A master sends slaves nothing after it, so none is ahead after such a death; slaves acknowledge nothing after it.
         """
         return self.flushed if self.needs_flush else self.committed
 

@@ -196,7 +196,7 @@ class QueueFiles:
     def rewrite(self, queue: ConsumeQueue, offset: int, entries: bytes) -> None:
         """Replace written entries of one file; may raise OSError, also if the file is gone. Any thread.
 
-        No checkpoint must sync the change: if a power cut undoes it, a later read of the entries repairs them again.
+        The change need not be synced: if a power cut undoes it, a later read of the entries repairs them again.
         """
         fd = self._disk.open(self.path(queue, offset))
         try:

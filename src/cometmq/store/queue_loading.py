@@ -34,7 +34,7 @@ class LoadedQueue:
     """A queue found in the directory.
 
     Attributes:
-        queue: The queue with its offsets set.
+        queue: The queue; its offsets are set if its files are usable.
         stored_end: Queue offset after the last entry on disk; 0 without usable files.
             Above `queue.max_offset` if entries were rejected.
         physical_end: Physical offset of the end of its last message; 0 if none is left.
@@ -61,7 +61,7 @@ class EntryFile:
         self.start = start
 
     def open(self) -> None:
-        """Open the file and read its first 204 entries, unless it is open."""
+        """Open the file and read its first entries, 204 at most, unless it is open."""
         if self._fd < 0:
             self._fd = self._disk.open(self.path, write=False)
             self._head = self._disk.pread(self._fd, FIRST_ENTRIES * QUEUE_ENTRY_SIZE, 0)
@@ -88,7 +88,7 @@ class EntryFile:
         return place_of_entry(offset, size, code), size
 
     def is_written_behind(self, index: int) -> bool:
-        """Return whether about a page from an entry on is not all zeros, which after a queue's end indicates damage."""
+        """Return whether a byte from an entry on, within a page, is not zero; after a queue's end that indicates damage."""
         self.open()
         at = index * QUEUE_ENTRY_SIZE
         if at + QUEUE_ENTRY_SIZE > len(self._head):

@@ -46,7 +46,7 @@ _STEP = 4096  # Entries per read while searching the next good one.
 
 
 class BadRun(NamedTuple):
-    """Consecutive entries of a queue, from a bad one (it does not point to its record) to before the next good one in its file.
+    """Consecutive entries of a queue, from a bad one (not pointing to its record) to the next good one or the file's end.
 
     Attributes:
         start: Queue offset of the first entry.
@@ -80,14 +80,14 @@ class QueueMending:
         self._writing = Lock()
 
     def entries(self, queue: ConsumeQueue, offset: int, entries: Buffer) -> bytes:
-        """Return the repaired entries at the start of a read; unless the store is read-only, try to write them to the file.
+        """Return the first entries of a read, bad ones repaired; unless the store is read-only, try to write them to the file.
 
         May block on the device, and raise OSError; any thread.
 
         Args:
             queue: Queue of the entries.
             offset: Queue offset of the first entry.
-            entries: Entries as one file has them.
+            entries: Encoded entries that the read found; may be empty.
 
         Returns:
             Encoded entries: at least one, at most 800; none if the queue was truncated before them.

@@ -21,7 +21,7 @@ class QueueSync:
     def run(self) -> None:
         """Sync the queue files and directories, or if there are more than 64, the store's whole file system. Any thread.
 
-        Skips those that were deleted, and files that cannot be opened because of their path. Raises OSError otherwise.
+        Skips deleted ones, and files that cannot be opened because of their path; raises OSError if another sync fails.
         """
         if len(self._files) + len(self._directories) > SYNCED_ONE_BY_ONE_MAX:
             self._disk.sync_all(self._root)

@@ -61,7 +61,7 @@ class QueueTable:
         """Return the queue to append to, creating it if needed; a new queue has no file yet.
 
         Raises:
-            RecordIllegal: The topic cannot have a directory, or it is a batch queue.
+            RecordIllegal: The topic cannot have a directory, or the queue is a batch queue.
         """
         queue = self.find(topic, queue_id)
         if queue is None:

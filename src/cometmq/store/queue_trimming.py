@@ -104,7 +104,7 @@ def first_living(files: QueueFiles, queue: ConsumeQueue, log_start: int) -> int:
 
 
 def end_before(files: QueueFiles, queue: ConsumeQueue, log_end: int) -> int:
-    """Return the queue offset after the last entry whose record is before a physical offset; may raise OSError."""
+    """Return the queue offset after the last entry whose record is before an offset of the log; may raise OSError."""
     low, high = queue.min_offset, queue.max_offset
     # Truncations are short: most queues have nothing after it, which the last entry shows.
     if low == high or _physical_offset(files, queue, high - 1) < log_end:

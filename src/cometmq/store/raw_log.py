@@ -49,7 +49,7 @@ class RawLog:
         Args:
             offset: Physical offset of the first byte: the log's end, or the end of the accepted part of a blank end. A
                 log without a file may begin at the start of any file.
-            content: The bytes, which are not copied and must not be changed before they are dispatched.
+            content: The bytes, which must not be changed before they are dispatched.
 
         Raises:
             RecordIllegal: The bytes do not belong at this offset or are not records; nothing was written.
@@ -137,7 +137,7 @@ class RawLog:
     def first_fault(self, offset: int) -> tuple[int, str] | None:
         """Return (physical offset, `WalkEnd` name) of the first invalid record from a record on; None if none is found.
 
-        Examines about 4 MiB, as a replica would. May block on the device, and raise OSError; any thread.
+        Examines about 4 MiB at most, with the checks of a replica. May block on the device, and raise OSError; any thread.
         """
         upto, size = offset + _LOOKED_AT_MAX, _LOOK_SIZE
         while offset < upto and (content := self.read(offset, size)) is not None:

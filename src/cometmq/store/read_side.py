@@ -1,6 +1,6 @@
 """Reading interface of a store: its queues, its messages and their times.
 
-Docstrings tell which methods may block on the device; such calls belong in a reader thread.
+If a docstring says that a call may block on the device, the call belongs in a reader thread.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class ReadSide:
         return self._table.topics()
 
     def queue_counts(self) -> dict[str, int]:
-        """Return by topic the number of queues that it needs: its highest queue id plus one."""
+        """Return the number of queues that each topic needs, by topic: its highest queue id plus one."""
         return {
             topic: 1 + max((queue.queue_id for queue in self.queues_of(topic)), default=0)
             for topic in self.topics()
@@ -87,14 +87,14 @@ class ReadSide:
         )
 
     def has_extended(self, topic: str) -> bool:
-        """Return whether a topic has tags codes in extended files, so that only `get` can filter by them."""
+        """Return whether a topic may have tags codes in extended files, by which only `get` can filter."""
         return self._extended.has(topic)
 
     def entries(self, queue: ConsumeQueue, offset: int, count: int) -> list[QueueEntry]:
         """Return a list of up to `count` entries of a standard queue from an offset on; may block; any thread.
 
         Raises:
-            FileNotFoundError: The file of an entry is gone.
+            OSError: A file cannot be read; FileNotFoundError if it is gone.
         """
         return self._queues.read_entries(queue, offset, count)
 

@@ -61,13 +61,13 @@ _new_tuple = tuple.__new__
 
 
 class GetResult(NamedTuple):
-    """The result of reading a queue.
+    """The result of reading a queue; provisional if `cold` is set.
 
     Attributes:
         status: Outcome of the read.
         next_offset: Queue offset to continue from.
-        min_offset: Minimum offset of the queue when the read began.
-        max_offset: Maximum offset of the queue when the read began.
+        min_offset: Minimum offset of the queue during the read; 0 without a queue.
+        max_offset: Maximum offset of the queue during the read; 0 without a queue.
         records: Pieces of the log with one or more whole records each; together they are the answer's body.
         message_count: Number of records in them.
         size: Size of the records in bytes.
@@ -376,7 +376,7 @@ class Reader:
         )
 
     def _is_likely(self, wanted: WantedRead, entries: Buffer, chosen: ChosenEntries) -> bool:
-        """Return whether entries need no repair before their records are read: there are some, of 16 MiB at most, in order."""
+        """Return whether entries seem sound: some, with 16 MiB of records at most, and no deleted one after an existing one."""
         if not chosen.looked or chosen.size > _BELIEVED_SIZE_MAX:
             return False
         if not chosen.removed:

@@ -198,7 +198,7 @@ class RealDisk:
         os.unlink(path)  # noqa: PTH108  # as above
 
     def space(self, path: str) -> Space:
-        """Return the used and the available space, and inodes, of the file system that contains a directory."""
+        """Return the used and the available bytes, and the available inodes, of a directory's file system."""
         state = os.statvfs(path)
         used = (state.f_blocks - state.f_bfree) * state.f_frsize
         inodes = state.f_favail if state.f_files else 1

@@ -1,7 +1,7 @@
 """Recovery at start: finds the end of the log and completes everything built from it.
 
 1. Each `Derived` structure is loaded and returns the offset from which it lacks records, if it does.
-2. The log is walked from the smallest of these offsets; every record is checked and fed to all structures.
+2. The log is walked from the smallest of these offsets; each record there is checked and fed to all structures.
 3. The log ends before the first invalid record (cometmq.store.log_end).
 """
 
@@ -24,7 +24,7 @@ class RecoveryResult(NamedTuple):
     """The result of a recovery.
 
     Attributes:
-        end: Physical offset of the end of the last valid record; 0 for an empty log.
+        end: Physical offset of the end of the last valid record; 0 for a log without files.
         store_ms: Store time of the last checked record, ms; 0 if none was checked.
         damage: Why the store must stay read-only, such as damage, for people; None if it need not.
     """

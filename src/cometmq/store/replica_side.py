@@ -50,7 +50,7 @@ class ReplicaSide:
 
     @property
     def dispatched_ms(self) -> int:
-        """Store time of the last dispatched record, ms since 1970; 0 if unknown."""
+        """Store time of the last dispatched record, ms since 1970; 0 if unknown; after a truncation approximate."""
         return self._dispatcher.dispatched_ms
 
     @property

@@ -36,7 +36,7 @@ class IndexSettings:
         is_safe: If only Java's checkpoint can be used, begin recovery as early as the index needs (messageIndexSafe).
         slots: Slots of an index file (maxHashSlotNum).
         entries: Entries of an index file, including the unused first one (maxIndexNum).
-        answer_count_max: Maximum number of messages in an answer (maxMsgsNumBatch).
+        answer_count_max: Maximum number of messages that a search by key returns (maxMsgsNumBatch).
     """
 
     is_built: bool = True
@@ -55,15 +55,14 @@ class StoreSettings:
         read_only_commitlog_paths: Directories in which no file is created (readOnlyCommitLogStorePaths).
         commitlog_file_size: Bytes of a log file (mappedFileSizeCommitLog).
         queue_file_size: Bytes of a queue file (mappedFileSizeConsumeQueue).
-        flush_sync: Whether the answer to a send waits for its flush (flushDiskType=SYNC_FLUSH).
+        flush_sync: Whether the answer to a send waits for its flush, unless WAIT=false (flushDiskType=SYNC_FLUSH).
         flush_interval_ms: Usual pause between asynchronous flushes (flushIntervalCommitLog).
         flush_least_pages: Minimum number of dirty 4 KiB pages for a flush (flushCommitLogLeastPages).
         flush_timed: Keep the pause between flushes; if False, flush once enough pages are dirty (flushCommitLogTimed).
         flush_thorough_interval_ms: Pause after which any dirty byte is flushed (flushCommitLogThoroughInterval).
         sync_flush_timeout_ms: Maximum wait for a synchronous flush (syncFlushTimeout).
         checkpoint_interval_ms: Minimum pause between checkpoints (flushIntervalConsumeQueue).
-        disk_warning_ratio: Disk usage in per cent, as df shows it, above which sends are refused
-            (diskSpaceWarningLevelRatio; Java allows 35 to 90).
+        disk_warning_ratio: Disk usage (per cent, as in df) above which sends are refused (diskSpaceWarningLevelRatio).
         disk_reserve: Bytes left free when a log file is created, for queue files and configuration; a smaller
             `commitlog_file_size` is used instead.
         transfer_bytes_in_memory: Maximum bytes of a pull of recent messages (maxTransferBytesOnMessageInMemory).
@@ -72,7 +71,8 @@ class StoreSettings:
             the first message may be longer.
         transfer_count_on_disk: Maximum records of a pull of old messages (maxTransferCountOnMessageInDisk).
         access_in_memory_ratio: Per cent of `memory_bytes` that recent messages fill (accessMessageInMemoryMaxRatio).
-        filter_scan_bytes: Bytes of queue entries that one read with a filter may examine (maxFilterMessageSize).
+        filter_scan_bytes: Maximum bytes of queue entries that a filtered read examines, if it wants no more messages than
+            that (maxFilterMessageSize).
         memory_bytes: Memory of this machine, bytes.
         warm_tail_bytes: Bytes at the log's end that are read through the map if this process has written them.
         delay_levels_ms: Delay of each level, beginning with level 1 (messageDelayLevel).

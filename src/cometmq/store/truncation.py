@@ -210,7 +210,7 @@ class Truncation:
         self._waiting, self._kept = deque(), []
 
     def _before(self, batch: Batch, end: int) -> list[Batch]:
-        """Return the part of a waiting batch before the new end, as a list of batches; of the batch itself if all of it is."""
+        """Return the part of a waiting batch before the new end, as a list: of the batch itself if all of it is."""
         if batch.end_offset <= end:
             return [batch]
         start = batch.start

@@ -94,7 +94,7 @@ class Upkeep:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether `tick` has nothing to do until something is dispatched or flushed, but its checks once a second."""
+        """Whether `tick` has only its checks once a second to do until something is dispatched or flushed."""
         has_job = self._ready or self._job_out or self._job_put_off or self._is_plan_given_up
         has_tails = self._queues.dirty or self._is_in_round or self._index.has_work
         return not (has_job or has_tails or self._is_checkpoint_old())
@@ -135,7 +135,7 @@ class Upkeep:
             self.queue_write_failed(error)
 
     def _continue_tails(self, now: float) -> bool:
-        """Write queue entries within this tick's time; return True if the round is finished; may raise OSError."""
+        """Write queue entries within this tick's time; return True if all queues of the round were tried; may raise OSError."""
         is_idle = self._positions.dispatched == self._dispatched_before
         self._dispatched_before = self._positions.dispatched
         deadline = now + (TAILS_SECONDS_IDLE if is_idle else TAILS_SECONDS_PER_TICK)

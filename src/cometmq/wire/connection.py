@@ -217,7 +217,7 @@ class Connection(Generic[Waiter]):
         self.buffered += len(data)
 
     def next_opaque(self) -> int:
-        """Return the next opaque that none of our waiting requests uses; later calls return others."""
+        """Return the next opaque that none of our waiting requests uses; the next call returns another."""
         self._opaque = self._opaque + 1 & _OPAQUE_MASK
         while self._opaque in self.awaited:
             self._opaque = self._opaque + 1 & _OPAQUE_MASK

@@ -2,7 +2,7 @@
 
 The log is synced before the wheel that points into it, and both before the checkpoint. At each start the log is
 read again, from the file before the checkpointed position or from its start, and the wheel is updated from it, as in
-TimerMessageStore.recover of RocketMQ 5.3.3. Units after that position are remembered until the topic has delivered
+TimerMessageStore.recover of RocketMQ 5.3.3. Units after the checkpointed one are remembered until the topic has delivered
 their messages again, so that none is added twice.
 """
 
@@ -41,7 +41,7 @@ class TimerRequest(NamedTuple):
         physical_offset: Physical offset of its record in the commitlog.
         size: Size of its record in bytes.
         out_ms: Start of the slot in which it is due (TIMER_OUT_MS).
-        due_ms: The millisecond before it is due, or the nearest one in its slot; the slot's last if the exact time is unknown.
+        due_ms: The millisecond before it is due, or the nearest in its slot but the first; the slot's last if unknown.
         is_delete: Whether it cancels another message.
         topic_hash: Java's hash of its real topic.
     """
@@ -67,8 +67,8 @@ class TimerFiles:
     """Files of the messages that wait for their delivery time: a wheel of time slots, a log, and a checkpoint.
 
     Attributes:
-        check: The last loaded or saved checkpoint.
-        read_ms: Time before which all slots are delivered.
+        check: The last loaded or saved checkpoint; mostly zeros after the log was found damaged.
+        read_ms: Time before which all slots count as delivered, ms since 1970.
         queue_offset: Offset in the timer's topic before which all messages were added.
         waiting_count: Number of messages in the wheel, minus those that cancel one; after a recovery approximate.
         known: Physical offsets of messages that have units already when the topic delivers them again, because the
@@ -247,7 +247,7 @@ class TimerFiles:
         self.waiting_count += change
 
     def go_on(self) -> bool:
-        """Advance to the next slot after the current one was delivered; return whether that one has units."""
+        """Advance to the next slot after the current one was delivered; return whether the next has units."""
         self.waiting_count -= self.wheel.slot(self.read_ms).unit_count
         self.read_ms += self._precision_ms
         return self.wheel.slot(self.read_ms) is not EMPTY_SLOT

@@ -119,7 +119,7 @@ class TimerLog:
     # --- recovery and age
 
     def load(self) -> None:
-        """Load the existing files; `scan` finds the `end`. Raise StoreDamaged if one has another size or is missing."""
+        """Load the existing files; `scan` finds the `end`. Raise StoreDamaged for a wrong size or a missing file."""
         self.chain.load(read_only=False)
         self.end = self.written = self.flushed = self.chain.start
 
@@ -135,7 +135,7 @@ class TimerLog:
         self.end = self.written = self.flushed = 0
 
     def scan(self, position: int) -> Iterator[tuple[int, TimerUnit]]:
-        """Yield the units from the start of a position's file to the first invalid one, and set `end` and `written` to that place."""
+        """Yield the units from the start of a position's file to the first invalid one or the last; `end` moves there."""
         for file in self.chain.files:
             if file.end <= position:
                 continue
@@ -185,7 +185,7 @@ class TimerLog:
 
     @property
     def may_drop(self) -> bool:
-        """Whether the log has a file besides the newest, which is never deleted."""
+        """Whether the log has a file besides the newest, which `drop_before` keeps."""
         return len(self.chain.files) > 1
 
     def drop_before(self, physical_offset: int) -> None:
