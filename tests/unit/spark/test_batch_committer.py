@@ -197,7 +197,9 @@ def test_a_broker_that_asks_hears_what_the_ledger_decided(committer):
     assert says(ledgers, KEY) == "COMMIT"
     assert says(ledgers, KEY, "2") == "ROLLBACK"
     assert says(ledgers, KEY, broker="b") == "ROLLBACK", "a copy that a retry made"
+    assert says(ledgers, KEY, broker="") == "UNKNOWN", "a broker that does not say its name"
     ledgers.finish(KEY)
+    assert says(ledgers, KEY, broker="") == "ROLLBACK"
     assert says(ledgers, KEY) == "ROLLBACK"
     assert says(ledgers, BatchKey("query", 6)) == "ROLLBACK", (
         "older than a batch that was decided"

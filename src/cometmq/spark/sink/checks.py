@@ -33,14 +33,14 @@ def verdict(
 ) -> TransactionState:
     """Return COMMIT, ROLLBACK or UNKNOWN for a half message, by the ledger of its batch.
 
-    With a decision about the batch: COMMIT if it lists the message at `broker` and is not marked as done, otherwise
-    ROLLBACK. Without one: UNKNOWN if the ledgers have no folder of the query, which may be another driver's; ROLLBACK
+    With a decision about the batch: COMMIT if it lists the message at `broker` and is not marked as done, UNKNOWN if
+    it lists the message and `broker` is empty, otherwise ROLLBACK. Without one: UNKNOWN if the ledgers have no folder of the query, which may be another driver's; ROLLBACK
     if the immunity time has passed or the query has a decision about a later batch; otherwise UNKNOWN.
 
     Args:
         ledgers: Store of the decisions about batches.
         key: Batch of the half message.
-        broker: Name of the broker that holds it; empty if it did not send one, which no decision lists.
+        broker: Name of the broker that holds it; empty if it did not send one.
         message_id: Its unique id.
         is_over: Whether its immunity time has passed, so that no new commit can include it.
 
@@ -49,10 +49,11 @@ def verdict(
     """
     entry = ledgers.read(key)
     if entry is not None:
-        is_wanted = entry.state != DONE and any(
-            each.broker == broker and message_id in each.ids for each in entry.half_messages
-        )
-        return TransactionState.COMMIT if is_wanted else TransactionState.ROLLBACK
+        is_open = entry.state != DONE
+        at = [each.broker for each in entry.half_messages if is_open and message_id in each.ids]
+        if at and not broker:
+            return TransactionState.UNKNOWN  # It may be a copy that a retry made elsewhere.
+        return TransactionState.COMMIT if broker in at else TransactionState.ROLLBACK
     if not ledgers.is_known(key.query):
         return TransactionState.UNKNOWN  # Belongs to a driver with another folder.
     if is_over or ledgers.newest(key.query) > key.batch:
