@@ -4,7 +4,8 @@ Usage: python -m bench.ab --ref COMMIT [--rounds 6] [--rows broker,clients,"spar
 
 The old commit is checked out beside this one and built in an environment of its own, which stays for the next time.
 Both brokers run all the time and get the same load one after the other, so that a noisy machine is noisy for
-both; the files of a group of rows are gone before the next begins, since tens of GB that are written back are noise. Printed are rate, processor time and, where the machine counts them, instructions in user space a message, and
+both; the files of a group of rows are gone before the next begins, since tens of GB that are written back are noise.
+Printed are rate, processor time and, where the machine counts them, instructions in user space a message, and
 the median of the rounds' ratios with its 95% interval. A row whose interval of rates is wide gets up to three times
 the rounds. Rows of clients and Spark compare these, at one broker of this tree; a client's processor time is its own.
 Rows that begin with "plain" are of brokers that run as they do where nothing could be compiled.

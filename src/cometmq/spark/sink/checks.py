@@ -34,8 +34,9 @@ def verdict(
     """Return COMMIT, ROLLBACK or UNKNOWN for a half message, by the ledger of its batch.
 
     With a decision about the batch: COMMIT if it lists the message at `broker` and is not marked as done, UNKNOWN if
-    it lists the message and `broker` is empty, otherwise ROLLBACK. Without one: UNKNOWN if the ledgers have no folder of the query, which may be another driver's; ROLLBACK
-    if the immunity time has passed or the query has a decision about a later batch; otherwise UNKNOWN.
+    it lists the message and `broker` is empty, otherwise ROLLBACK. Without one: UNKNOWN if the ledgers have no folder
+    of the query, which may be another driver's; ROLLBACK if the immunity time has passed or the query has a decision
+    about a later batch; otherwise UNKNOWN.
 
     Args:
         ledgers: Store of the decisions about batches.
