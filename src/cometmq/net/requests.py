@@ -377,7 +377,7 @@ class _GatedBatch:
 
 
 class _GatedIntake:
-    """An intake that accepts only requests allowed by a gate."""
+    """An intake of compiled requests, of which it leaves those that a gate does not allow to the slow path."""
 
     def __init__(self, intake: Intake, rules: list[RequestRule], gate: ByteGate) -> None:
         self.judged = self.codes = intake.judged

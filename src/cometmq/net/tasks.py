@@ -36,7 +36,7 @@ def _take_error(task: asyncio.Task[Any]) -> None:
 
 
 class Tasks:
-    """The background tasks of one owner."""
+    """The background tasks of one owner: logs those that fail, and cancels all at its end."""
 
     def __init__(self, owner: str) -> None:
         """Use `owner` as the first part of each task's name in logs."""

@@ -198,7 +198,7 @@ class Disk(Protocol):
         ...
 
     def unlink(self, path: str) -> None:
-        """Remove a file's name."""
+        """Remove a file from its directory; its content stays until the last descriptor is closed."""
         ...
 
     def space(self, path: str) -> Space:

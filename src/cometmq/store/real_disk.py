@@ -194,7 +194,7 @@ class RealDisk:
         os.replace(source, target)  # noqa: PTH105  # as above
 
     def unlink(self, path: str) -> None:
-        """Remove a file's name."""
+        """Remove a file from its directory; its content stays until the last descriptor is closed."""
         os.unlink(path)  # noqa: PTH108  # as above
 
     def space(self, path: str) -> Space:

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class DelayLevels(Feature):
-    """The feature that implements delay levels."""
+    """The feature of delay levels: delivers messages that wait in SCHEDULE_TOPIC_XXXX once they are due."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

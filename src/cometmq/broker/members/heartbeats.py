@@ -41,7 +41,7 @@ class HeartbeatResult(NamedTuple):
 
 
 class Heartbeats:
-    """The handler of heartbeats."""
+    """Enters the groups and subscriptions of a client's heartbeats into the tables of members."""
 
     def __init__(
         self,

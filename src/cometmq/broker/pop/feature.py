@@ -43,7 +43,7 @@ RequestModes = Mapping[tuple[str, str], RequestModeConfig]
 
 
 class PopFeature(Feature):
-    """The feature that implements pop."""
+    """The feature of pop: puts its services, check points and revival together, and starts and stops them."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

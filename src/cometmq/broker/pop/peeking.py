@@ -35,7 +35,7 @@ class PeekResult(NamedTuple):
 
 
 class Peeking:
-    """The service for peeks."""
+    """The service for peeks, which read messages from a group's offsets on without popping them."""
 
     def __init__(
         self,

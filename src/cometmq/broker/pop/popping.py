@@ -77,7 +77,7 @@ PopOutcome = Steps[PopResult | None]
 
 
 class Popping:
-    """The service for pops and notifications."""
+    """The service for pops, which hide messages for a time, and for notifications that some can be popped."""
 
     def __init__(
         self,

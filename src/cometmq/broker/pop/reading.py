@@ -83,7 +83,7 @@ class PoppedMessages:
 
 
 class PopReader:
-    """The reader of messages for pops."""
+    """Reads the messages that a pop takes from a queue, at once or in a thread."""
 
     def __init__(
         self,

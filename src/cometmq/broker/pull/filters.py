@@ -50,7 +50,7 @@ class MessageFilter(NamedTuple):
 
 
 class Filters:
-    """A factory of filters for subscriptions."""
+    """Makes the filter of a pull or pop from its subscription: by tags, or by an SQL92 expression."""
 
     def __init__(self, settings: BrokerSettings, members: Members) -> None:
         self._settings = settings

@@ -2,7 +2,7 @@
 
 
 class ByteRate:
-    """A counter of bytes per second."""
+    """Counts bytes and gives the number of the last full second."""
 
     def __init__(self) -> None:
         self._second = 0

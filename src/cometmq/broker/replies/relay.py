@@ -34,7 +34,7 @@ _TIMEOUT_MS = 10_000
 
 
 class ClientRelay:
-    """The relay of requests to consumers."""
+    """Passes requests of administrators on to connected consumers, and their answers back."""
 
     def __init__(
         self,

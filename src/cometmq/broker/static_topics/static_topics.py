@@ -13,7 +13,7 @@ from cometmq.model.errors import RequestError, SettingsError
 
 
 class StaticTopics(Feature):
-    """The feature that refuses static topics."""
+    """The feature of static topics, which are refused: topics whose queues are mapped to several brokers."""
 
     def __init__(self, parts: Parts) -> None:
         self._file = parts.config_file("topicQueueMapping.json")

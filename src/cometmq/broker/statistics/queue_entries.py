@@ -19,7 +19,7 @@ _COUNT_MAX = 10_000  # 200 kB of entries are 1 MB as JSON; Java has no limit.
 
 
 class QueueEntries:
-    """The lookup of queue entries."""
+    """Looks up entries of a queue, with its bounds and a group's subscription to the topic."""
 
     def __init__(self, store: MessageStore, members: Members) -> None:
         self._store = store

@@ -34,7 +34,7 @@ class RecallResult(NamedTuple):
 
 
 class Recall:
-    """The service for recalls."""
+    """The service for recalls, which cancel a timed message by its handle."""
 
     def __init__(
         self,

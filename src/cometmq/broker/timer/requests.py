@@ -14,7 +14,7 @@ from cometmq.steps.steps import Steps
 
 
 class TimerHandler:
-    """Handles the requests of the timer."""
+    """Handles recalls of timed messages and requests for the timer's checkpoint and counts."""
 
     def __init__(self, timer: Timer) -> None:
         self._timer = timer

@@ -37,7 +37,7 @@ _SAYS = {
 
 
 class TransactionEnds:
-    """The service for END_TRANSACTION."""
+    """The service for END_TRANSACTION: commits or rolls back a half message."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from cometmq.steps.steps import Steps
 
 
 class TransactionHandler:
-    """Handles the requests of transactions."""
+    """Handles the ends of transactions and the resumption of checks of a half message."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions

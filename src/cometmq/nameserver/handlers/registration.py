@@ -57,7 +57,7 @@ _Read = tuple[RegisterBrokerBody, Mapping[str, QueueData]]
 
 
 class RegistrationHandlers:
-    """Handlers of requests that brokers send."""
+    """Handlers of what brokers send: registrations, heartbeats, single topics and leaving."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""The request handlers of `broker.admin`."""
+"""Request handlers of administration: topics, groups, offsets, settings, users, files and lookups."""

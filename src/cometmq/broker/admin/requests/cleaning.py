@@ -9,7 +9,7 @@ from cometmq.net.requests import Answers
 
 
 class CleaningHandler:
-    """Handles requests to delete files."""
+    """Handles requests to delete expired files, queues of missing topics, and empty superfluous queues."""
 
     def __init__(self, cleaning: Cleaning) -> None:
         self._cleaning = cleaning

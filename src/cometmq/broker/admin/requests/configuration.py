@@ -15,7 +15,7 @@ from cometmq.steps.steps import Steps, elsewhere
 
 
 class ConfigurationHandler(Feature):
-    """Handles requests about the settings."""
+    """Handles requests to read and change the broker's settings."""
 
     def __init__(self, parts: Parts) -> None:
         self._configuration = Configuration(parts)

@@ -28,7 +28,7 @@ from cometmq.steps.steps import Steps, elsewhere
 
 
 class GroupHandler:
-    """Handles requests about consumer groups."""
+    """Handles requests to read, create, change and delete consumer groups, and to copy their offsets."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from cometmq.steps.steps import Steps, elsewhere
 
 
 class OffsetHandler:
-    """Handles requests about offsets."""
+    """Handles requests for the bounds and times of queues, and to read and commit groups' offsets."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from cometmq.steps.steps import Steps, elsewhere
 
 
 class TopicHandler:
-    """Handles requests about topics."""
+    """Handles requests to read, create, change and delete topics."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""The request handlers of group members."""
+"""Request handlers for members of groups: heartbeats, lists of clients, queue locks, conflicts."""

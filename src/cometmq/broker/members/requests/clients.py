@@ -31,7 +31,7 @@ from cometmq.steps.steps import Steps
 
 
 class ClientHandler:
-    """Handles requests of and about clients."""
+    """Handles heartbeats and leaving of clients, queue locks, and requests for lists of clients."""
 
     def __init__(self, parts: Parts, *, announce: Callable[[float], Steps[None]]) -> None:
         """`announce` registers topics at the reachable nameservers, and waits at most so many seconds for them."""

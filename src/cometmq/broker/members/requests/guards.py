@@ -13,7 +13,7 @@ from cometmq.net.requests import Answers
 
 
 class GuardHandler:
-    """Handles requests for conflicts and locks."""
+    """Handles requests for conflicts between members of a group and for the holders of queue locks."""
 
     def __init__(self, guards: Guards) -> None:
         self._guards = guards

@@ -1,1 +1,1 @@
-"""The request handlers of pop."""
+"""Request handlers of pop: pops, acknowledgements, invisible times, notifications, assignments."""

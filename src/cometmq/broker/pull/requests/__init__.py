@@ -1,1 +1,1 @@
-"""The request handlers of pulls."""
+"""Request handlers of pulls, checks of filters, and the quotas of cold readers."""

@@ -12,7 +12,7 @@ from cometmq.net.requests import Answers, Outcome
 
 
 class PullHandler:
-    """Handles pulls and lite pulls."""
+    """Handles PULL_MESSAGE and LITE_PULL_MESSAGE, which it treats alike."""
 
     def __init__(self, service: Pulls) -> None:
         self._service = service

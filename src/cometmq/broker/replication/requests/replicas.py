@@ -17,7 +17,7 @@ from cometmq.store.message_store import MessageStore
 
 
 class ReplicaHandler:
-    """Handles the requests of replication."""
+    """Handles requests for the replication status, and those of masters and slaves to each other."""
 
     def __init__(
         self,

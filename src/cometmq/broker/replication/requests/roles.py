@@ -16,7 +16,7 @@ ChangeRole = Callable[[RoleChange, str], Steps[RoleChanged]]
 
 
 class RoleHandler:
-    """Handles requests to change the role."""
+    """Handles requests to make this broker the master or a slave while it runs."""
 
     def __init__(self, change: ChangeRole) -> None:
         self._change = change

@@ -14,7 +14,7 @@ from cometmq.steps.steps import Steps
 
 
 class RelayHandler(Feature):
-    """Handles requests that a consumer answers."""
+    """Handles requests that a connected consumer must answer: running state, offsets, consuming a message directly."""
 
     def __init__(self, parts: Parts) -> None:
         self._relay = ClientRelay(

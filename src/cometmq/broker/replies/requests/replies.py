@@ -13,7 +13,7 @@ from cometmq.steps.steps import Steps
 
 
 class ReplyHandler(Feature):
-    """Handles replies of request-reply."""
+    """Handles the replies of request-reply, which it passes to the producer that waits."""
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings

@@ -1,1 +1,1 @@
-"""The request handlers of sends."""
+"""Request handlers of sends: single messages, batches, and large batches in pieces."""

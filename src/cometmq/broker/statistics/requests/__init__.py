@@ -1,1 +1,1 @@
-"""The request handlers of statistics."""
+"""Request handlers of statistics: runtime figures, rates, progress of groups, ends of topics."""

@@ -32,7 +32,7 @@ _GIB = 1 << 30
 
 
 class RuntimeHandler:
-    """Handles GET_BROKER_RUNTIME_INFO."""
+    """Handles GET_BROKER_RUNTIME_INFO, the figures of store, rates and waiting requests."""
 
     def __init__(
         self,
