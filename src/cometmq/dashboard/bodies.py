@@ -67,7 +67,10 @@ def body_line(body: bytes) -> str:
 
 
 def _decoded(start: bytes, *, is_whole: bool) -> tuple[str, int | None]:
-    """Return the text, without a cut last character or with invalid bytes as U+FFFD; and the first invalid byte's index."""
+    """Return the text, with invalid bytes as U+FFFD, and the index of the first invalid byte or None.
+
+    If the first is among the last 3 bytes of a cut body, it is taken for a cut character: the text ends before it.
+    """
     try:
         return start.decode(), None
     except UnicodeDecodeError as error:

@@ -41,7 +41,7 @@ class RequestError(CometError):
 
 
 class CodecError(CometError):
-    """Bytes or text that cannot be decoded in the expected format."""
+    """Bytes or text that cannot be decoded in the expected format, or a value that cannot be encoded in it."""
 
 
 class FrameTooLarge(CodecError):

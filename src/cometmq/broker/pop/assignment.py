@@ -67,7 +67,8 @@ class Assignments:
     def assign(self, query: AssignmentQuery) -> Steps[list[Assignment] | None]:
         """Return the queues that a group's member shall consume, each with pull or pop; None: unknown, it keeps its queues.
 
-        For a broadcasting group, or if the settings leave the sharing to clients, these are all queues of the topic.
+        For a broadcasting group, or if the settings leave the sharing to clients, these are all queues of the
+        topic, but only this broker's if no nameserver returns a route.
         """
         mode = self._mode_of(query)
         queues = yield from self._queues_of(query.topic)

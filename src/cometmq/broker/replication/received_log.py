@@ -138,7 +138,10 @@ class LogIntake:
             self.piece_size = min(self.piece_size * 2, PIECE_SIZE)
 
     def _size_wanted(self, held: memoryview) -> int:
-        """Return the size of the next record or of a blank end's header; raise CopyingStopped for a wrong size."""
+        """Return how many bytes the next step needs: 8 to learn a size or for a blank end, else the next record's size.
+
+        Raises CopyingStopped for a wrong size.
+        """
         if len(held) < BLANK_TAIL_SIZE or int.from_bytes(held[4:8]) == MAGIC_BLANK:
             return BLANK_TAIL_SIZE
         size = int.from_bytes(held[:4])

@@ -127,7 +127,8 @@ class AsyncAdmin(AsyncClient):
 
         Raises:
             BrokerNotFound: No such master is registered.
-            BrokerRefused: The broker refuses, for example because a setting cannot be changed at run time.
+            BrokerRefused: The broker refuses, for example because a setting cannot be changed at run time; or it could not
+                save the change, which is then effective until the next start.
         """
         address = await self._live.nameserver_api.member(broker_name)
         await self._brokers.change_settings(address, values)
@@ -136,7 +137,7 @@ class AsyncAdmin(AsyncClient):
         """Remove write permission from a broker's routes, so that producers avoid it; return the number of its topics.
 
         Its messages can still be consumed. This lasts until `undrain`, until a nameserver restarts, or until the broker
-        registers anew or changed topics. Raises BrokerNotFound if no such master is registered.
+        returns after it was gone or registers changed topics. Raises BrokerNotFound if no such master is registered.
         """
         await self._live.nameserver_api.member(broker_name)
         return await self._live.nameserver_api.wipe_write_perm(broker_name)

@@ -49,7 +49,7 @@ class OffsetApi:
         return max(await self._ask(queue, _min_offset(queue)), 0)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """Return the offset that the queue's next message will get."""
+        """Return the offset after the queue's last readable message, as its broker knows it."""
         return await self._ask(queue, _max_offset(queue))
 
     async def offset_by_time(

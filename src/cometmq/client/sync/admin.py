@@ -57,7 +57,8 @@ class Admin(BlockingClient[AsyncAdmin]):
 
         Raises:
             BrokerNotFound: No such master is registered.
-            BrokerRefused: The broker refuses, for example because a setting cannot be changed at run time.
+            BrokerRefused: The broker refuses, for example because a setting cannot be changed at run time; or it could not
+                save the change, which is then effective until the next start.
         """
         self._portal.call(self._client.change_settings, broker_name, values)
 
@@ -65,7 +66,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Remove write permission from a broker's routes, so that producers avoid it; return the number of its topics.
 
         Its messages can still be consumed. This lasts until `undrain`, until a nameserver restarts, or until the broker
-        registers anew or changed topics. Raises BrokerNotFound if no such master is registered.
+        returns after it was gone or registers changed topics. Raises BrokerNotFound if no such master is registered.
         """
         result: int = self._portal.call(self._client.drain, broker_name)
         return result

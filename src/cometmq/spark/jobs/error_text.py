@@ -52,5 +52,5 @@ def is_usage(error: BaseException) -> bool:
 
 
 def _condition_of(error: BaseException) -> str:
-    """Return Spark's name for an error, or an empty text if it is not an error of Spark."""
+    """Return the condition's name of a PySparkException; an empty text if it has none, or for another error."""
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""

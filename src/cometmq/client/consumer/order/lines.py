@@ -97,13 +97,13 @@ class Lines:
     def submit(self, job: ListenerJob) -> None:
         """Append messages to the line of their queue, or of their order key, whose calls run one at a time.
 
-        Messages are ignored after `close`, or if their queue was revoked.
+        Messages are ignored after `close` or `settle`, or if their queue was revoked.
         """
         if self._is_closed or job.loop.is_dropped:
             return
-        lines = self._lines.get(job.loop.queue)
-        if lines is None:
-            lines = self._lines[job.loop.queue] = _QueueLines()
+        lines = self._lines.setdefault(job.loop.queue, _QueueLines())
+        if lines.is_stopped:
+            return
         order_key = self._settings.order_key
         if order_key is None:
             self._append(lines, None, job)
@@ -121,10 +121,8 @@ class Lines:
         line.arrived.set()
 
     async def settle(self, queue: MessageQueue, *, seconds: float) -> bool:
-        """Start no further call for a queue that had a job, until `forget`; return whether running ones ended in `seconds`."""
-        lines = self._lines.get(queue)
-        if lines is None:
-            return True
+        """Start no further call for a queue, until `forget`; return whether running ones ended in `seconds`."""
+        lines = self._lines.setdefault(queue, _QueueLines())
         lines.is_stopped = True
         stopped = [*lines.by_key.values()]
         for line in stopped:

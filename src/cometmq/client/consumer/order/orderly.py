@@ -54,11 +54,17 @@ class Orderly:
     # --- queues
 
     async def take(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues and return those for which the lock was granted; with broadcasting, return all without a lock."""
+        """Lock queues and return those for which the lock was granted; with broadcasting, none needs a lock.
+
+        Queues with a call of an earlier assignment that outlasts 1 s are left out.
+        """
+        queues = await self.settle([*queues])
+        for queue in queues:
+            self._lines.forget(queue)
         return set(queues) if self._held is None else await self._held.take(queues)
 
     async def settle(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        """Start no further call for queues that had calls; return those without a running one, after waiting up to 1 s."""
+        """Start no further call for queues; return those without a running one, after waiting up to 1 s."""
         at_rest = await asyncio.gather(
             *(self._lines.settle(queue, seconds=_SETTLE_SECONDS) for queue in queues)
         )

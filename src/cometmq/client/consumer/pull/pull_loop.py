@@ -60,7 +60,8 @@ class PullContext:
     Attributes:
         progress: Consumed offsets of the member.
         gate: Set while the member may pull.
-        start: Finds the first offset of a queue: the stored one, or one by the `consume_from` rule.
+        start: Finds the first offset of a queue: the stored one, 0 if its topic was deleted meanwhile, or one by the
+            `consume_from` rule.
         deliver: Called with the loop and messages that it pulled and that match the subscription.
         discard: Called with the loop and a record that cannot be decoded.
     """
@@ -330,7 +331,7 @@ class PullLoop:
         return messages, unreadable, pull.next_offset if rest is None else rest
 
     async def _pause_in_vain(self, asked: _AskedPull) -> None:
-        """Pause at the fourth and further successive answers, within 1 s each, that made no progress or moved the offset.
+        """Pause at the fourth and later answers in a row that came within 1 s of their request and made no progress.
 
         Each pause is longer, up to 1 s. A seek ends it.
         """
