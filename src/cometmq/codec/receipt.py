@@ -73,7 +73,7 @@ def kind_of(topic: str) -> str:
 
 
 def real_topic(topic: str, group: str, kind: str) -> str:
-    """Return the topic that contains a popped message, from the requested topic and the kind."""
+    """Return the topic that contains a popped message, from the kind and the requested topic, which is no retry topic."""
     return topic if kind == NORMAL else pop_retry_topic(topic, group, is_v2=kind == RETRY_V2)
 
 

@@ -27,7 +27,10 @@ _LOOK_EVERY_S = 0.5
 
 @contextmanager
 def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Show the progress of Spark jobs while the block runs: this thread's, or with Spark Connect the whole session's."""
+    """Show the progress of Spark jobs while the block runs: of the job group `group`, in which this thread's are.
+
+    With Spark Connect, of the whole session's.
+    """
     watched = (
         _told_by_server(spark, progress)
         if is_connect(spark)
