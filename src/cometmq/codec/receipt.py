@@ -90,7 +90,7 @@ def encode_offsets(queues: list[tuple[str, int, list[int]]]) -> str:
 
 
 def _joined(offsets: list[int]) -> str:
-    """Join numbers with commas through orjson, which takes a tenth of the time of str.join."""
+    """Join numbers with commas through orjson, which is several times as fast as str.join for many."""
     return orjson.dumps(offsets)[1:-1].decode()
 
 

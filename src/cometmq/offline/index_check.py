@@ -114,7 +114,7 @@ class IndexCheck:
         return IndexCount(self._matched, self._missing, self._first_missing, count, first)
 
     def _stored_before(self, limit: int) -> bytearray:
-        """Return the keys of index entries for records before an offset that were not returned yet."""
+        """Return the part's index keys that were not returned yet, up to the last one of a record before an offset."""
         ahead = self._ahead
         # Uses the last two, because a damaged one may seem to be far ahead.
         while len(ahead) < _TWO_KEYS or min(_last_offsets(ahead)) < limit:

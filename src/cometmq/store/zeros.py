@@ -1,4 +1,4 @@
-"""Detects unwritten space: whole files of zeros, which must be cheap to check."""
+"""Tells whether a piece of a file is all zeros (unwritten); fast, because whole files may be unwritten."""
 
 _SIZE = (4 << 20) + 4096
 _ZEROS = bytes(_SIZE)  # Never written to, so the kernel maps one page for all of it.

@@ -22,7 +22,8 @@ class KnownTopics:
     """The state of a slave's copy of its master's topics.
 
     Attributes:
-        log_end: Physical offset up to which the table covers the log, usually the master's end when it sent it.
+        log_end: Physical offset, usually the master's end when it sent the table. A topic that the table lacks counts as
+            created later if it has messages after this offset, else as deleted.
         version: The version of that table.
     """
 

@@ -1,7 +1,7 @@
 """Moves timed messages into the timer wheel, and delivers those that are due.
 
-One background job does both, so that no message enters a slot while the slot is being passed. Reads that may wait for the
-disk run in a pool thread. Follows TimerMessageStore of RocketMQ 5.3.3.
+One background job does both, so that no message enters a slot while the slot is being passed. Slots and messages are read in a
+pool thread. Follows TimerMessageStore of RocketMQ 5.3.3.
 """
 
 import logging

@@ -161,7 +161,7 @@ class TopicState:
 
 
 def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNotFound:
-    """Return the error for a group that no broker has; its text also names the `absent` brokers, which were not queried."""
+    """Return the error for a group that no broker has; its text also names the `absent` brokers, which left or do not answer."""
     unasked = "".join(f"; {each}" for each in absent)
     return GroupNotFound(
         f"no broker has the consumer group {in_quotes(group)}: create it (cometmq group create, Admin.create_group), "

@@ -164,7 +164,8 @@ def check_route(topic: str, route: TopicRoute) -> None:
 def inherited_route(default: TopicRoute, *, queues_max: int) -> TopicRoute:
     """Return the route of a topic that does not exist, derived from that of the default topic (TBW102).
 
-    There are at most `queues_max` queues per broker. Follows MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3.
+    There are at most `queues_max` queues per broker. As MQClientInstance.updateTopicRouteInfoFromNameServer of 5.3.3,
+    which takes the number of read queues for the write queues, too.
     """
     return replace(
         default,

@@ -136,7 +136,10 @@ class GroupMember:
     def share_by_broker(
         self, settings: PushSettings, back: SendBack, deliver: DeliverPopped
     ) -> None:
-        """Let brokers assign the queues and decide which of them are popped; call this before `start`."""
+        """Let brokers assign the queues and decide which of them are popped; call this before `start`.
+
+        With brokers before 5.0, the members assign the queues, and pull.
+        """
         namespace = namespace_of(settings.namespace)
         size_max = settings.body_size_max
         popping = PopContext(

@@ -383,7 +383,8 @@ class AsyncTransaction:
     def rollback(self) -> asyncio.Future[None]:
         """Begin to roll back, so that no consumer receives the message, and return a future of None.
 
-        An exception in the block also rolls back. Errors, and a broker that does not answer, are as in `commit`.
+        An exception in the block also rolls back, unless `commit` was called before. Errors, and a broker that does not
+        answer, are as in `commit`.
         """
         return self._finish(TransactionState.ROLLBACK)
 

@@ -120,7 +120,10 @@ class RangePuller:
     def _pulls(
         self, wanted: PlannedRange, first: RawPull | None, losses: RowLosses
     ) -> Iterator[tuple[RawPull, int]]:
-        """Yield the pull answers that have messages of a range, with the number of offsets that each covers."""
+        """Yield the pull answers with messages for a range, each with the number of offsets that it adds to earlier ones.
+
+        With a filter, answers may overlap and go past the range's end.
+        """
         plan = self._plan
         offset, misses = wanted.start, 0
         timeout = RetryTimeout(self.settings.pull_timeout_ms)

@@ -52,7 +52,11 @@ class TopicChoice:
 
     @classmethod
     def by_assignment(cls, text: str) -> "TopicChoice":
-        """Choose queues by `{"orders": {"broker-a": [0, 1]}}` or, for every broker, `{"orders": [0, 1]}`; or raise SettingsError."""
+        """Choose the queues of topics by JSON text; raise SettingsError if it has another form.
+
+        It maps topics to brokers to queue numbers, as `{"orders": {"broker-a": [0, 1]}}`, or topics to numbers at every
+        broker, as `{"orders": [0, 1]}`.
+        """
         try:
             return cls(assignment=_assigned(json.loads(text)))
         except (ValueError, AttributeError, TypeError) as error:

@@ -75,7 +75,7 @@ class TimerWheel:
         return TimerSlot._make(found) if found[0] == time else EMPTY_SLOT
 
     def next_used_page(self, from_ms: int, until_ms: int) -> int:
-        """Return a time, `from_ms` or later up to `until_ms`, so that no slot from `from_ms` to before it was ever used."""
+        """Return a time from `from_ms` up to `until_ms`, so that no slot before it was ever used; at least `from_ms`."""
         time, until = from_ms // self.precision_ms, until_ms // self.precision_ms
         per_page = _PAGE_SIZE // TIMER_SLOT_SIZE
         while time < until:
