@@ -292,7 +292,9 @@ async def test_a_queue_whose_call_outlasts_the_end_of_its_subscription_is_given_
         await asyncio.sleep(1.2)  # A second is how long the call is waited for.
         gate.set()
         await asyncio.sleep(0.05)
-        async with AsyncProducer(names) as producer:  # It is pulled until the queue is given up.
+        async with AsyncProducer(
+            names
+        ) as producer:  # It is pulled until the queue is given up.
             await producer.send(Message("Outlasted", b"2"))
         loops = consumer._member.loops
         assert await until(lambda: all(each.topic != "Outlasted" for each in loops), seconds=10)

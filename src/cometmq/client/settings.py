@@ -99,9 +99,9 @@ def environment_tls() -> TlsSettings | None:
 class ConsumeFrom(StrEnum):
     """The position at which a group starts in a queue for which it has no committed offset (ConsumeFromWhere).
 
-    LAST is the end of the queue, FIRST its beginning, and TIMESTAMP the first message stored at a given time or later.
-    A broker reports offset 0 for a queue whose first message it still has in memory. In a young queue a new group
-    therefore usually starts at the beginning, even with LAST or TIMESTAMP.
+    LAST is the end of the queue (of a pop: its last message), FIRST its beginning, and TIMESTAMP the first message stored
+    at a given time or later (of a pop: the beginning). A broker reports offset 0 for a queue whose first message counts as
+    in memory. In a young queue a new group, unless it broadcasts, therefore usually starts at the beginning.
     """
 
     LAST = "CONSUME_FROM_LAST_OFFSET"

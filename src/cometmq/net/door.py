@@ -138,7 +138,7 @@ class Door:
 
     async def close(self) -> None:
         """Stop listening, close every connection, wait at most 4 s until they are gone, and cancel `tasks`."""
-        for bound in (*self._bound, *self._listening):
+        for bound in (*(bound for _, bound in self._bound), *self._listening):
             bound.close()
         self._bound.clear()
         self._listening.clear()

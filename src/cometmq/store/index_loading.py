@@ -72,7 +72,7 @@ class DerivedIndex(Derived):
         away with all later ones, and files that an unclean stop may have left incomplete are cut or deleted.
 
         Raises:
-            StoreDamaged: All files, more than one, have the same size, but not that of the settings.
+            StoreDamaged: All files, more than one, have the same size, neither 0 nor that of the settings.
             OSError: The disk failed.
         """
         self.index.files = self._files(is_clean=is_clean)
@@ -200,7 +200,7 @@ class DerivedIndex(Derived):
         After an unclean stop, an empty last one that our checkpoint does not name is deleted unless read-only.
 
         Raises:
-            StoreDamaged: All files, more than one, have the same size, but not that of the settings.
+            StoreDamaged: All files, more than one, have the same size, neither 0 nor that of the settings.
             OSError: The disk failed.
         """
         names = self._disk.list_names(self.index.directory)

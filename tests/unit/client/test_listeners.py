@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cometmq.client import PushConsumer, PushSettings
+from cometmq.client import MessageQueue, PushConsumer, PushSettings, StoredMessage
 from cometmq.client.consumer.listeners import listener_call
 from cometmq.errors import SettingsError
 
@@ -23,6 +23,22 @@ def test_a_listener_gets_one_message_and_a_batch_listener_the_list():
     listener_call(one, None, None).function(given[:1])
     listener_call(None, many, 2).function(given)
     assert (one, many) == (["first"], [["first", "second"]])
+
+
+@pytest.mark.parametrize("fault", [None, ValueError("no")])
+async def test_a_batch_listener_may_empty_its_list(fault):
+    def listen(given: list[StoredMessage]) -> None:
+        given.clear()
+        if fault is not None:
+            raise fault
+
+    queue = MessageQueue("orders", "broker-a", 0)
+    message = StoredMessage(queue, 0, "id", "", b"x", {}, 0, "", 0, "")
+    messages = [message]
+    call = listener_call(None, listen, None)
+    for verdict in (call.run(messages), await call.run_on_loop(messages)):
+        assert verdict.is_consumed == (fault is None)
+    assert messages == [message]
 
 
 def test_how_many_a_batch_listener_gets_is_its_setting_or_a_pulls_count():

@@ -94,7 +94,7 @@ class Heartbeats:
         return HeartbeatResult(is_changed or not heartbeat.fingerprint, refusal)
 
     def _register(self, part: ConsumerPart, client: Client, heartbeat: Heartbeat) -> bool:
-        """Register a consumer, unless its group is unknown and not created; return whether members or topics have changed."""
+        """Register a consumer, unless its group is unknown and not created; return whether members or subscribed topics have changed."""
         group = self._groups.get(part.group)
         if group is None:
             return False  # Follows RocketMQ 5.x: a group that must not be created is ignored.

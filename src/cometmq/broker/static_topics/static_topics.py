@@ -13,7 +13,7 @@ from cometmq.model.errors import RequestError, SettingsError
 
 
 class StaticTopics(Feature):
-    """The feature of static topics, which are refused: topics whose queues are mapped to several brokers."""
+    """The feature that refuses static topics, whose queues are mapped to several brokers: at the start and in requests."""
 
     def __init__(self, parts: Parts) -> None:
         self._file = parts.config_file("topicQueueMapping.json")

@@ -259,7 +259,7 @@ def listener_call(
         _check("batch_listener", batch_listener, "a list of messages")
         count = BATCH_COUNT if batch_count is None else batch_count
         is_async = is_async_listener(batch_listener)
-        return ListenerCall(batch_listener, is_async, count, batch_listener)
+        return ListenerCall(_of_copy(batch_listener), is_async, count, batch_listener)
     _check("listener", listener, "a message")
     if batch_count is not None:
         raise SettingsError(
@@ -274,6 +274,11 @@ def _check(name: str, listener: object, given: str) -> None:
         raise SettingsError(
             f"{name} is {as_given(listener)}; it must be a function that takes {given}"
         )
+
+
+def _of_copy(listener: BatchListener) -> Callable[[list[StoredMessage]], Any]:
+    """Return the listener called with a list of its own: it may empty it, and the verdict is still about all messages."""
+    return lambda messages: listener([*messages])
 
 
 def _of_one(listener: Listener) -> Callable[[list[StoredMessage]], Any]:

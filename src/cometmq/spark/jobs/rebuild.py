@@ -38,7 +38,7 @@ def run(spark: SparkSession, options: RebuildOptions) -> Report:
     Raises:
         SettingsError: An option is invalid, `check` and `out` are combined, or `out` is a store.
         StoreLocked: A program has the directory open when new files are to be installed there.
-        StoreDamaged: There is no log, a closed one has only damage, or its records contradict each other.
+        StoreDamaged: There is no log, it has only damage although its last stop was clean, or its records contradict each other.
     """
     made = StoreRebuild.of(
         local_place(options.store),

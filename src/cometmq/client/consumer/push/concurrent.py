@@ -65,7 +65,7 @@ class Workers(Protocol):
         ...
 
     async def close(self, timeout_ms: int) -> None:
-        """Start no further job, and wait at most `timeout_ms` ms for the running ones."""
+        """Start no further job; after `timeout_ms` ms leave running threads, and cancel and await running tasks."""
         ...
 
 
