@@ -78,8 +78,8 @@ def places_of(record: Record, delay_levels_ms: Sequence[int]) -> Sequence[Place]
     """Return the queue entries for a record: (topic, queue id, queue offset, tags code).
 
     Records flagged as prepared or rolled back have none, nor has one whose topic cannot be a directory, nor a batch
-    stored as one record: its entry is in a batch consume queue (cometmq.store.batch_queues). A message for light queues
-    (LMQ) has one more in each that its properties name correctly.
+    stored as one record: its entry is in a batch consume queue (cometmq.store.batch_queues). A message that names further
+    queues (INNER_MULTI_DISPATCH, for light queues) has one more in each, if the lists of names and offsets fit together.
     """
     sys_flag, topic = record.sys_flag, record.topic
     if sys_flag & _KINDS not in _IN_A_QUEUE or not is_directory_name(topic):

@@ -27,7 +27,7 @@ class Lag(NamedTuple):
     Attributes:
         labels: Group, topic, whether it is a retry topic, whether it is a system topic.
         messages: Number of messages not consumed, including those in flight.
-        in_flight: Number of messages popped, not in order, and neither acknowledged nor delivered again.
+        in_flight: Number of messages popped, except by pops in order, and neither acknowledged nor delivered again.
         oldest: Queues with unconsumed messages, each with the offset of about the first one: that of the next message
             less the number in flight, but at least the queue's first.
     """

@@ -2,7 +2,7 @@
 
 A group continues at the offset that it has committed, or to which it has popped. Without one, the count begins at the
 first offset that the group's members are known to have pulled, or else at the queue's first message. Messages that were
-popped, not in order, and neither acknowledged nor delivered again count, too, although the group's offset has passed them.
+popped, except by pops in order, and neither acknowledged nor delivered again count, too, although the offset passed them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ class Position(NamedTuple):
         queue: None if there is none, for example because it never had a message.
         next: Queue offset from which messages count as not consumed.
         end: The offset after the queue's last readable message; 0 without a queue.
-        in_flight: Number of messages that were popped, not in order, and neither acknowledged nor delivered again.
+        in_flight: Number of messages popped, except by pops in order, and neither acknowledged nor delivered again.
         is_committed: Whether the group has committed an offset of the queue.
     """
 
@@ -52,7 +52,7 @@ class Pops(Protocol):
         ...
 
     def in_flight(self) -> Steps[Mapping[Place, int]]:
-        """Count the messages of each queue and group, popped not in order, neither acknowledged nor delivered again."""
+        """Count the messages of each queue and group popped, except in order, and neither acknowledged nor delivered again."""
         ...
 
 

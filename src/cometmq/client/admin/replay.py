@@ -111,8 +111,9 @@ class Replay:
             TopicNotFound: There is no dead-letter topic of the group.
             ExpressionError: A dead letter shows that the filter is invalid.
             RequestError: The name of the group is too long for the topic of its replay ledger.
-            NetError, BrokerRefused, BrokerNotFound, SendFailed, CodecError: The cluster cannot be queried, or the
-                ledger not written; another run can continue.
+            NetError, BrokerRefused, BrokerNotFound, SendFailed: The cluster cannot be queried, or the ledger not
+                written; another run can continue.
+            CodecError: An answer, a dead letter or an entry of the ledger cannot be decoded.
         """
         await self._letters.check(
             self._plan.group

@@ -82,7 +82,7 @@ class DeadLetter(Exception):
 class RetryLater(Exception):
     """Raised by a listener to retry its message after a chosen delay; with broadcasting it is not retried.
 
-    The delay is used as given if the queue is consumed in order or popped. Otherwise the consumer asks for the shortest
+    The delay is used as given if the queue is consumed in order, or popped and the broker accepts it. Otherwise the consumer asks for the shortest
     default delay level that is not shorter (1, 5, 10, 30 s; 1 to 10, 20, 30 min; 1, 2 h), or for the longest. The retry
     counts like any other. A delay that is negative or no timedelta raises SettingsError.
     """

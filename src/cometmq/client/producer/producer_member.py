@@ -1,4 +1,4 @@
-"""The membership of a producer in its group, with the handlers for requests of brokers."""
+"""The membership of a producer in its group; passes brokers' requests to the handlers that other parts register."""
 
 from collections.abc import Callable
 

@@ -188,7 +188,7 @@ class PullConsumer(BlockingGroupClient[AsyncPullConsumer]):
         return result
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """Return the offset that the next message of a queue will get.
+        """Return the offset after the last readable message of a queue, as its broker knows it.
 
         Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
         not be queried.

@@ -287,7 +287,7 @@ class AsyncPullConsumer(AsyncGroupClient):
         return await self._offsets.min_offset(self._namespace.wrap_queue(queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """Return the offset that the next message of a queue will get.
+        """Return the offset after the last readable message of a queue, as its broker knows it.
 
         Raises ClientClosed, TopicNotFound, BrokerNotFound, BrokerRefused, NetError or CodecError if the broker could
         not be queried.
