@@ -29,7 +29,6 @@ from cometmq.model.names import pop_retry_topic
 from cometmq.model.properties import POP_CK
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps, elsewhere
-from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.reader import GetResult, GetStatus
 
 _ELSEWHERE = (
@@ -166,8 +165,12 @@ class PopReader:
         request, busy = pop.request, self._offsets.busy
         place = (request.consumer_group, topic, queue_id)
         queue = self._store.queue(topic, queue_id)
-        offset = yield from self._begin(place, queue, request)
-        if queue is None or self._store.queue(topic, queue_id) is not queue:
+        offset = self._next_offset(place)
+        if offset is None:
+            offset = yield from self._offsets.begin(place, queue, request.init_mode)
+            if queue is not None and queue.deleted:
+                return
+        if queue is None:
             return
         if request.order and self._orders.is_closed(place, request.attempt_id):
             return
@@ -197,19 +200,14 @@ class PopReader:
             taken.is_unfinished |= result.next_offset < result.max_offset
         taken.left += max(result.max_offset - result.next_offset, 0)
 
-    def _begin(
-        self, place: Place, queue: ConsumeQueue | None, request: PopRequest
-    ) -> Steps[int]:
+    def _next_offset(self, place: Place) -> int | None:
         group, topic, queue_id = place
         moved = self._parts.offsets.take_reset(group, topic, queue_id)
         if moved is not None:
             self._offsets.reset(place, moved)
             self._orders.forget(place)
             self._journal.record_reset(place, moved)
-        offset = self._offsets.next_offset(place)
-        if offset is None:
-            offset = yield from self._offsets.begin(place, queue, request.init_mode)
-        return offset
+        return self._offsets.next_offset(place)
 
     def _read(
         self, pop: Pop, taken: PoppedMessages, place: Place, offset: int
