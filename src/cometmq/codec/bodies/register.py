@@ -38,7 +38,7 @@ BODY_SIZE_MAX = FRAME_SIZE_MAX - 65_536
 # Enough for 80,000 topics with names of 127 characters and some attributes; limits the memory per peer. In bytes.
 PLAIN_SIZE_MAX = 24 << 20
 _PIECE_SIZE = 256 << 10
-_ZLIB_FIRST_BYTE = 0x78  # Deflate with a 32 KiB window, as Java and zlib write.
+_ZLIB_FIRST_BYTE = b"x"  # Deflate with a 32 KiB window, as Java and zlib write.
 _COUNT = struct.Struct(">i")
 # Bytes of a topic besides its names: length, two counts, a perm of 12 characters, blanks, `{}`.
 _TOPIC_REST_SIZE = 48
@@ -84,7 +84,7 @@ def decode_registration(
     """
     if not body:
         return RegisterBrokerBody(TopicTable(DataVersion(0)))
-    if is_compressed or body[0] == _ZLIB_FIRST_BYTE:
+    if is_packed(body, is_claimed=is_compressed):
         return _unpack(_inflated(body), version)
     what = load_object(body, "registration")
     if version < VERSION_REGISTER_BODY:
@@ -97,6 +97,11 @@ def decode_registration(
             "topicQueueMappingInfoMap", lambda part, name: part.member(name).raw()
         ),
     )
+
+
+def is_packed(body: bytes, *, is_claimed: bool) -> bool:
+    """Return whether a body of REGISTER_BROKER is compressed: its header claims it, or its first byte is zlib's."""
+    return is_claimed or body[:1] == _ZLIB_FIRST_BYTE
 
 
 def topic_size(config: TopicConfig) -> int:

@@ -3,12 +3,19 @@
 Codes 103, 104, 217, 322, 901, 904.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
+from hashlib import blake2b
 
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.bodies.member_group import encode_member_group
-from cometmq.codec.bodies.register import RegisterBrokerBody, body_crc, decode_registration
+from cometmq.codec.bodies.register import (
+    RegisterBrokerBody,
+    body_crc,
+    decode_registration,
+    is_packed,
+    topic_size,
+)
 from cometmq.codec.bodies.route import decode_topic_route
 from cometmq.codec.bodies.topic_config import decode_data_version, encode_data_version
 from cometmq.codec.fields import decode_fields, encode_fields
@@ -48,12 +55,55 @@ _ZONE_NAME = "__ZONE_NAME"  # MixAll.ZONE_NAME, an additional header field.
 
 # Maximum bytes of a registration decoded on the loop: some hundred topics, a few milliseconds.
 _READ_AT_ONCE_MAX = 64 << 10
+# Maximum bytes of a registration hashed on the loop: some thousand topics, a millisecond.
+_HASHED_MAX = 1 << 20
+# Maximum bytes of decoded registrations that are kept.
+_KNOWN_BYTES_MAX = 64 << 20
+# Memory of a decoded topic with its queues besides its texts, about, in bytes.
+_TOPIC_BYTES = 500
 # Maximum total bytes of registrations that wait for decoding or for another broker's answer.
 WAITING_BYTES_MAX = 64 << 20
 
 
+# What determines the result of `_read`: header, version of the sender, and hash of the body.
 _Told = tuple[RegisterBroker, int, bytes]
 _Read = tuple[RegisterBrokerBody, Mapping[str, QueueData]]
+
+
+class _KnownRegistrations:
+    """The decoded last registration of each broker, which most registrations repeat; the least recent ones leave first.
+
+    Those with filter servers or static topics are not kept.
+    """
+
+    def __init__(self) -> None:
+        # With the memory of each, bytes.
+        self._by_broker: OrderedDict[BrokerKey, tuple[_Told, _Read, int]] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, told: _Told) -> _Read | None:
+        """Return the decoded registration if the broker's last one was the same, else None."""
+        key = _key_of(told)
+        known = self._by_broker.get(key)
+        if known is None or known[0] != told:
+            return None
+        self._by_broker.move_to_end(key)
+        return known[1]
+
+    def keep(self, told: _Told, read: _Read) -> None:
+        """Keep a broker's decoded registration in place of its last one."""
+        key = _key_of(told)
+        if key in self._by_broker:
+            self._bytes -= self._by_broker.pop(key)[2]
+        registration = read[0]
+        if registration.filter_servers or registration.queue_mappings:
+            return
+        topics = registration.table.topics.values()
+        size = _TOPIC_BYTES + sum(_TOPIC_BYTES + 4 * topic_size(topic) for topic in topics)
+        self._by_broker[key] = told, read, size
+        self._bytes += size
+        while self._bytes > _KNOWN_BYTES_MAX:
+            self._bytes -= self._by_broker.popitem(last=False)[1][2]
 
 
 class RegistrationHandlers:
@@ -74,7 +124,7 @@ class RegistrationHandlers:
         self._is_reading = False
         self._readers: deque[Done] = deque()  # Registrations that wait to be decoded.
         self._waiting_bytes = 0
-        self._last: tuple[_Told, _Read] | None = None  # Last registration and its content.
+        self._known = _KnownRegistrations()
         self.answers: Answers = {
             RequestCode.REGISTER_BROKER: self.handle_register,
             RequestCode.UNREGISTER_BROKER: self.handle_unregister,
@@ -85,36 +135,42 @@ class RegistrationHandlers:
         }
 
     def handle_register(self, command: Command, peer: Peer) -> Outcome:
-        """Register a broker, if allowed (REGISTER_BROKER 103); bodies over 64 KiB and some others are decoded in a thread."""
+        """Register a broker, if allowed (REGISTER_BROKER 103).
+
+        A body over 64 KiB or a compressed one is decoded in a thread, unless the broker's last registration was the same.
+        """
         header = decode_fields(RegisterBroker, command.fields)
-        if len(command.body) <= _READ_AT_ONCE_MAX and not header.compressed:
-            registration, queues = self._read_at_once(header, command)
-            return self._register(header, registration, queues, command, peer)
-        if self._waiting_bytes + len(command.body) > WAITING_BYTES_MAX:
+        body = command.body
+        told = read = None
+        if len(body) <= _HASHED_MAX:
+            told = header, command.version, blake2b(body).digest()
+            # While one is being decoded, others wait for their turn.
+            read = None if self._is_reading else self._known.find(told)
+            if read is None and len(body) <= _READ_AT_ONCE_MAX and not is_packed(body, is_claimed=header.compressed):  # fmt: skip
+                read = _read(header, command)
+                self._known.keep(told, read)
+        if read is not None:
+            return self._register(header, *read, command, peer)
+        if self._waiting_bytes + len(body) > WAITING_BYTES_MAX:
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 f"registrations of {self._waiting_bytes} bytes are waiting to be decoded; register again soon",
             )
-        return self._register_later(header, command, peer)
-
-    def _read_at_once(self, header: RegisterBroker, command: Command) -> _Read:
-        """Decode a registration, unless it is identical to the last one, and return the content with its queues."""
-        told = (header, command.version, bytes(command.body))
-        if self._last is None or self._last[0] != told:
-            self._last = (told, _read(header, command))
-        return self._last[1]
+        return self._register_later(told, header, command, peer)
 
     def _register_later(
-        self, header: RegisterBroker, command: Command, peer: Peer
+        self, told: _Told | None, header: RegisterBroker, command: Command, peer: Peer
     ) -> Steps[Answer]:
         self._waiting_bytes += len(command.body)
         try:
             if self._is_reading:  # One at a time, to keep the order and use one thread.
                 yield from called_back(self._readers.append)
             self._is_reading = True
-            registration, queues = yield from elsewhere(lambda: _read(header, command))
+            read = yield from elsewhere(lambda: _read(header, command))
+            if told is not None:
+                self._known.keep(told, read)
             _check_there(peer)
-            answer = self._register(header, registration, queues, command, peer)
+            answer = self._register(header, *read, command, peer)
         finally:
             self._waiting_bytes -= len(command.body)
             self._is_reading = False
@@ -237,6 +293,10 @@ class RegistrationHandlers:
         header = decode_fields(BrokerHeartbeat, command.fields)
         hear(self._table, header.cluster_name, header.broker_addr, peer.ip)
         return Answer()
+
+
+def _key_of(told: _Told) -> BrokerKey:
+    return BrokerKey(told[0].cluster_name, told[0].broker_addr)
 
 
 def _check_there(peer: Peer) -> None:
