@@ -33,8 +33,11 @@ from cometmq.embedded import Embedded
 from cometmq.errors import TopicNotFound
 from tests.support import json_tables
 from tests.support.command_line import COMETMQ, environment, output, run
+from tests.support.frames import ask
 from tests.support.processes import wait_until
+from tests.support.request_fields import send_fields
 
+SEND_V2 = 310
 STRANGE = "\x1b[31m<script>\u202e"
 
 
@@ -249,6 +252,22 @@ def test_dead_letters_are_exported_and_purged(cluster: Embedded, tmp_path) -> No
     output("dlq", "purge", "gone", "--yes", cluster=cluster)
     with Admin(cluster.nameserver) as admin:
         assert {"%DLQ%gone", "DLQ_REPLAYED_gone"}.isdisjoint(admin.topics())
+
+
+def test_one_that_cannot_be_decoded_does_not_hold_back_the_others(cluster: Embedded) -> None:
+    bury(cluster, "broken", 2, origin="around")
+    fields = send_fields("%DLQ%broken", f=1)  # A compressed body, says the flag.
+    assert ask(cluster.broker, SEND_V2, fields, b"not compressed")[0]["code"] == 0
+    place = "%DLQ%broken:broker-a:0:2 cannot be decoded"
+    shown = run("dlq", "show", "broken", "--json", nameserver=cluster.nameserver)
+    assert [json.loads(line)["body"] for line in shown.stdout.splitlines()] == ["0", "1"]
+    assert place in shown.stderr.decode()
+    sent = run(
+        "dlq", "replay", "broken", "--to", "around", "--json", nameserver=cluster.nameserver
+    )
+    result = json.loads(sent.stdout)
+    assert (sent.returncode, result["sent"], result["failed"]) == (1, {"around": 2}, 1)
+    assert place in result["reasons"][0]
 
 
 @pytest.mark.parametrize(

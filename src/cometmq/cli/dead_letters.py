@@ -315,7 +315,10 @@ def _read(
 ) -> AsyncIterator[StoredMessage]:
     from cometmq.client.admin.dead_letters import DeadLetters
 
-    return DeadLetters(clients.instance).read(group, wanted, last=last)
+    def left_out(reason: str) -> None:
+        notes().print(f"Left out: {visible(reason)}.", style="yellow", markup=False)
+
+    return DeadLetters(clients.instance).read(group, wanted, on_unreadable=left_out, last=last)
 
 
 async def _counted(letters: AsyncIterator[StoredMessage]) -> list[DeadLetterStatsLine]:

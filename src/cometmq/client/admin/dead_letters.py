@@ -1,6 +1,6 @@
 """Search for the dead letters of groups."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 from cometmq.client.admin.states import States
@@ -12,7 +12,7 @@ from cometmq.codec.properties import encode_properties
 from cometmq.codec.record import decode_records
 from cometmq.codec.sql92 import sql92_filter
 from cometmq.model import properties as keys_of
-from cometmq.model.errors import TopicNotFound
+from cometmq.model.errors import CodecError, TopicNotFound
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import DLQ_PREFIX, TOOLS_GROUP, dead_letter_topic
 from cometmq.model.queue import MessageQueue
@@ -53,12 +53,16 @@ class DeadLetterFilter(NamedTuple):
         """Return whether a dead letter is selected; may raise ExpressionError if `sql` is invalid."""
         if self.key and self.key not in letter.keys:
             return False
-        if letter.stored_ms < self.since_ms:
-            return False
-        if self.until_ms is not None and letter.stored_ms >= self.until_ms:
+        if not self.takes_time(letter.stored_ms):
             return False
         return not self.sql or sql92_filter(self.sql).matches(
             encode_properties(letter.properties)
+        )
+
+    def takes_time(self, stored_ms: int) -> bool:
+        """Return whether a dead letter stored at a time, ms since 1970, is selected as far as its time decides."""
+        return self.since_ms <= stored_ms and (
+            self.until_ms is None or stored_ms < self.until_ms
         )
 
 
@@ -86,12 +90,25 @@ class DeadLetters:
         return found
 
     async def read(
-        self, group: str, wanted: DeadLetterFilter, *, last: int | None = None
+        self,
+        group: str,
+        wanted: DeadLetterFilter,
+        *,
+        on_unreadable: Callable[[str], object],
+        last: int | None = None,
     ) -> AsyncIterator[StoredMessage]:
         """Yield the selected dead letters that a group has when reading starts, queue by queue, by rising offset.
 
-        `last` limits the search to so many of the latest dead letters of each queue; None: all. Raises TopicNotFound if
-        there is no dead-letter topic of the group, and ExpressionError if a letter shows that the filter is invalid.
+        Args:
+            group: Group of the dead letters.
+            wanted: Selection of dead letters.
+            on_unreadable: Called with a sentence about each dead letter whose body or properties cannot be decoded; it
+                is left out.
+            last: Maximum number of the latest dead letters of each queue to search; None: all.
+
+        Raises:
+            TopicNotFound: There is no dead-letter topic of the group.
+            ExpressionError: A letter shows that the filter is invalid.
         """
         await self.check(group)
         topic = dead_letter_topic(group)
@@ -110,7 +127,13 @@ class DeadLetters:
                 start = first if last is None else max(first, end - last)
                 async for pull in reader.read(queue, start, end):
                     for record in decode_records(pull.body):
-                        letter = unpack(record, queue, body_size_max=BODY_SIZE_MAX)
+                        try:
+                            letter = unpack(record, queue, body_size_max=BODY_SIZE_MAX)
+                        except CodecError as error:
+                            if wanted.takes_time(record.store_timestamp):
+                                place = _place(queue, record.queue_offset)
+                                on_unreadable(f"dead letter {place} cannot be decoded: {error}")
+                            continue
                         if wanted.takes(letter):
                             yield letter
 
@@ -128,10 +151,11 @@ class DeadLetters:
 
 def place_of(letter: StoredMessage, group: str) -> str:
     """Return the place of a dead letter, "topic:broker:queue:offset", as in the property REPLAY_OF of its copies."""
-    queue = letter.queue
-    return (
-        f"{dead_letter_topic(group)}:{queue.broker_name}:{queue.queue_id}:{letter.queue_offset}"
-    )
+    return _place(queue_of(letter, group), letter.queue_offset)
+
+
+def _place(queue: MessageQueue, offset: int) -> str:
+    return f"{queue.topic}:{queue.broker_name}:{queue.queue_id}:{offset}"
 
 
 def dead_letter_origin(letter: StoredMessage) -> str | None:

@@ -50,7 +50,7 @@ class ReplayResult:
         sent: Number of dead letters sent in this run, by target topic; in a dry run, of those not sent yet.
         before: Number of dead letters that had been sent already.
         homeless: Number of dead letters without a recorded original topic.
-        failed: Number of dead letters that could not be sent, or whose outcome is unknown.
+        failed: Number of dead letters that could not be decoded or sent, or whose outcome is unknown.
         reasons: Distinct reasons of failures, at most 10.
     """
 
@@ -113,7 +113,7 @@ class Replay:
             RequestError: The name of the group is too long for the topic of its replay ledger.
             NetError, BrokerRefused, BrokerNotFound, SendFailed: The cluster cannot be queried, or the ledger not
                 written; another run can continue.
-            CodecError: An answer, a dead letter or an entry of the ledger cannot be decoded.
+            CodecError: An answer or an entry of the ledger cannot be decoded.
         """
         await self._letters.check(
             self._plan.group
@@ -158,7 +158,10 @@ class Replay:
         rate = self._plan.rate
         size = _BATCH_MAX if rate is None else max(1, min(_BATCH_MAX, int(rate * 2)))
         batch: list[StoredMessage] = []
-        async for letter in self._letters.read(self._plan.group, self._plan.wanted):
+        letters = self._letters.read(
+            self._plan.group, self._plan.wanted, on_unreadable=self._fail
+        )
+        async for letter in letters:
             if self._target(letter) is None:
                 self.result.homeless += 1
                 continue
@@ -276,9 +279,12 @@ class Replay:
 
     def _refuse(self, letter: StoredMessage, error: CometError) -> None:
         self._refused[id_of(letter)] = str(error)
+        self._fail(str(error))
+
+    def _fail(self, reason: str) -> None:
         self.result.failed += 1
-        if str(error) not in self.result.reasons and len(self.result.reasons) < 10:
-            self.result.reasons.append(str(error))
+        if reason not in self.result.reasons and len(self.result.reasons) < 10:
+            self.result.reasons.append(reason)
 
     async def _wait_for(self, held: Sequence[StoredMessage]) -> None:
         """Unless a letter is free, wait until the first claim on them expires, at most about 2 s; then read the ledger."""
