@@ -82,7 +82,7 @@ class ConsumeQueues:
             if not content:
                 # The entry is not in the tail, so it is in a file, unless a truncation has removed it.
                 in_files = min(end, queue.tail_start) - at
-                content = self.files.read(queue, at, in_files)
+                content = self.files.read(queue, at, in_files) if in_files > 0 else b""
             if not content:
                 break
             entries += map(QueueEntry._make, QUEUE_ENTRY.iter_unpack(content))

@@ -86,6 +86,19 @@ def test_a_body_over_the_limit_is_refused_before_any_network():
         encoder(body_size_max=100).pack(Message("T", b"x" * 101))
 
 
+def test_a_tag_that_no_record_has_room_for_is_refused_before_any_network():
+    with pytest.raises(MessageError, match="a record has room for 32767"):
+        encoder().pack(Message("T", b"", tag="x" * 32_760))
+
+
+def test_a_received_message_is_no_message_to_send():
+    received = StoredMessage(
+        MessageQueue("T", "broker-a", 0), 0, "id", "", b"", {}, 0, "", 0, ""
+    )
+    with pytest.raises(MessageError, match=r"is not a Message; send Message\(topic, body\)"):
+        encoder().pack(received)
+
+
 def test_nobody_sends_to_the_systems_topics():
     with pytest.raises(MessageError, match="SCHEDULE_TOPIC_XXXX"):
         encoder().pack(Message("SCHEDULE_TOPIC_XXXX", b"x"))

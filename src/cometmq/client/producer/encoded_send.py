@@ -23,6 +23,8 @@ _SEND = int(RequestCode.SEND_MESSAGE_V2)
 _ID_NAME = f"{keys_of.PROPERTY_SEPARATOR}{keys_of.UNIQ_KEY}{keys_of.NAME_SEPARATOR}"
 # System properties that a copy of a message keeps.
 _COPIED = frozenset((keys_of.TAGS, keys_of.KEYS))
+# A shorter tag leaves room for the other properties of a simple message.
+_PLAIN_TAG_MAX = 1_024
 _END = END.encode()
 _SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
 
@@ -137,7 +139,7 @@ class SendEncoder:
                 with others (`pipelined_head`) and is now sent again alone.
         """
         try:
-            body, topic = message.body, message.topic
+            body, topic, wait = message.body, message.topic, message.wait_store_ok
         except AttributeError:
             raise _no_message(message) from None
         if body.__class__ is not bytes:
@@ -154,7 +156,7 @@ class SendEncoder:
             properties = json_text(_property_text(message, message_id, extra))
             middle = middle_text(sys_flag, now_ms, message.flag, properties, more)
         else:
-            front_of = self._plain_front(now_ms, wait_store_ok=message.wait_store_ok)
+            front_of = self._plain_front(now_ms, wait_store_ok=wait)
             middle = f'{front_of}{message_id}\\u0002"'
         return _encoded_send(EncodedSend, (full, front, middle, body, message_id))
 
@@ -306,7 +308,7 @@ def _property_text(
     message: Message, message_id: str, extra: Mapping[str, str] | None = None
 ) -> str:
     tag = message.tag or ""
-    if _is_bare(message) and not extra and tag.isascii():
+    if _is_bare(message) and not extra and tag.isascii() and len(tag) < _PLAIN_TAG_MAX:
         # The common case, in a third of the time; `Message` has checked the tag.
         wait = "true" if message.wait_store_ok else "false"
         tags = f"TAGS\x01{tag}\x02" if tag else ""
