@@ -3,8 +3,9 @@
 Usage: python -m bench.ab --ref COMMIT [--rounds 6] [--rows broker,clients,"spark store"]
 
 The old commit is checked out beside this one and built in an environment of its own, which stays for the next time.
-Both brokers run all the time and get the same load one after the other, so that a noisy machine is noisy for
-both; the files of a group of rows are gone before the next begins, since tens of GB that are written back are noise.
+Both brokers get the same load one after the other, so that a noisy machine is noisy for both. Each round begins with
+new ones: two processes of one program differ by some 5 % as long as they live, and tens of GB that are written back
+are noise.
 Printed are rate, processor time and, where the machine counts them, instructions in user space a message, and
 the median of the rounds' ratios with its 95% interval. A row whose interval of rates is wide gets up to three times
 the rounds. Rows of clients and Spark compare these, at one broker of this tree; a client's processor time is its own.
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,13 +79,10 @@ SECONDS = 2
 JAVA_SECONDS = 6
 # A row's rounds end early, once its rates' interval is not wider.
 NARROW = 0.06
-WARM: dict[str, Any] = {
-    "conns": 4,
-    "window": 256,
-    "topic": "A",
-    "messages": 200_000,
-    "secs": SECONDS,
-}
+WARM: dict[str, Any] = {"conns": 4, "window": 256, "topic": "A", "secs": 10}
+WARM_MESSAGES = 200_000
+# What a round of pops consumes, and more.
+POPPED_MESSAGES = 800_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +154,8 @@ def _output(command: list[object]) -> str:
     return done.stdout.strip()
 
 
-def start(python: Path | str, folder: Path, stack: ExitStack, *, is_plain: bool) -> Side:
-    """A nameserver and a broker that this Python runs, with the plain kernel or the compiled one; warm."""
+def start(python: Path | str, folder: Path, stack: ExitStack, rows: list[str]) -> Side:
+    """A nameserver and a broker for these rows that this Python runs, with the plain kernel or the compiled one; warm."""
     ours, sys.executable = sys.executable, str(python)  # What `processes` starts programs with.
     try:
         names = stack.enter_context(processes.nameserver(folder / "nameserver"))
@@ -164,10 +163,11 @@ def start(python: Path | str, folder: Path, stack: ExitStack, *, is_plain: bool)
     finally:
         sys.executable = ours
     broker.own_group = True
-    if is_plain:
+    if rows[0] in PLAIN_ROWS:
         broker.env["COMETMQ_KERNEL"] = "reference"
     stack.enter_context(broker)
-    run_loadgen("send", broker.address, **WARM)
+    messages = POPPED_MESSAGES if "pop" in rows else WARM_MESSAGES
+    run_loadgen("send", broker.address, **WARM, messages=messages)
     return Side(broker, names.address)
 
 
@@ -283,42 +283,49 @@ def asked_for(names: str) -> list[str]:
 
 
 def compare(old: Path, rows: list[str], rounds: int, *, counts: bool) -> None:
-    """Measure the old tree and this one in turns; print each row as soon as it needs no more rounds."""
+    """Measure a group of rows of the old tree and this one in turns; print each as soon as it needs no more rounds."""
     pairs: dict[str, list[tuple[Figures, Figures]]] = {row: [] for row in rows}
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-")))
-        sides: dict[str, tuple[Side, Side]] = {}
-        for group, is_plain in ((ROWS, False), (PLAIN_ROWS, True)):
-            if asked := set(rows) & set(group):
-                place = folder / ("plain" if is_plain else "compiled")
-                both_sides = (
-                    start(old, place / "old", stack, is_plain=is_plain),
-                    start(sys.executable, place / "new", stack, is_plain=is_plain),
-                )
-                sides |= dict.fromkeys(asked, both_sides)
         users: Users | None = None
-        if set(rows) - set(BROKER_ROWS):
+        if rows[0] not in BROKER_ROWS:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-")))
             trees = Tree(old.parents[2], old), Tree(HERE, sys.executable)
-            users = Users(trees, folder / "users", stack, rows)
+            users = Users(trees, folder, stack, rows)
         for number in range(3 * rounds):
-            for row in rows:
-                if is_clear(pairs[row], rounds):
-                    continue
-                both: dict[int, Figures] = {}
-                for which in (0, 1) if number % 2 == 0 else (1, 0):
-                    if row in sides:
-                        both[which] = measure(row, sides[row][which], counts=counts)
-                    else:
-                        assert users is not None
-                        both[which] = of_users(users.run(row, which))
-                pairs[row].append((both[0], both[1]))
-                if is_clear(pairs[row], rounds):
-                    print(line(row, pairs[row]), flush=True)
+            unclear = [row for row in rows if not is_clear(pairs[row], rounds)]
+            if not unclear:
+                break
+            turns = (0, 1) if number % 2 == 0 else (1, 0)
+            with ExitStack() as of_round:
+                run = of_users(users) if users else of_brokers(old, unclear, turns, of_round, counts=counts)  # fmt: skip
+                for row in unclear:
+                    both = {which: run(row, which) for which in turns}
+                    pairs[row].append((both[0], both[1]))
+                    if is_clear(pairs[row], rounds):
+                        print(line(row, pairs[row]), flush=True)
 
 
-def of_users(report: Report) -> Figures:
-    """What a program of users reported."""
-    return Figures(report["per_second"], report.get("client_us", 0), 0, None)
+Run = Callable[[str, int], Figures]
+
+
+def of_brokers(
+    old: Path, rows: list[str], turns: tuple[int, int], stack: ExitStack, *, counts: bool
+) -> Run:
+    """Start a broker of the old tree (0) and one of this tree (1), in the order of `turns`; what runs a row at either."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ab-")))
+    pythons = old, sys.executable
+    sides = {which: start(pythons[which], folder / str(which), stack, rows) for which in turns}
+    return lambda row, which: measure(row, sides[which], counts=counts)
+
+
+def of_users(users: Users) -> Run:
+    """What runs a row of programs of users."""
+
+    def run(row: str, which: int) -> Figures:
+        report = users.run(row, which)
+        return Figures(report["per_second"], report.get("client_us", 0), 0, None)
+
+    return run
 
 
 def main() -> None:
