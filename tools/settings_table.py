@@ -12,8 +12,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cometmq.broker.settings.broker_settings import KEYS_WITHOUT_EFFECT, BrokerSettings
+from cometmq.broker.settings.broker_settings import BrokerSettings
 from cometmq.broker.settings.unsupported_keys import UNSUPPORTED_KEYS
+from cometmq.model.rocketmq_keys import GROUPS
 from cometmq.model.settings import SettingKey, setting_keys
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "operate" / "settings.md"
@@ -26,7 +27,8 @@ HEAD = """\
 The broker reads a `broker.conf` for RocketMQ without changes: it has the same settings and, except for those
 marked "differs", the same defaults. Flags override `COMETMQ_*` variables, these override the file, and the file overrides `NAMESRV_ADDR`:
 `flushDiskType` is also `--flush-disk-type` and `COMETMQ_FLUSH_DISK_TYPE`. An unknown setting causes a
-warning at the start, with the nearest known name; settings of RocketMQ that have no effect here are listed in one warning. `mqadmin updateBrokerConfig` changes a setting that "changes while it runs"
+warning at the start, with the name that was probably meant; so does a setting of RocketMQ whose effect is missing here. [`cometmq config check`](commands.md#check-a-file-before-it-is-used)
+shows what becomes of each line of a file. `mqadmin updateBrokerConfig` changes a setting that "changes while it runs"
 at once and for later starts: the change is stored next to the file, in `broker.conf.overlay`. For the settings of the nameserver, see [nameserver](../nameserver.md).
 
 | key | default | meaning |
@@ -46,9 +48,12 @@ start, or it warns, also with `-p`.
 REST = """
 ## Settings without effect
 
-These are also settings of RocketMQ. They are accepted without a warning, because many files have them. They belong to thread pools,
-which this broker does not have, or to features whose main settings are listed above.
+These are all other settings of RocketMQ 5.3.3 and 5.5.0 (brokers, nameservers, controllers), and some that people write beside them. They are accepted; a start
+warns of those that users may count on, if their value asks for something. A setting of another program (of the nameserver in a
+`broker.conf`) is warned of, too.
 
+| settings | at the start | why they have no effect here |
+| --- | --- | --- |
 """
 
 
@@ -68,13 +73,17 @@ def page() -> str:
     """The page's text."""
     meanings = attribute_meanings(BrokerSettings)
     rows = "".join(row(key, meanings[key.attribute]) for key in setting_keys(BrokerSettings))
-    names = ", ".join(f"`{name}`" for name in sorted(KEYS_WITHOUT_EFFECT, key=str.lower))
+    groups = "".join(
+        f"| {', '.join(f'`{key}`' for key in group.nothing)} "
+        f"| {'warned of' if group.is_missing else 'accepted'} | {group.why} |\n"
+        for group in GROUPS
+    )
     missed = "".join(
         f"| {', '.join(f'`{key}`' for key in each.keys)} "
         f"| {'refused' if each.is_refused else 'warned of'} | {each.why} |\n"
         for each in UNSUPPORTED_KEYS
     )
-    return HEAD + rows + MISSED + missed + REST + names + "\n"
+    return HEAD + rows + MISSED + missed + REST + groups
 
 
 def attribute_meanings(kind: type) -> dict[str, str]:
@@ -96,6 +105,8 @@ def row(key: SettingKey, meaning: str) -> str:
     """One line of the table."""
     name = f"`{key.name}`" + "".join(f", `{alias}`" for alias in key.aliases)
     live = " Changes while it runs." if key.is_remote else ""
+    if key.differs:
+        meaning = f"{meaning.removesuffix('.')}; differs: {key.differs}."
     return f"| {name} | {shown(key)} | {meaning}{live} |\n"
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS
+from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS, WITHOUT_EFFECT
 from tests.interop import reference
 
 CLASSES = (
@@ -20,13 +20,15 @@ CLASSES = (
     "common.namesrv.NamesrvConfig",
     "common.ControllerConfig",
 )
+# Parts with settings of their own, which people write into the same files.
+PARTS = ("common.JraftConfig", "tieredstore.MessageStoreConfig")
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def keys_of(version: str) -> set[str]:
+def keys_of(version: str, classes: tuple[str, ...] = CLASSES) -> set[str]:
     """The keys of a version: `setListenPort` sets listenPort (MixAll.properties2Object)."""
-    names = [f"org.apache.rocketmq.{name}" for name in CLASSES]
+    names = [f"org.apache.rocketmq.{name}" for name in classes]
     shown = subprocess.run(
         [reference.java("javap"), "-public", "-cp", f"{reference.jars(version)}/*", *names],
         capture_output=True, text=True, check=True,
@@ -37,3 +39,9 @@ def keys_of(version: str) -> set[str]:
 
 def test_every_key_of_both_versions_is_in_the_list_and_nothing_else():
     assert keys_of(reference.VERSION) | keys_of(reference.NEWEST) == ROCKETMQ_KEYS
+
+
+def test_every_key_of_its_parts_is_known_by_name():
+    parts = keys_of(reference.VERSION, PARTS)
+    assert len(parts) > 30
+    assert parts <= ROCKETMQ_KEYS | WITHOUT_EFFECT.keys()

@@ -15,15 +15,6 @@ _PROVIDERS = {
     "authorizationProvider": "DefaultAuthorizationProvider",
     "authorizationMetadataProvider": "LocalAuthorizationMetadataProvider",
 }
-# Keys of thread pools and caches that CometMQ does not have.
-AUTH_KEYS_WITHOUT_EFFECT = frozenset(
-    """
-    authenticationStrategy authorizationStrategy userCacheMaxNum userCacheExpiredSecond userCacheRefreshSecond
-    aclCacheMaxNum aclCacheExpiredSecond aclCacheRefreshSecond statefulAuthenticationCacheMaxNum
-    statefulAuthenticationCacheExpiredSecond statefulAuthorizationCacheMaxNum
-    statefulAuthorizationCacheExpiredSecond
-    """.split()  # noqa: SIM905  One per line would be a page.
-)
 
 
 @dataclass(frozen=True, slots=True)

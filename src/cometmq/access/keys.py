@@ -25,8 +25,7 @@ class AccessKeys(AuthKeys):
             stunnel, docker-proxy, `ssh -R`, a sidecar); not a key of RocketMQ.
         connections_per_address_max: maximum number of connections per address (IPv6: per /64) other than this machine;
             not a key of RocketMQ.
-        is_acl_enabled: ACL 1.0 of RocketMQ 4.9: accounts in `plain_acl.yml` and `acl/**/*.yml` sign the requests;
-            differs: batch sends and reads are checked as well (operate/security.md).
+        is_acl_enabled: ACL 1.0 of RocketMQ 4.9: accounts in `plain_acl.yml` and `acl/**/*.yml` sign the requests.
         acl_folder: folder of these files; default: `conf` below `rocketmqHome` or ROCKETMQ_HOME, otherwise the folder
             of the configuration file; not a key of RocketMQ.
         is_white_unsigned: white addresses in these files need not sign; differs: RocketMQ always lets them pass; not a
@@ -39,7 +38,11 @@ class AccessKeys(AuthKeys):
 
     is_own_machine_trusted: bool = setting(default=True, key="ownMachineIsTrusted")
     connections_per_address_max: int = setting(200, key="connectionsPerAddressMax", least=1)
-    is_acl_enabled: bool = setting(default=False, key=ACL_ENABLE)
+    is_acl_enabled: bool = setting(
+        default=False,
+        key=ACL_ENABLE,
+        differs="batch sends and reads are checked as well (operate/security.md)",
+    )
     acl_folder: str | None = setting(None)
     is_white_unsigned: bool = setting(default=False, key="aclWhiteAddressesUnsigned")
     is_admin_without_tls: bool = setting(default=False, key="adminWithoutTls")

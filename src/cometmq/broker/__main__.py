@@ -15,11 +15,12 @@ import sys
 
 from cometmq.broker.server import Broker
 from cometmq.broker.settings.broker_settings import BrokerSettings, conf_file, load_settings
-from cometmq.broker.start_check import check_start
+from cometmq.broker.start_check import check_unstarted
 from cometmq.kernel import WHY_PLAIN
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import status_of
 from cometmq.model.settings import settings_table
+from cometmq.model.text import as_utf8
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import run
 from cometmq.net.tasks import Tasks
@@ -60,8 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
         settings, warnings = load_settings(conf, arguments=flags)
         if shown is not None:
             for warning in warnings:
-                sys.stderr.write(f"warning: {warning}\n")
-            check_start(settings)
+                sys.stderr.write(f"warning: {as_utf8(warning)}\n")
+            check_unstarted(settings)
             _print_settings(settings, is_all=shown == "-p")
             return 0
         if WHY_PLAIN is not None:
@@ -76,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"The broker cannot start: {why}\n")
         return status_of(error)
     except CometError as error:
-        sys.stderr.write(f"The broker cannot start: {error}\n")
+        sys.stderr.write(f"The broker cannot start: {as_utf8(str(error))}\n")
         return status_of(error)
 
 
@@ -107,7 +108,7 @@ async def _serve(settings: BrokerSettings, warnings: list[str], conf: ConfFile) 
     formatter, stream = asked_log(os.environ)
     set_up_log(formatter=formatter, stream=stream)
     for warning in warnings:
-        _log.warning("%s", warning)
+        _log.warning("%s", as_utf8(warning))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

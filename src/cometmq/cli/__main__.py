@@ -17,6 +17,7 @@ from cometmq.cli.output import print_error
 from cometmq.cli.patience import SECONDS_DEFAULT, SECONDS_MAX, VARIABLE, wait_for_answers
 from cometmq.model.errors import CometError, RequestTimeout
 from cometmq.model.exit_status import ExitStatus, status_of
+from cometmq.model.text import as_utf8
 
 
 class Commands(TyperGroup):
@@ -93,7 +94,7 @@ def _said(error: BaseException) -> str:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, RequestTimeout):
         return f"{error}; if the server is only busy, wait longer with cometmq --timeout SECONDS ..."
-    return str(error)
+    return as_utf8(str(error))
 
 
 app = typer.Typer(

@@ -1,5 +1,9 @@
 """Addresses of programs as text: "host:port", IPv6 as "[ip]:port"."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cometmq.model.errors import SettingsError
 from cometmq.model.numbers import whole_number
 
 PORT_MAX = 65535
@@ -20,3 +24,30 @@ def split_address(address: str) -> tuple[str, int]:
     if not host or port is None or not 0 < port <= PORT_MAX:
         raise ValueError(f"an address must be host:port, with a port from 1 to {PORT_MAX}")
     return host, port
+
+
+class PortClaim(NamedTuple):
+    """A port that a program is going to listen on.
+
+    Attributes:
+        key: The setting that decides about it.
+        host: The address to listen on, or its name.
+        port: The port; not 0.
+        is_needed: Whether the program does not start without it.
+    """
+
+    key: str
+    host: str
+    port: int
+    is_needed: bool
+
+
+def check_collisions(claims: Sequence[PortClaim]) -> None:
+    """Raise SettingsError if a program needs two ports that are the same one."""
+    needed = [claim for claim in claims if claim.is_needed]
+    for number, claim in enumerate(needed):
+        for other in needed[:number]:
+            if claim.port == other.port:
+                raise SettingsError(
+                    f"{claim.key}={claim.port}: {other.key} is the same port; set them to different ports"
+                )

@@ -5,15 +5,14 @@
         listen_port: int = setting(9876, least=0, most=65535)
 
 A field's key is its camelCase form (`listenPort`) or the argument `key`. Values come in layers of texts, of which the
-later ones override the earlier: default < file < overlay < environment < command line. Unknown keys cause a warning,
-with a similar known key if there is one; most of RocketMQ's keys without effect here cause one common warning for each
-layer. Unknown flags, also RocketMQ's, are errors; most unknown COMETMQ_* variables are ignored.
+later ones override the earlier: default < file < overlay < environment < command line. `model.judged_keys` reads them,
+and says what becomes of unknown keys. Unknown flags, also RocketMQ's, are errors; most unknown COMETMQ_* variables are
+ignored.
 """
 
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
@@ -21,7 +20,8 @@ from typing import Any, Generic, TypeVar, get_args, get_type_hints
 from cometmq.model.address import without_brackets
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
-from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS
+from cometmq.model.rocketmq_keys import USED, WITHOUT_EFFECT, why_without_effect
+from cometmq.model.text import nearest
 
 ENVIRONMENT_PREFIX = "COMETMQ_"
 # Shown instead of the value of a secret.
@@ -44,6 +44,7 @@ def setting(
     has_effect: bool = True,
     is_secret: bool = False,
     is_host: bool = False,
+    differs: str = "",
 ) -> Any:
     """Return the dataclass field that defines a setting in a settings class.
 
@@ -55,9 +56,10 @@ def setting(
         most: Largest allowed number.
         is_remote: Whether a request may change it while the program runs; never for paths or addresses.
         has_effect: False for a setting of RocketMQ that is not implemented yet; a value other than the default causes a
-            warning. Keys that never will be (a thread pool) are passed to `read_settings` as `also_known`.
+            warning. `model.rocketmq_keys` has those that never will be (a thread pool).
         is_secret: Whether its value is hidden and not accepted as a flag.
-        is_host: Whether it is an address or host name; brackets around it are removed.
+        is_host: Whether it is an address or host name; brackets around it are removed, and an empty text is the default.
+        differs: What a value that is set means here, other than in RocketMQ.
     """
     metadata = {
         "key": key,
@@ -68,6 +70,7 @@ def setting(
         "has_effect": has_effect,
         "is_secret": is_secret,
         "is_host": is_host,
+        "differs": differs,
     }
     return dataclasses.field(default=default, metadata=metadata, repr=not is_secret)
 
@@ -85,6 +88,7 @@ class SettingKey:
         is_remote: Whether a request may change it.
         has_effect: Whether it has any effect here.
         is_secret: Whether its value is hidden.
+        differs: What a value that is set means here, other than in RocketMQ; empty for most.
     """
 
     attribute: str
@@ -95,6 +99,7 @@ class SettingKey:
     is_remote: bool
     has_effect: bool
     is_secret: bool
+    differs: str
 
     @property
     def environment_name(self) -> str:
@@ -128,7 +133,7 @@ def setting_keys(kind: type) -> tuple[SettingKey, ...]:
         meta = field.metadata
         name = meta.get("key") or _camel(field.name)
         read = (
-            without_brackets
+            _host_reader(field.default)
             if meta.get("is_host")
             else _reader(hints[field.name], meta.get("least"), meta.get("most"))
         )
@@ -136,47 +141,15 @@ def setting_keys(kind: type) -> tuple[SettingKey, ...]:
             SettingKey(
                 field.name, name, meta.get("aliases", ()), field.default, read,
                 meta.get("is_remote", False), meta.get("has_effect", True), meta.get("is_secret", False),
+                meta.get("differs", ""),
             )
         )  # fmt: skip
     return tuple(keys)
 
 
-def read_settings(
-    kind: type[Settings], layers: Iterable[Layer], *, also_known: Iterable[str] = ()
-) -> tuple[Settings, list[str]]:
-    """Combine layers into a settings object; return a pair of it and a list of warnings about the layers.
-
-    Args:
-        kind: The settings class.
-        layers: The layers, from lowest to highest priority.
-        also_known: Keys besides those of `kind` that are accepted without effect and without warning.
-
-    Raises:
-        SettingsError: A layer has a wrong value; the message names key, value (unless secret), source and allowed values.
-    """
-    by_name = _by_name(kind)
-    known = set(also_known)
-    values: dict[str, Any] = {}
-    warnings = []
-    for layer in layers:
-        unused = []
-        for name, text in layer.values.items():
-            key = by_name.get(name)
-            if key is None:
-                if name in ROCKETMQ_KEYS and name not in known:
-                    unused.append(name)
-                elif name not in known:
-                    nearby = [*by_name, *known, *ROCKETMQ_KEYS]
-                    warnings.append(_unknown(name, layer.origin, nearby))
-                continue
-            values[key.attribute] = _read(key, text, layer.origin)
-            if not key.has_effect and values[key.attribute] != key.default:
-                warnings.append(
-                    f"{layer.origin}: the setting {name} is not implemented yet and has no effect"
-                )
-        if unused:
-            warnings.append(_without_effect(unused, layer.origin))
-    return kind(**values), warnings
+def settings_by_name(kind: type) -> dict[str, SettingKey]:
+    """Return each `SettingKey` of a settings class by its name, and by its aliases."""
+    return {name: key for key in setting_keys(kind) for name in (key.name, *key.aliases)}
 
 
 def environment_name(key: str) -> str:
@@ -205,9 +178,7 @@ def flags_layer(kind: type, arguments: Sequence[str]) -> Layer:
     while waiting:
         flag, separator, text = waiting.pop(0).partition("=")
         if flag not in names:
-            if flag in map(flag_name, ROCKETMQ_KEYS):
-                raise SettingsError(_without_effect([flag], "command line"))
-            raise SettingsError(_unknown(flag, "command line", list(names)))
+            raise SettingsError(f"command line: {_unknown_flag(flag, names)}")
         if names[flag] in secrets:
             raise SettingsError(
                 f"command line: {flag} is a secret, and every user of the machine can see command lines: write it into "
@@ -265,7 +236,7 @@ class SettingsInForce(Generic[Settings]):
 
     def refused(self, values: Mapping[str, str]) -> list[str]:
         """Return the keys of a change that are unknown or that no request may change; values are not checked."""
-        by_name = _by_name(type(self.current))
+        by_name = settings_by_name(type(self.current))
         return [name for name in values if name not in by_name or not by_name[name].is_remote]
 
     def read(self, values: Mapping[str, str]) -> dict[str, Any]:
@@ -273,7 +244,7 @@ class SettingsInForce(Generic[Settings]):
 
         Raises KeyError for an unknown key; does not check whether a request may change a known one.
         """
-        by_name = _by_name(type(self.current))
+        by_name = settings_by_name(type(self.current))
         changes = {
             by_name[name].attribute: _read(by_name[name], text, "change")
             for name, text in values.items()
@@ -292,7 +263,7 @@ class SettingsInForce(Generic[Settings]):
                 f"{', '.join(refused)}: cannot be changed by a request; change it in the configuration file and "
                 "restart"
             )
-        by_name, changes = _by_name(type(self.current)), self.read(values)
+        by_name, changes = settings_by_name(type(self.current)), self.read(values)
         for attribute, value in changes.items():
             object.__setattr__(self.current, attribute, value)
         self.changed.update(by_name[name].name for name in values)
@@ -307,20 +278,12 @@ def secret_names(kind: type) -> frozenset[str]:
     )
 
 
-def _by_name(kind: type) -> dict[str, SettingKey]:
-    return {name: key for key in setting_keys(kind) for name in (key.name, *key.aliases)}
-
-
-def _unknown(name: str, origin: str, known: list[str]) -> str:
-    nearest = get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    return f"{origin}: unknown setting {name}{hint}"
-
-
-def _without_effect(names: list[str], origin: str) -> str:
-    if len(names) == 1:
-        return f"{origin}: {names[0]} is a setting of RocketMQ that has no effect here"
-    return f"{origin}: {', '.join(sorted(names))} are settings of RocketMQ that have no effect here"
+def _unknown_flag(flag: str, known: Iterable[str]) -> str:
+    for key in (*WITHOUT_EFFECT, *USED):
+        if flag == flag_name(key):
+            return f"{flag} has no effect here: {why_without_effect(key)}"
+    near = nearest(flag, known)
+    return f"unknown setting {flag}" + (f"; did you mean {near}?" if near else "")
 
 
 def _read(key: SettingKey, text: str, origin: str) -> Any:
@@ -329,6 +292,10 @@ def _read(key: SettingKey, text: str, origin: str) -> Any:
     except ValueError as error:
         said = HIDDEN if key.is_secret else text.strip()
         raise SettingsError(f"{origin}: {key.name}={said} must be {error}") from None
+
+
+def _host_reader(default: str | None) -> Callable[[str], str | None]:
+    return lambda text: without_brackets(text) or default
 
 
 def _reader(kind: Any, least: int | None, most: int | None) -> Callable[[str], Any]:

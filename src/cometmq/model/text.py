@@ -1,6 +1,14 @@
 """Text for log lines, error messages and metrics: foreign text on one line and cut, quotes, plurals, error texts."""
 
+import re
+from collections.abc import Iterable
 from enum import Enum
+
+# The least likeness (SequenceMatcher.ratio) of a mistyped name: about two wrong letters of 16. Less than that of
+# autoDeleteTopicEnable and autoCreateTopicEnable (0.86), which mean different things.
+_LIKENESS_MIN = 0.88
+# UTF-8 of characters beyond ASCII, decoded as Latin-1.
+_MISREAD = re.compile("[\u00c2-\u00f4][\u0080-\u00bf]+")
 
 
 def printable(text: str) -> str:
@@ -18,6 +26,35 @@ def cut(text: str, most: int) -> str:
         return text
     tail = most // 4
     return f"{text[: most - tail]} ... ({len(text)} characters) ... {text[-tail:]}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant, which differs in case or very few letters; None if there is none."""
+    from difflib import SequenceMatcher  # Lazy: only mistakes need it.
+
+    asked = name.lower()
+    likeness = {
+        each: SequenceMatcher(None, each.lower(), asked).ratio()
+        for each in known
+        if abs(len(each) - len(asked)) <= 2
+    }
+    best = max(likeness, key=lambda each: (likeness[each], each), default=None)
+    return best if best is not None and likeness[best] >= _LIKENESS_MIN else None
+
+
+def as_utf8(text: str) -> str:
+    """Return a text with what is UTF-8 read as Latin-1 decoded, as RocketMQ and we read the values of a conf file.
+
+    For people only: such a value is still what RocketMQ takes it for, for example the name of a folder.
+    """
+
+    def decoded(found: re.Match[str]) -> str:
+        try:
+            return found[0].encode("latin-1").decode()
+        except UnicodeDecodeError:
+            return found[0]
+
+    return _MISREAD.sub(decoded, text)
 
 
 def label_value(text: str) -> str:

@@ -1,12 +1,12 @@
 """Checks for settings of RocketMQ that ask for unsupported features: refused, or warned about, by name.
 
-Broker and nameserver each have a table of such settings. One is refused if the program would provide less than its user
-expects, for example be open instead of protected; the others cause a warning. A value that asks for nothing is ignored.
+Broker and nameserver each have a table of such settings, which `model.judged_keys` applies. One is refused if the program
+would provide less than its user expects, for example be open instead of protected; the others cause a warning. A value
+that asks for nothing is ignored.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
-from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import Layer, environment_name
 
@@ -45,31 +45,18 @@ def asked_by_environment(table: Iterable[Unsupported], environment: Mapping[str,
     return Layer("environment", values)
 
 
-def judge(table: Iterable[Unsupported], layers: Sequence[Layer]) -> list[str]:
-    """Return warnings for settings that ask for unsupported features; a later layer overrides the earlier ones.
-
-    A layer is one source of settings, such as a file. Raises SettingsError at the first that must be refused.
-    """
-    values = {
-        key: (text.strip(), layer.origin)
-        for layer in layers
-        for key, text in layer.values.items()
-    }
-    warnings = []
-    for each in table:
-        for key in each.keys:
-            text, origin = values.get(key, ("", ""))
-            if not each.asks(text):
-                continue
-            if each.is_refused:
-                raise SettingsError(f"{origin}: {key}={text}: {each.why}")
-            warnings.append(f"{origin}: {key}={text} has no effect: {each.why}")
-    return warnings
-
-
 # For brokers and nameservers. Java reads most of these from system properties; in a file they ask for TLS, too.
 TLS = Unsupported(
     ("useTLS", "tlsEnable"),
     "this setting does not enable TLS, so clients would connect in cleartext; name a certificate in "
     "tls.server.certPath and tls.server.keyPath",
+)
+# The keys that RocketMQ's own lists have.
+_ON_BLACK_LIST = {"configBlackList", "brokerConfigPath", "configStorePath", "kvConfigPath"}
+BLACK_LIST = Unsupported(
+    ("configBlackList",),
+    "requests can change only the settings that are documented as changeable while the program runs, and are only "
+    "accepted from this machine",
+    asks=lambda text: not _ON_BLACK_LIST.issuperset(filter(None, text.split(";"))),
+    is_refused=False,
 )

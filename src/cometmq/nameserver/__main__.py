@@ -5,6 +5,7 @@ import sys
 
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import status_of
+from cometmq.model.text import as_utf8
 from cometmq.nameserver.program import run_nameserver
 
 
@@ -29,7 +30,7 @@ def main() -> None:
     try:
         run_nameserver(options.configFile, flags, prints_settings=options.printConfigItem)
     except (CometError, OSError) as error:
-        sys.stderr.write(f"nameserver: {error}\n")
+        sys.stderr.write(f"nameserver: {as_utf8(str(error))}\n")
         sys.exit(status_of(error))
 
 

@@ -8,11 +8,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cometmq.access.auth_keys import AUTH_KEYS_WITHOUT_EFFECT
 from cometmq.access.keys import AccessKeys, check_secret_files, further_layers
 from cometmq.model.frozen import dataclass
-from cometmq.model.settings import environment_layer, flags_layer, read_settings, setting
-from cometmq.model.unsupported import TLS, judge
+from cometmq.model.judged_keys import read_settings
+from cometmq.model.settings import Layer, environment_layer, flags_layer, setting
+from cometmq.model.unsupported import BLACK_LIST, TLS
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 
@@ -21,23 +21,8 @@ PORT_DEFAULT = 9876
 
 _HOME = str(Path("~/namesrv").expanduser())
 
-# Threads, queues, buffers and paths of Java, and keys of NettyClientConfig, which this server does not have.
-KEYS_WITHOUT_EFFECT = frozenset(
-    """
-    rocketmqHome configStorePath configBlackList productEnvName clusterTest
-    clientRequestThreadPoolNums defaultThreadPoolNums clientRequestThreadPoolQueueCapacity
-    defaultThreadPoolQueueCapacity unRegisterBrokerQueueCapacity
-    serverWorkerThreads serverCallbackExecutorThreads serverSelectorThreads
-    serverOnewaySemaphoreValue serverAsyncSemaphoreValue serverSocketSndBufSize
-    serverSocketRcvBufSize writeBufferHighWaterMark writeBufferLowWaterMark serverSocketBacklog
-    serverNettyWorkerGroupEnable serverPooledByteBufAllocatorEnable enableShutdownGracefully
-    shutdownWaitTimeSeconds useEpollNativeSelector
-    clientWorkerThreads clientCallbackExecutorThreads clientOnewaySemaphoreValue
-    clientAsyncSemaphoreValue connectTimeoutMillis channelNotActiveInterval
-    clientChannelMaxIdleTimeSeconds clientSocketSndBufSize clientSocketRcvBufSize
-    clientPooledByteBufAllocatorEnable clientCloseSocketIfTimeout
-    """.split()  # noqa: SIM905  One per line would be a page.
-)
+# Keys that a start refuses or warns of by name.
+UNSUPPORTED_KEYS = (TLS, BLACK_LIST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +88,22 @@ class NameServerSettings(AccessKeys):
         return self.bind_address or LOOPBACK
 
 
+def layers_of(
+    conf_file: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
+) -> list[Layer]:
+    """Return the layers of a nameserver's settings, from lowest to highest priority.
+
+    Raises SettingsError if a file cannot be read, or a flag is unknown.
+    """
+    path = _absolute(conf_file)
+    layers = [
+        *ConfFile(path, RealDisk()).layers(),
+        environment_layer(NameServerSettings, environment),
+        flags_layer(NameServerSettings, arguments),
+    ]
+    return [*further_layers(layers, path, environment), *layers]
+
+
 def read_nameserver_settings(
     conf_file: str | None, arguments: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[NameServerSettings, ConfFile, list[str]]:
@@ -116,19 +117,12 @@ def read_nameserver_settings(
     Raises:
         SettingsError: A file cannot be read, or a setting cannot be used.
     """
-    path = os.path.abspath(conf_file) if conf_file else None  # noqa: PTH100  The disk interface takes strings.
-    conf = ConfFile(path, RealDisk())
-    layers = [
-        *conf.layers(),
-        environment_layer(NameServerSettings, environment),
-        flags_layer(NameServerSettings, arguments),
-    ]
-    layers = [*further_layers(layers, path, environment), *layers]
+    layers = layers_of(conf_file, environment, arguments)
     check_secret_files(NameServerSettings, layers)
-    settings, warnings = read_settings(
-        NameServerSettings,
-        layers,
-        also_known=KEYS_WITHOUT_EFFECT.union(TLS.keys, AUTH_KEYS_WITHOUT_EFFECT),
-    )
+    settings, warnings = read_settings(NameServerSettings, layers, UNSUPPORTED_KEYS)
     settings.check_access()
-    return settings, conf, warnings + judge((TLS,), layers)
+    return settings, ConfFile(_absolute(conf_file), RealDisk()), warnings
+
+
+def _absolute(path: str | None) -> str | None:
+    return os.path.abspath(path) if path else None  # noqa: PTH100  The disk interface takes strings.

@@ -11,18 +11,14 @@ import pytest
 from cometmq.broker.registration.addresses import Addresses, addresses_of
 from cometmq.broker.replication.terms import copy_rule, link_terms, slave_rates
 from cometmq.broker.settings.broker_settings import (
-    KEYS_WITHOUT_EFFECT,
     BrokerRole,
-    BrokerSettings,
     load_settings,
 )
 from cometmq.broker.settings.replica_keys import split_addresses
 from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.model.errors import SettingsError
-from cometmq.model.rocketmq_keys import ROCKETMQ_KEYS
-from cometmq.model.settings import Layer, read_settings, setting_keys
+from cometmq.model.rocketmq_keys import WITHOUT_EFFECT, why_without_effect
 
-OUR_KEYS = {name for key in setting_keys(BrokerSettings) for name in (key.name, *key.aliases)}
 JAVA_CONF = """\
 # Licensed to the Apache Software Foundation (ASF) under one or more
 brokerClusterName = DefaultCluster
@@ -114,32 +110,25 @@ def test_a_mistyped_key_is_warned_of_with_the_nearest(tmp_path):
     assert "flushDiskType" in warnings[0]
 
 
-def test_no_key_of_rocketmq_is_called_unknown():
-    layer = Layer("broker.conf", dict.fromkeys(sorted(ROCKETMQ_KEYS - OUR_KEYS), "1"))
-    _, warnings = read_settings(BrokerSettings, [layer], also_known=KEYS_WITHOUT_EFFECT)
-    assert len(warnings) == 1
-    names, _, rest = warnings[0].removeprefix("broker.conf: ").partition(" are ")
-    assert rest == "settings of RocketMQ that have no effect here"
-    assert set(names.split(", ")) == ROCKETMQ_KEYS - OUR_KEYS - KEYS_WITHOUT_EFFECT
-
-
-def test_keys_of_rocketmq_without_effect_are_one_sentence_and_hints_are_for_keys_nobody_has(
-    tmp_path,
-):
-    text = "adminBrokerThreadPoolNums=16\nserverSocketBacklog=1\nbrokerNames=a\nadminBrokerThreadPoolNum=1\n"
+def test_missing_effects_are_a_sentence_each_and_hints_are_for_keys_nobody_has(tmp_path):
+    text = (
+        "adminBrokerThreadPoolNums=16\nbrokerNames=a\nadminBrokerThreadPoolNum=1\nautoDeleteTopicEnable=true\n"
+        "replicasPerDiskPartition=2\nenableLmqQuota=false\nkvConfigPath=x\nwaitSecondsForService=1\n"
+    )
     _, warnings = load(tmp_path, text)
-    conf = tmp_path / "broker.conf"
-    assert warnings == [
-        f"{conf}: unknown setting brokerNames; did you mean brokerName?",
-        f"{conf}: unknown setting adminBrokerThreadPoolNum; did you mean adminBrokerThreadPoolNums?",
-        f"{conf}: adminBrokerThreadPoolNums, serverSocketBacklog are settings of RocketMQ that have no effect here",
+    assert [each.removeprefix(f"{tmp_path / 'broker.conf'}: ") for each in warnings] == [
+        "unknown setting brokerNames; did you mean brokerName?",
+        "unknown setting adminBrokerThreadPoolNum; did you mean adminBrokerThreadPoolNums?",
+        "unknown setting autoDeleteTopicEnable",
+        f"replicasPerDiskPartition=2 has no effect here: {WITHOUT_EFFECT['replicasPerDiskPartition'].why}",
+        f"kvConfigPath=x, waitSecondsForService=1 have no effect here: {why_without_effect('kvConfigPath')}",
     ]
 
 
-def test_a_key_of_rocketmq_as_a_flag_is_refused_with_the_same_words():
+def test_a_key_of_rocketmq_as_a_flag_is_refused_with_the_reason():
     with pytest.raises(
         SettingsError,
-        match=r"--admin-broker-thread-pool-nums is a setting of RocketMQ that has no effect here$",
+        match=r"--admin-broker-thread-pool-nums has no effect here: requests are served by one event loop",
     ):
         load_settings(None, environment={}, arguments=["--admin-broker-thread-pool-nums", "1"])
 

@@ -9,7 +9,7 @@ from enum import Enum
 
 import pytest
 
-from cometmq.model.text import as_given, decode_reason, in_quotes, plural
+from cometmq.model.text import as_given, as_utf8, decode_reason, in_quotes, plural
 
 
 class Colour(Enum):
@@ -78,3 +78,11 @@ def test_why_a_document_is_not_as_expected_has_no_names_of_pythons_types():
     assert (
         decode_reason(ValueError("version 9 is not supported")) == "version 9 is not supported"
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["broker-a", "请填写本机地址", "Käufer 1", "naïve ÷ 2", "a\x9f\x80"]
+)
+def test_utf8_that_was_read_as_latin_1_is_readable_again(text: str):
+    assert as_utf8(text.encode().decode("latin-1")) == text
+    assert as_utf8(text) == text

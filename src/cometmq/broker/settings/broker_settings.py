@@ -1,8 +1,7 @@
 """The broker's settings: mostly RocketMQ's keys, so that a Java broker's broker.conf usually works unmodified.
 
-The keys in `KEYS_WITHOUT_EFFECT` are accepted but change nothing: most belong to thread pools that this design does
-not have, or to features that are not implemented.
-docs/operate/settings.md is generated from the settings classes.
+Settings of RocketMQ that change nothing here are in `model.rocketmq_keys`; `unsupported_keys` has those that a start
+refuses or warns of by name. docs/operate/settings.md is generated from all of them.
 """
 
 import os
@@ -14,7 +13,6 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
-from cometmq.access.auth_keys import AUTH_KEYS_WITHOUT_EFFECT
 from cometmq.access.keys import check_secret_files, further_layers
 from cometmq.broker.settings.metrics_keys import MetricsKeys
 from cometmq.broker.settings.replica_keys import split_addresses
@@ -22,15 +20,15 @@ from cometmq.broker.settings.unsupported_keys import UNSUPPORTED_KEYS
 from cometmq.model.address import split_address
 from cometmq.model.errors import SettingsError
 from cometmq.model.frozen import dataclass
+from cometmq.model.judged_keys import read_settings
 from cometmq.model.settings import (
     Layer,
     SettingsInForce,
     environment_layer,
     flags_layer,
-    read_settings,
     setting,
 )
-from cometmq.model.unsupported import asked_by_environment, judge
+from cometmq.model.unsupported import asked_by_environment
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
@@ -83,8 +81,8 @@ class BrokerSettings(MetricsKeys):
         trace_topic: the name of the topic for message traces.
         is_trace_on: ask producers to write message traces.
         region_id: sent to producers and stored with each message.
-        is_light_read: topics %LMQ%... can be consumed; differs: they get no new messages.
-        is_multi_dispatch: sends to light queues are refused; differs: RocketMQ stores them there.
+        is_light_read: topics %LMQ%... can be consumed.
+        is_multi_dispatch: sends to light queues are refused.
         body_size_max: largest message body, bytes.
         accept_sends_from_ms: sends are refused before this time, ms since 1970.
         is_long_polling: a pull that finds nothing waits as long as its client asks for.
@@ -139,8 +137,12 @@ class BrokerSettings(MetricsKeys):
     is_trace_on: bool = setting(default=True, key="traceOn")
     region_id: str = setting("DefaultRegion")
 
-    is_light_read: bool = setting(default=False, key="enableLmq")
-    is_multi_dispatch: bool = setting(default=False, key="enableMultiDispatch")
+    is_light_read: bool = setting(
+        default=False, key="enableLmq", differs="they get no new messages"
+    )
+    is_multi_dispatch: bool = setting(
+        default=False, key="enableMultiDispatch", differs="RocketMQ stores them there"
+    )
 
     # --- sending and pulling
     body_size_max: int = setting(4_194_304, key="maxMessageSize", least=1)
@@ -239,30 +241,30 @@ class BrokerSettings(MetricsKeys):
         return self.broker_role is BrokerRole.SLAVE
 
 
-# Keys of parts that this broker does not have; a warning would only be noise in a file that works. Keys that change a
-# promise are in `unsupported_keys`; docs/operate/settings.md lists both.
-KEYS_WITHOUT_EFFECT = frozenset(
-    """
-    storePathConsumeQueue storePathIndex storeCheckpoint abortFile
-    destroyMapedFileIntervalForcibly commitCommitLogLeastPages commitCommitLogThoroughInterval
-    flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval fastFailIfNoBufferInStorePool
-    useReentrantLockWhenPutMessage enableScheduleAsyncDeliver maxLmqConsumeQueueNum dLegerGroup
-    dLegerPeers dLegerSelfId enableCalcFilterBitMap expectConsumerNumUseFilter
-    maxErrorRateOfBloomFilter sendMessageThreadPoolNums pullMessageThreadPoolNums
-    sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity queryThreadPoolQueueCapacity
-    waitTimeMillsInSendQueue waitTimeMillsInHeartbeatQueue waitTimeMillsInTransactionQueue
-    consumerFallbehindThreshold transferMsgByHeap forceRegister controllerAddr
-    brokerElectionPriority brokerHeartbeatInterval brokerNotActiveTimeoutMillis
-    metricLoggingExporterIntervalInMills
-    serverWorkerThreads serverSelectorThreads serverOnewaySemaphoreValue
-    serverAsyncSemaphoreValue serverCallbackExecutorThreads useEpollNativeSelector rocketmqHome
-    """.split()  # noqa: SIM905  One per line would be two pages.
-)
-
-
 def conf_file(path: str | None) -> ConfFile:
     """Return an object for a broker's conf file, unread; changes made over the wire are stored next to it (None: not stored)."""
     return ConfFile(None if path is None else str(Path(path).absolute()), RealDisk())
+
+
+def layers_of(
+    conf: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
+) -> list[Layer]:
+    """Return the layers of a broker's settings, from lowest to highest priority.
+
+    Order of precedence: flags, COMETMQ_* variables, remote changes, conf file, NAMESRV_ADDR, TLS file, defaults.
+
+    Raises:
+        SettingsError: A file cannot be read, or a flag is unknown.
+    """
+    layers = []
+    if environment.get("NAMESRV_ADDR"):
+        layers.append(Layer("NAMESRV_ADDR", {"namesrvAddr": environment["NAMESRV_ADDR"]}))
+    path = None if conf is None else str(Path(conf).absolute())
+    layers += conf_file(conf).layers()
+    layers.append(environment_layer(BrokerSettings, environment))
+    layers.append(asked_by_environment(UNSUPPORTED_KEYS, environment))
+    layers.append(flags_layer(BrokerSettings, arguments))
+    return [*further_layers(layers, path, environment), *layers]
 
 
 def load_settings(
@@ -271,24 +273,13 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
 ) -> tuple[BrokerSettings, list[str]]:
-    """Read the settings of a broker from its conf file, environment and flags; return them with warnings.
-
-    Order of precedence: flags, COMETMQ_* variables, remote changes, conf file, NAMESRV_ADDR, TLS file, defaults.
+    """Read the settings of a broker from its conf file, environment and flags (`layers_of`); return them with warnings.
 
     Raises:
         SettingsError: A file cannot be read or other users can read its secrets, a value is invalid or contradicts
             others, or a feature is required whose absence matters.
     """
-    environ = os.environ if environment is None else environment
-    layers = []
-    if environ.get("NAMESRV_ADDR"):
-        layers.append(Layer("NAMESRV_ADDR", {"namesrvAddr": environ["NAMESRV_ADDR"]}))
-    path = None if conf is None else str(Path(conf).absolute())
-    layers += conf_file(conf).layers()
-    layers.append(environment_layer(BrokerSettings, environ))
-    layers.append(asked_by_environment(UNSUPPORTED_KEYS, environ))
-    layers.append(flags_layer(BrokerSettings, arguments))
-    layers = [*further_layers(layers, path, environ), *layers]
+    layers = layers_of(conf, os.environ if environment is None else environment, arguments)
     check_secret_files(BrokerSettings, layers)
     return settings_of(layers)
 
@@ -319,17 +310,13 @@ def settings_of(layers: Sequence[Layer]) -> tuple[BrokerSettings, list[str]]:
     Raises:
         SettingsError: A value is invalid or contradicts others, or requires a feature whose absence matters.
     """
-    known = KEYS_WITHOUT_EFFECT.union(
-        AUTH_KEYS_WITHOUT_EFFECT, *(each.keys for each in UNSUPPORTED_KEYS)
-    )
-    settings, warnings = read_settings(BrokerSettings, layers, also_known=known)
+    settings, warnings = read_settings(BrokerSettings, layers, UNSUPPORTED_KEYS)
     settings.check_access()
     settings.check_replicas()
-    warnings += _nameserver_hints(settings)
-    return settings, warnings + judge(UNSUPPORTED_KEYS, layers)
+    return settings, warnings + nameserver_hints(settings)
 
 
-def _nameserver_hints(settings: BrokerSettings) -> list[str]:
+def nameserver_hints(settings: BrokerSettings) -> list[str]:
     """Return warnings about invalid nameserver addresses; the broker starts all the same, as RocketMQ does."""
     hints = []
     for address in settings.nameserver_addresses:

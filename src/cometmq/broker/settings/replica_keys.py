@@ -15,8 +15,7 @@ class ReplicaKeys(StoreKeys):
     """Settings of replication: keys of RocketMQ 5.3.3, as far as supported, and three of CometMQ only.
 
     Attributes:
-        ha_port: the port from which slaves copy the log; 0: listenPort + 1; differs: not opened if no slave could be
-            accepted, that is without `namesrvAddr` and `haAllowedAddresses`.
+        ha_port: the port from which slaves copy the log; 0: listenPort + 1.
         ha_master: a slave's master, `ip:port` of its HA port; without it the nameservers are asked.
         ha_allowed: addresses and networks (10.0.0.0/8), separated by commas, that may copy the log in addition to the
             members known to a nameserver; with access control only these may, unless members prove more than their
@@ -26,8 +25,7 @@ class ReplicaKeys(StoreKeys):
         ha_heartbeat_ms: interval of heartbeats on an idle connection, ms.
         ha_silence_ms: a connection that is silent for longer is closed, ms; must exceed `haSendHeartbeatInterval`.
         ha_frame_size: most bytes of the log per frame; differs: 32 KiB in RocketMQ.
-        is_ha_rate_bound: limit the rate to each slave to `maxHaTransferByteInSecond`; differs: 5.3.3 only counts the 12
-            bytes before each frame, so its limit has no effect.
+        is_ha_rate_bound: limit the rate to each slave to `maxHaTransferByteInSecond`.
         ha_rate_max: most bytes of the log per second for each slave; applied evenly, not at the start of each second.
         ha_catch_up_rate: rate limit for a slave that lacks more than 32 MiB while producers send to an ASYNC_MASTER, bytes per
             second; if that is more, the log's mean growth in the last minute plus a quarter of this value; 0: no limit; not a
@@ -36,12 +34,18 @@ class ReplicaKeys(StoreKeys):
         slave_timeout_ms: a send that waits longer for slaves is answered FLUSH_SLAVE_TIMEOUT, ms; if too few are in sync, SLAVE_NOT_AVAILABLE at once.
         replicas: number of members of the group, including the master; only compared with `inSyncReplicas`.
         replicas_needed: with SYNC_MASTER, number of members, including the master, that must have a send before it is
-            answered; differs: the default is 2 (promised by 4.9; 5.3.3 has 1), and a member is counted once.
+            answered; the default is 2 (promised by 4.9; 5.3.3 has 1).
         replicas_least: if fewer members are in sync, sends that wait for them are refused.
         is_need_adapted: `inSyncReplicas` falls to the number of members in sync, down to `minInSyncReplicas`.
     """
 
-    ha_port: int = setting(0, key="haListenPort", least=0, most=PORT_MAX)
+    ha_port: int = setting(
+        0,
+        key="haListenPort",
+        least=0,
+        most=PORT_MAX,
+        differs="not opened if no slave could be accepted, that is without `namesrvAddr` and `haAllowedAddresses`",
+    )
     ha_master: str | None = setting(None, key="haMasterAddress")
     ha_allowed: str = setting("", key="haAllowedAddresses")
     ha_secret_file: str | None = setting(None)
@@ -50,7 +54,12 @@ class ReplicaKeys(StoreKeys):
     ha_frame_size: int = setting(
         512 << 10, key="haTransferBatchSize", least=1, most=FRAME_BODY_MAX
     )
-    is_ha_rate_bound: bool = setting(default=False, key="haFlowControlEnable", is_remote=True)
+    is_ha_rate_bound: bool = setting(
+        default=False,
+        key="haFlowControlEnable",
+        is_remote=True,
+        differs="RocketMQ 5.3.3 only counts the 12 bytes before each frame, so its limit has no effect",
+    )
     ha_rate_max: int = setting(
         100 << 20,
         key="maxHaTransferByteInSecond",
@@ -66,7 +75,9 @@ class ReplicaKeys(StoreKeys):
     )
     slave_timeout_ms: int = setting(3_000, key="slaveTimeout", least=1, is_remote=True)
     replicas: int | None = setting(None, key="totalReplicas", least=1)
-    replicas_needed: int | None = setting(None, key="inSyncReplicas", least=1, is_remote=True)
+    replicas_needed: int | None = setting(
+        None, key="inSyncReplicas", least=1, is_remote=True, differs="a member is counted once"
+    )
     replicas_least: int = setting(1, key="minInSyncReplicas", least=1)
     is_need_adapted: bool = setting(default=False, key="enableAutoInSyncReplicas")
 

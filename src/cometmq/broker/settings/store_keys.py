@@ -50,12 +50,10 @@ class StoreKeys(DelayKeys):
         is_read_ahead: let the system read the log ahead; without it old messages use less of the page cache, but
             reading many of them takes longer.
         is_whole_crc_written: each record gets a CRC of all its bytes, as its last property.
-        is_whole_crc_checked: after an unclean stop a record's CRC must match, if it has one; differs: in RocketMQ a
-            record without one is invalid, too.
+        is_whole_crc_checked: after an unclean stop a record's CRC must match, if it has one.
         is_pool_used: with ASYNC_FLUSH a send is answered before it is written: faster if the page cache is busy, but
             the death of the process loses the latest sends; not on a slave.
-        pool_buffers: memory for answered sends that are not written yet, in buffers of 4 MiB; differs: RocketMQ's have
-            the size of a log file.
+        pool_buffers: memory for answered sends that are not written yet, in buffers of 4 MiB.
         commit_interval_ms: longest time until an answered send is written from that memory, ms.
         disk_warning_ratio: per cent of the disk used above which sends are refused, until it is 2 below.
         reserved_hours: a log file expires this long after its last write, hours.
@@ -114,9 +112,18 @@ class StoreKeys(DelayKeys):
     warm_flush_pages: int = setting(4096, key="flushLeastPagesWhenWarmMapedFile", least=1)
     is_read_ahead: bool = setting(default=True, key="dataReadAheadEnable", is_remote=True)
     is_whole_crc_written: bool = setting(default=False, key="enabledAppendPropCRC")
-    is_whole_crc_checked: bool = setting(default=False, key="forceVerifyPropCRC")
+    is_whole_crc_checked: bool = setting(
+        default=False,
+        key="forceVerifyPropCRC",
+        differs="in RocketMQ a record without one is invalid, too",
+    )
     is_pool_used: bool = setting(default=False, key="transientStorePoolEnable")
-    pool_buffers: int = setting(5, key="transientStorePoolSize", least=1)
+    pool_buffers: int = setting(
+        5,
+        key="transientStorePoolSize",
+        least=1,
+        differs="RocketMQ's have the size of a log file",
+    )
     commit_interval_ms: int = setting(200, key="commitIntervalCommitLog", least=1)
     disk_warning_ratio: int = setting(90, key="diskSpaceWarningLevelRatio", least=1, most=100)
     reserved_hours: int = setting(72, key="fileReservedTime", least=1, is_remote=True)

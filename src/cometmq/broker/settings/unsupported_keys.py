@@ -3,7 +3,7 @@
 Missing features are listed in docs/compatibility.md; this module has the messages for settings that request them.
 """
 
-from cometmq.model.unsupported import TLS, Unsupported, is_set
+from cometmq.model.unsupported import BLACK_LIST, TLS, Unsupported, is_set
 
 _ELSEWHERE = (
     "this broker uses RocketMQ's files and neither reads nor writes RocksDB, so data in RocksDB would be "
@@ -97,11 +97,5 @@ UNSUPPORTED_KEYS = (
         "consumers that are far behind are served by separate threads and are not throttled",
         is_refused=False,
     ),
-    Unsupported(
-        ("configBlackList",),
-        "docs/operate/settings.md marks the settings that a request can change, and such requests are only "
-        "accepted from this machine",
-        asks=is_set,
-        is_refused=False,
-    ),
+    BLACK_LIST,
 )
