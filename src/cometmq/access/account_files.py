@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,12 +77,7 @@ class AccountFiles:
 
     def joined(self, texts: Mapping[str, AccountText]) -> FolderAccounts:
         """Combine the contents of files to `FolderAccounts`. Raises SettingsError if an account occurs twice."""
-        accounts: dict[str, Account] = {}
-        for text in texts.values():
-            for place, account in text.accounts:
-                if account.name in accounts:
-                    raise place.wrong("another account has the same accessKey")
-                accounts[account.name] = account
+        accounts = accounts_by_name(texts.values())
         white = [pattern for text in texts.values() for pattern in text.white]
         return FolderAccounts(accounts, white=white, is_white_unsigned=self._is_white_unsigned)
 
@@ -142,6 +137,17 @@ class AccountFiles:
         return found
 
 
+def accounts_by_name(texts: Iterable[AccountText]) -> dict[str, Account]:
+    """Return the accounts of several files by their access keys. Raises SettingsError if one occurs twice."""
+    accounts: dict[str, Account] = {}
+    for text in texts:
+        for place, account in text.accounts:
+            if account.name in accounts:
+                raise place.wrong("another account has the same accessKey")
+            accounts[account.name] = account
+    return accounts
+
+
 def _paths(folder: Path) -> Iterator[Path]:
     plain = folder / PLAIN_ACL
     if plain.is_file():
@@ -151,18 +157,30 @@ def _paths(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _read(look: _Look) -> AccountText:
-    if look.mode & _MODE_REFUSED:
+def check_readers(path: str, mode: int) -> None:
+    """Raise SettingsError if others than its owner may change a file of accounts with this mode, or all users read it."""
+    if mode & _MODE_REFUSED:
         raise SettingsError(
-            f"{look.path} has the mode {look.mode & 0o777:04o}, so other users may read or write it; run chmod 600 "
-            f"{look.path}"
+            f"{path} has the mode {mode & 0o777:04o}, so other users may read or write it; run chmod 600 {path}"
         )
     try:
-        check_owner(look.path)
-        with open(look.path, "rb") as file:  # noqa: PTH123
+        check_owner(path)
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror or error}") from None
+
+
+def account_bytes(path: str) -> bytes:
+    """Return the content of a file of accounts; raise SettingsError if it cannot be read or is too large."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
             content = file.read(SIZE_MAX + 1)
     except OSError as error:
-        raise SettingsError(f"{look.path}: {error.strerror or error}") from None
+        raise SettingsError(f"{path}: {error.strerror or error}") from None
     if len(content) > SIZE_MAX:
-        raise SettingsError(f"{look.path} has more than {SIZE_MAX} bytes, the maximum")
-    return read_accounts(content, look.path)
+        raise SettingsError(f"{path} has more than {SIZE_MAX} bytes, the maximum")
+    return content
+
+
+def _read(look: _Look) -> AccountText:
+    check_readers(look.path, look.mode)
+    return read_accounts(account_bytes(look.path), look.path)

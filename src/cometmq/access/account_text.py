@@ -18,13 +18,15 @@
 Except within `dataVersion`, every unknown key or value is an error, because an ignored permission might be a DENY.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from cometmq.access.accounts import KEY_LENGTH, PERMISSIONS, Account, Permission
 from cometmq.access.address_pattern import AddressPattern
 from cometmq.access.yaml_text import YamlNode, YamlPlace, read_yaml
+from cometmq.model.errors import SettingsError
 from cometmq.model.names import RETRY_PREFIX
 from cometmq.model.numbers import whole_number
 
@@ -46,23 +48,43 @@ class AccountText(NamedTuple):
     version: tuple[int, int] | None = None
 
 
-def read_accounts(content: bytes, path: str) -> AccountText:
-    """Parse a file of accounts; it may be empty. Raises SettingsError with file, mostly also line, if it is invalid."""
+def read_accounts(
+    content: bytes, path: str, on_error: Callable[[SettingsError], None] | None = None
+) -> AccountText:
+    """Parse a file of accounts; it may be empty. Raises SettingsError with file, mostly also line, if it is invalid.
+
+    With `on_error`, the errors of keys, accounts and addresses are passed to it instead, and these are left out.
+    """
     found = AccountText([], [])
     top = read_yaml(content, path)
     if top is None:
         return found
     for at, name, value in top.pairs("the file"):
-        if name == GLOBAL_WHITE:
-            found.white.extend(_pattern(item, name) for item in value.items(name))
-        elif name == ACCOUNTS:
-            found.accounts.extend((item.place, _account(item)) for item in value.items(name))
-        elif name == DATA_VERSION:
-            found = found._replace(version=_version(value))
-        else:
-            raise at.wrong(_unknown(name, _TOP_KEYS))
+        with _errors_to(on_error):
+            if name == GLOBAL_WHITE:
+                for item in value.items(name):
+                    with _errors_to(on_error):
+                        found.white.append(_pattern(item, name))
+            elif name == ACCOUNTS:
+                for item in value.items(name):
+                    with _errors_to(on_error):
+                        found.accounts.append((item.place, _account(item)))
+            elif name == DATA_VERSION:
+                found = found._replace(version=_version(value))
+            else:
+                raise at.wrong(_unknown(name, _TOP_KEYS))
     top.let_go()
     return found
+
+
+@contextmanager
+def _errors_to(on_error: Callable[[SettingsError], None] | None) -> Iterator[None]:
+    try:
+        yield
+    except SettingsError as error:
+        if on_error is None:
+            raise
+        on_error(error)
 
 
 def _pattern(node: YamlNode, of: str) -> AddressPattern:

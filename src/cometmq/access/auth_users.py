@@ -147,9 +147,14 @@ class AuthFile:
         is_authorized: bool,
         unasked: frozenset[int] = frozenset(),
         unauthorized: frozenset[int] = frozenset(),
+        is_kept: bool = True,
     ) -> None:
-        """Read the file, if any. Raises SettingsError, naming no secret, if it is unusable, and OSError if unreadable."""
+        """Read the file, if any; unless `is_kept`, changes are not written.
+
+        Raises SettingsError, naming no secret, if the file is unusable, and OSError if it is unreadable.
+        """
         self.path = path
+        self._is_kept = is_kept
         self._cluster = cluster
         self._is_authorized = is_authorized
         self._changing = threading.Lock()
@@ -316,19 +321,13 @@ class AuthFile:
     def _changed_by(self, before: AuthUser | None, name: Any, values: Any) -> AuthUser:
         if not isinstance(values, dict):
             raise SettingsError("a user must be a JSON object")
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise SettingsError("username: use 1 to 128 letters, digits and . @ % | : / + - _")
+        check_user_name(name)
         password, kind, status = (
             values.get(key) for key in ("password", "userType", "userStatus")
         )
         user = before or self.made(name=name, secret=b"")
         if password not in (None, ""):
-            if not isinstance(password, str) or len(password) > _PASSWORD_MAX:
-                raise SettingsError(
-                    f"password: it must be a text of at most {_PASSWORD_MAX} characters"
-                )
-            if not password.isprintable():
-                raise SettingsError("password: it must have only printable characters")
+            check_password(password)
             user = replace(user, secret=password.encode())
         if not user.secret:
             raise SettingsError("password: it is missing")
@@ -349,11 +348,28 @@ class AuthFile:
                     ResponseCode.INVALID_PARAMETER,
                     "the last Super user must stay Super and enabled, because otherwise no user could create users",
                 )
-            write_whole_file(self.path, _encoded(users.values()))
+            if self._is_kept:
+                write_whole_file(self.path, _encoded(users.values()))
             self.current = self.current.changed(users)
             # Clear the old caches one by one; freeing all of them at once would block other threads.
             for user in before.values():
                 user.decided.clear()
+
+
+def check_user_name(name: Any) -> None:
+    """Raise SettingsError if a user cannot have this name."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise SettingsError("username: use 1 to 128 letters, digits and . @ % | : / + - _")
+
+
+def check_password(password: Any) -> None:
+    """Raise SettingsError, without naming it, if a user cannot have this password."""
+    if not isinstance(password, str) or len(password) > _PASSWORD_MAX:
+        raise SettingsError(
+            f"password: it must be a text of at most {_PASSWORD_MAX} characters"
+        )
+    if not password.isprintable():
+        raise SettingsError("password: it must have only printable characters")
 
 
 def _check_super(before: AuthUser | None, after: AuthUser | None, asker: Asker) -> None:
