@@ -53,6 +53,12 @@ def _cluster(app: typer.Typer) -> None:
     app.add_typer(cluster, name="cluster")
 
 
+def _config(app: typer.Typer) -> None:
+    from cometmq.cli.config import config
+
+    app.add_typer(config, name="config")
+
+
 def _doctor(app: typer.Typer) -> None:
     from cometmq.cli.doctor import doctor
 
@@ -166,6 +172,7 @@ TABLE: dict[str, Entry] = {
     ),
     "nameserver": Entry(_programs, PROGRAMS, "Run a nameserver."),
     "broker": Entry(_programs, PROGRAMS, "Run a broker."),
+    "config": Entry(_config, PROGRAMS, "Check configuration files before they are used."),
     "doctor": Entry(
         _doctor,
         PROGRAMS,

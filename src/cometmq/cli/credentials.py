@@ -1,11 +1,13 @@
 """Credentials for the requests of a command from a file; never from a flag, which all users of the machine can read."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from cometmq.model.errors import SettingsError
 
-_KEYS = {
+# The keys of the file, with the variable of each.
+KEYS = {
     "accessKey": "COMETMQ_ACCESS_KEY",
     "secretKey": "COMETMQ_SECRET_KEY",
     "securityToken": "COMETMQ_SECURITY_TOKEN",
@@ -18,22 +20,39 @@ def sign_with(path: Path) -> None:
     Raises:
         SettingsError: The file cannot be read or parsed, all users may access it, or accessKey or secretKey is missing.
     """
-    from cometmq.access.yaml_text import read_yaml
+    check_secrecy(path)
+    for key, text in read_tools(path).items():
+        if key in KEYS and text:
+            os.environ[KEYS[key]] = text
 
+
+def check_secrecy(path: Path) -> None:
+    """Raise SettingsError if all users may access a file with credentials, or it cannot be examined."""
     try:
         mode = path.stat().st_mode
-        content = path.read_bytes()
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror or error}") from None
     if mode & 0o007:
         raise SettingsError(
             f"{path} contains a secret, but other users may read it; run chmod 600 {path}"
         )
+
+
+def read_tools(path: Path) -> Mapping[str, str]:
+    """Return all keys of a YAML file like `tools.yml` with their texts.
+
+    Raises SettingsError if it cannot be read or parsed, or has no accessKey or secretKey.
+    """
+    from cometmq.access.yaml_text import read_yaml
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror or error}") from None
     top = read_yaml(content, str(path))
-    values = {} if top is None else {name: node for _, name, node in top.pairs("the file")}
-    for key, variable in _KEYS.items():
-        text = values[key].text(key) if key in values else ""
-        if not text and key != "securityToken":
+    pairs = [] if top is None else top.pairs("the file")
+    values = {name: node.text(name) for _, name, node in pairs}
+    for key in KEYS:
+        if not values.get(key) and key != "securityToken":
             raise SettingsError(f"{path} has no {key}; add it")
-        if text:
-            os.environ[variable] = text
+    return values

@@ -4,9 +4,13 @@ These files are Latin-1 with `\uXXXX` escapes, as java.util.Properties reads the
 requests are written as UTF-8 without escapes, but read like files. The package javaproperties does the parsing.
 """
 
+import re
 from collections.abc import Mapping
 
 from cometmq.model.errors import CodecError
+
+# Not `str.splitlines`: a byte of UTF-8, read as Latin-1, may be its "next line".
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 def decode_java_properties(content: bytes) -> dict[str, str]:
@@ -17,6 +21,25 @@ def decode_java_properties(content: bytes) -> dict[str, str]:
         return dict(javaproperties.loads(content))
     except ValueError as error:
         raise CodecError(f"not a Java properties file: {error}") from None
+
+
+def property_lines(content: bytes) -> dict[str, list[tuple[int, str]]]:
+    """Return, by key of a properties file, the number (from 1) and the value of each line that sets it.
+
+    Raises CodecError for an invalid escape.
+    """
+    from javaproperties import KeyValue, parse
+
+    found: dict[str, list[tuple[int, str]]] = {}
+    line = 1
+    try:
+        for part in parse(content):
+            if isinstance(part, KeyValue):
+                found.setdefault(part.key, []).append((line, part.value))
+            line += len(_LINE_END.findall(part.source))
+    except ValueError as error:
+        raise CodecError(f"not a Java properties file: {error}") from None
+    return found
 
 
 def encode_java_properties(values: Mapping[str, str]) -> bytes:

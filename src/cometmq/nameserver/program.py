@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 from cometmq.codec.java_properties import encode_properties_text
 from cometmq.model.settings import settings_table
+from cometmq.model.text import as_utf8
 from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
+from cometmq.nameserver.start_check import CHECKS
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import run
 from cometmq.process.descriptors import raise_limit
@@ -39,8 +41,10 @@ def run_nameserver(
     """
     settings, conf, warnings = read_nameserver_settings(conf_file, arguments, os.environ)
     for warning in warnings:
-        sys.stderr.write(f"warning: {warning}\n")
+        sys.stderr.write(f"warning: {as_utf8(warning)}\n")
     if prints_settings:
+        for check in CHECKS:
+            check(settings)
         sys.stdout.write(encode_properties_text(settings_table(settings)).decode())
         return
     formatter, stream = asked_log(os.environ)

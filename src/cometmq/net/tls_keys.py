@@ -10,7 +10,7 @@ from cometmq.model.errors import CodecError, SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.settings import Layer, setting
 from cometmq.model.tls import TlsSettings
-from cometmq.net.tls import ClientCheck, ServerFiles, ServerTls, TlsMode
+from cometmq.net.tls import ClientCheck, ServerFiles, ServerTls, TlsMode, client_context
 
 CONFIG_FILE = "tls.config.file"
 
@@ -101,6 +101,12 @@ class TlsKeys:
             self.tls_client_trust_file, self.tls_client_cert_file, self.tls_client_key_file,
             self.tls_client_key_password or None, self.is_server_verified,
         )  # fmt: skip
+
+    def check_client_files(self) -> None:
+        """Raise SettingsError if a file for outgoing connections with TLS cannot be used."""
+        tls = self.client_tls()
+        if tls is not None:
+            client_context(tls)
 
 
 def tls_layers(layers: Iterable[Layer]) -> list[Layer]:

@@ -13,7 +13,7 @@ import os
 from contextlib import suppress
 
 from cometmq.model.errors import StoreLocked
-from cometmq.store.disk import Disk, lack_of, write_file, write_whole
+from cometmq.store.disk import Disk, lack_of, opened, write_file, write_whole
 
 LOCK_FILE = "lock"
 ABORT_FILE = "abort"
@@ -21,6 +21,20 @@ ABORT_FILE = "abort"
 # Directories open in this process. A second descriptor of a lock file must not even be opened: closing it would
 # release the first one's lock (fcntl(2)).
 _opened: set[str] = set()
+
+
+def is_locked(disk: Disk, root: str) -> bool:
+    """Return whether another process has locked a store directory; False if it does not exist or cannot be examined."""
+    path = f"{root}/{LOCK_FILE}"
+    if disk.real_path(root) in _opened:
+        return True
+    if not disk.exists(path):
+        return False
+    try:
+        with opened(disk, path) as fd:
+            return not disk.lock(fd)
+    except OSError:
+        return False
 
 
 class DirectoryLock:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cometmq.model.errors import StoreLocked
-from cometmq.store.lock import AbortMarker, DirectoryLock
+from cometmq.store.lock import AbortMarker, DirectoryLock, is_locked
 from cometmq.store.real_disk import RealDisk
 
 TAKE = """
@@ -64,6 +64,7 @@ def test_another_process_that_has_it_is_named_as_the_reason(tmp_path: Path):
         assert other.stdout.readline() == b"taken\n"
         with pytest.raises(StoreLocked, match="another broker has locked"):
             DirectoryLock(RealDisk(), str(tmp_path)).take()
+        assert is_locked(RealDisk(), str(tmp_path))
         other.communicate()  # With a time limit it would sleep between its looks.
     lock = DirectoryLock(RealDisk(), str(tmp_path))
     lock.take()
@@ -79,3 +80,16 @@ def test_the_abort_marker_is_there_from_set_to_clear(tmp_path: Path):
     marker.clear()
     marker.clear()
     assert not marker.is_set()
+
+
+def test_who_asks_whether_it_is_locked_takes_and_makes_nothing(tmp_path: Path):
+    assert not is_locked(RealDisk(), str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+    lock = DirectoryLock(RealDisk(), str(tmp_path))
+    lock.take()
+    assert is_locked(RealDisk(), str(tmp_path))
+    command = [sys.executable, "-c", TAKE, str(tmp_path / "lock")]
+    asked = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert asked.stdout.strip() == "refused", "the lock is still held"
+    lock.release()
+    assert not is_locked(RealDisk(), str(tmp_path))

@@ -128,7 +128,7 @@ def _ip_of(key: str, host: str) -> str:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:  # ValueError: the name is not valid.
-        why = error_text(error)
+        why = error_text(error) if isinstance(error, OSError) else "it is not a valid name"
         raise SettingsError(
             f"{key}={host}: this name cannot be resolved ({why}); write an IP address, or a name that this "
             "machine can resolve, without a port"

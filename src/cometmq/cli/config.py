@@ -1,0 +1,89 @@
+"""`cometmq config check`: what becomes of each line of a configuration file, and what would end a start with it."""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cometmq.cli.options import AsJson
+from cometmq.cli.output import notes, print_json, print_table
+from cometmq.cli.visible import visible
+from cometmq.model.errors import SettingsError
+from cometmq.model.exit_status import ExitStatus
+from cometmq.model.text import cut
+
+if TYPE_CHECKING:
+    from cometmq.cli.config_files import CheckedRow
+
+_VALUE_MAX = 40
+_SIZE_MAX = 4 << 20
+_KINDS = (
+    "broker, nameserver, accounts (plain_acl.yml), tools (tools.yml) or proxy (rmq-proxy.json)"
+)
+
+config = typer.Typer(
+    help="Check configuration files before they are used.", no_args_is_help=True
+)
+
+
+@config.callback()
+def group() -> None:
+    """Do nothing: the callback of the command group `cometmq config`."""
+
+
+@config.command("check")
+def check(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file to check."),
+    ],
+    *,
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help=f"{_KINDS}. Default: by its name and content."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what becomes of each line of a file, the worst first; status 1 if a start with it would fail or warn.
+
+    Also looks for what would end the start: names, ports, folders, certificates. Nothing is changed.
+    """
+    from cometmq.cli.config_files import check_file, kind_of
+
+    if file.stat().st_size > _SIZE_MAX:
+        raise SettingsError(
+            f"{file} has more than {_SIZE_MAX} bytes; this is no file of settings"
+        )
+    content = file.read_bytes()
+    found = check_file(file, content, kind_of(file, content, kind))
+    if as_json:
+        print_json([each.to_json() for each in found])
+    else:
+        _print(file, found)
+    if any(each.severity in ("bad", "warning") for each in found):
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+def _print(file: Path, found: "list[CheckedRow]") -> None:
+    rows = [
+        (
+            each.verdict.value, each.line, each.key,
+            None if each.value is None else cut(each.value, _VALUE_MAX), each.text,
+        )
+        for each in found
+    ]  # fmt: skip
+    if rows:
+        print_table(("verdict", "line", "key", "value", "why"), rows)
+    severities = {each.severity for each in found}
+    if "bad" in severities:
+        said, style = "is refused", "bold red"
+    elif "warning" in severities:
+        said, style = "can be used; look at what is above", "bold yellow"
+    else:
+        said, style = "can be used", "green"
+    counts = Counter(each.verdict.value for each in found)
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items())
+    notes().print(
+        visible(f"{file} {said}: {parts or 'it is empty'}."), style=style, markup=False
+    )
