@@ -102,7 +102,7 @@ def _check_collector(settings: BrokerSettings) -> None:
 
 
 def _check_ports(settings: BrokerSettings) -> None:
-    check_collisions(ports_of(settings, settings.listen_host))
+    check_collisions(ports_of(settings, "any host"))
 
 
 def _check_folders(settings: BrokerSettings) -> None:

@@ -199,7 +199,7 @@ def _check_nameserver(file: Path, content: bytes) -> Iterator[CheckedRow]:
     for check in start_check.LATER_CHECKS:
         for each in _outcome(check, settings):
             yield each._replace(verdict=KeyVerdict.DOUBTFUL)
-    yield from _of_ports(start_check.ports_of(settings))
+    yield from _of_ports(start_check.ports_of(settings, settings.listen_host))
 
 
 def _of_keys(judged: Sequence[JudgedKey], file: Path, content: bytes) -> Iterator[CheckedRow]:

@@ -7,13 +7,11 @@ from cometmq.nameserver.settings import NameServerSettings
 from cometmq.store.folder_check import check_writable
 
 
-def ports_of(settings: NameServerSettings) -> list[PortClaim]:
-    """Return the ports on which a nameserver will listen, without those that the system chooses."""
+def ports_of(settings: NameServerSettings, host: str) -> list[PortClaim]:
+    """Return the ports on which a nameserver that listens on `host` will listen, without those that the system chooses."""
     claims = []
     if settings.listen_port:
-        claims.append(
-            PortClaim("listenPort", settings.listen_host, settings.listen_port, is_needed=True)
-        )
+        claims.append(PortClaim("listenPort", host, settings.listen_port, is_needed=True))
     if settings.metrics_port:
         claims.append(
             PortClaim(
@@ -43,7 +41,7 @@ def _check_users(settings: NameServerSettings) -> None:
 
 
 def _check_ports(settings: NameServerSettings) -> None:
-    check_collisions(ports_of(settings))
+    check_collisions(ports_of(settings, "any host"))
 
 
 # Each raises SettingsError or OSError for what would end the start.
