@@ -2,7 +2,7 @@
 
 import os
 
-from cometmq.model.address import PortClaim, check_collisions
+from cometmq.model.address import PortClaim
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.store.folder_check import check_writable
 
@@ -40,16 +40,11 @@ def _check_users(settings: NameServerSettings) -> None:
         known_users(settings, settings.auth_path, settings.cluster_name, is_dry=True)
 
 
-def _check_ports(settings: NameServerSettings) -> None:
-    check_collisions(ports_of(settings, "any host"))
-
-
 # Each raises SettingsError or OSError for what would end the start.
 CHECKS = (
     NameServerSettings.check_access,
     NameServerSettings.check_client_files,
     _check_users,
-    _check_ports,
 )
 # Only needed when a key-value configuration is stored.
 LATER_CHECKS = (_check_folder,)
