@@ -19,6 +19,7 @@ from cometmq.access.policies import (
 )
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
+from cometmq.store.folder_check import check_writable
 
 AUTH_FILE = "auth.json"
 
@@ -45,6 +46,8 @@ def known_users(
         )
     if not is_dry:
         Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    elif settings.auth_path:
+        check_writable("authConfigPath", folder)
     users = AuthFile(
         os.path.join(folder, AUTH_FILE),  # noqa: PTH118
         cluster=cluster,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,11 @@ def test_a_dry_run_stores_nothing_and_finds_the_same(tmp_path: Path):
     dry = known_users(settings(tmp_path), str(tmp_path / "config"), "c", is_dry=True)
     assert dry.current.users.keys() == {ADMIN.access_key}
     assert not (tmp_path / "config").exists()
+    there = replace(settings(tmp_path), auth_path=f"{tmp_path}/plain_acl.yml/config")
+    with pytest.raises(
+        SettingsError, match=r"^authConfigPath=.*plain_acl\.yml is not a folder"
+    ):
+        known_users(there, there.auth_path, "c", is_dry=True)
     known_users(settings(tmp_path), str(tmp_path / "config"), "c")
     stored = json.loads((tmp_path / "config" / "auth.json").read_text())
     assert [user["username"] for user in stored["users"]] == [ADMIN.access_key]
