@@ -73,7 +73,7 @@ def test_kinds_are_recognised_by_name_or_content_or_named(tmp_path):
 
 
 def test_ports_that_are_taken_or_the_same_are_named_and_left_free(tmp_path):
-    path = conf(tmp_path, f"storePathRootDir={tmp_path}/store\nbrokerIP1=127.0.0.1\n")
+    path = conf(tmp_path, f"storePathRootDir={tmp_path}/store\n")
     port = int(path.read_text().splitlines()[0].partition("=")[2])
     with socket.create_server(("127.0.0.1", port)):
         status, rows = check(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -129,6 +128,8 @@ def environment(monkeypatch) -> None:
     """The programs of this module share a machine with other tests, and read no address from its shell."""
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     monkeypatch.setenv("COMETMQ_METRICS_PROM_EXPORTER_PORT", "0")
+    # Whatever a file says: several log files of 1 GiB would fill a small disk.
+    monkeypatch.setenv("COMETMQ_MAPPED_FILE_SIZE_COMMIT_LOG", str(1 << 22))
 
 
 def conf_of(name: str, folder: Path) -> Path:
@@ -213,9 +214,7 @@ def running(paths: list[Path]) -> Iterator[dict[str, tuple[subprocess.Popen[byte
             log = path.with_suffix(".log")
             with log.open("wb") as out:
                 command = [sys.executable, "-m", "cometmq.broker", "-c", str(path)]
-                # Whatever the file says: several log files of 1 GiB would fill a small disk.
-                command += ["--mapped-file-size-commit-log", str(1 << 22)]
-                process = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ)
+                process = subprocess.Popen(command, stdout=out, stderr=out)
             started[path.name] = process, log
         yield started
     finally:

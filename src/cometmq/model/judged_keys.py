@@ -146,11 +146,11 @@ def warnings_of(judged: Iterable[JudgedKey]) -> list[str]:
             hint = f"; {each.why}" if each.why else ""
             texts.append(f"{each.origin}: unknown setting {as_utf8(each.key)}{hint}")
         elif each.verdict in WARNED:
-            said = f"{each.key}={each.text}"
-            common.setdefault((each.origin, each.why), []).append(said)
-    for (origin, why), said in common.items():
-        verb = "has" if len(said) == 1 else "have"
-        texts.append(f"{origin}: {', '.join(said)} {verb} no effect here: {why}")
+            pairs = common.setdefault((each.origin, each.why), [])
+            pairs.append(f"{each.key}={each.text}")
+    for (origin, why), pairs in common.items():
+        verb = "has" if len(pairs) == 1 else "have"
+        texts.append(f"{origin}: {', '.join(pairs)} {verb} no effect here: {why}")
     return texts
 
 
