@@ -27,7 +27,7 @@ HEAD = """\
 The broker reads a `broker.conf` for RocketMQ without changes: it has the same settings and, except for those
 marked "differs", the same defaults. Flags override `COMETMQ_*` variables, these override the file, and the file overrides `NAMESRV_ADDR`:
 `flushDiskType` is also `--flush-disk-type` and `COMETMQ_FLUSH_DISK_TYPE`. An unknown setting causes a
-warning at the start, with the name that was probably meant; so does a setting of RocketMQ whose effect is missing here. [`cometmq config check`](commands.md#check-a-file-before-it-is-used)
+warning at the start, with the name that was probably meant; so does a setting of RocketMQ whose effect is missing here. [`cometmq config check FILE`](commands.md#check-a-file-before-it-is-used)
 shows what becomes of each line of a file. `mqadmin updateBrokerConfig` changes a setting that "changes while it runs"
 at once and for later starts: the change is stored next to the file, in `broker.conf.overlay`. For the settings of the nameserver, see [nameserver](../nameserver.md).
 

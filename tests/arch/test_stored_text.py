@@ -19,7 +19,8 @@ UNICODE = (*UNICODE_ANYWHERE, "strip", "lstrip", "rstrip", "isspace", "isnumeric
 # Texts that are no stored text: what stands in a setting or came from a program, and what is shown.
 NO_STORED_TEXT = {
     "model/settings.py": "values of settings",
-    "model/unsupported.py": "values of settings",
+    "model/judged_keys.py": "values of settings",
+    "model/rocketmq_keys.py": "values of settings",
     "model/durations.py": "a setting or an option",
     "model/delay_levels.py": "a setting",
     "model/names.py": "asks only which of two refusals a name gets",
@@ -28,6 +29,7 @@ NO_STORED_TEXT = {
     "process/freed_memory.py": "a file of the kernel",
     "process/huge_pages.py": "a file of the kernel",
     "cli/output.py": "what is shown",
+    "cli/config_files.py": "asks only of what kind a file is",
     "cli/groups.py": "what is shown",
     "cli/brokers.py": "numbers that a broker wrote",
     "client/admin/symptoms.py": "a time that a broker wrote in English",

@@ -11,7 +11,7 @@ from cometmq.cli.output import notes, print_json, print_table
 from cometmq.cli.visible import visible
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
-from cometmq.model.text import cut
+from cometmq.model.text import cut, error_text
 
 if TYPE_CHECKING:
     from cometmq.cli.config_files import CheckedRow
@@ -34,10 +34,7 @@ def group() -> None:
 
 @config.command("check")
 def check(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file to check."),
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to check.")],
     *,
     kind: Annotated[
         str | None,
@@ -51,11 +48,7 @@ def check(
     """
     from cometmq.cli.config_files import check_file, kind_of
 
-    if file.stat().st_size > _SIZE_MAX:
-        raise SettingsError(
-            f"{file} has more than {_SIZE_MAX} bytes; this is no file of settings"
-        )
-    content = file.read_bytes()
+    content = _content(file)
     found = check_file(file, content, kind_of(file, content, kind))
     if as_json:
         print_json([each.to_json() for each in found])
@@ -63,6 +56,19 @@ def check(
         _print(file, found)
     if any(each.severity in ("bad", "warning") for each in found):
         raise typer.Exit(ExitStatus.FOUND)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_SIZE_MAX + 1)
+    except OSError as error:
+        raise SettingsError(f"{file}: {error_text(error)}") from None
+    if len(content) > _SIZE_MAX:
+        raise SettingsError(
+            f"{file} has more than {_SIZE_MAX} bytes; this is no file of settings"
+        )
+    return content
 
 
 def _print(file: Path, found: "list[CheckedRow]") -> None:
