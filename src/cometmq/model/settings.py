@@ -294,7 +294,7 @@ def _read(key: SettingKey, text: str, origin: str) -> Any:
         raise SettingsError(f"{origin}: {key.name}={said} must be {error}") from None
 
 
-def _host_reader(default: str | None) -> Callable[[str], str | None]:
+def _host_reader(default: Any) -> Callable[[str], Any]:
     return lambda text: without_brackets(text) or default
 
 
