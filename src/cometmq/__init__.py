@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from cometmq.client import *  # noqa: F403  Its `__all__` says what that is.
     from cometmq.embedded.virtual import Virtual
 
+# The version of the package: pyproject.toml and everything that shows it read it here.
+__version__ = "0.1.0"
+
 
 def virtual(
     data_dir: "str | Path | None" = None,

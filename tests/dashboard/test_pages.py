@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cometmq import __version__
 from tests.dashboard.web import text_of, wait_for
 from tests.dashboard.world import GROUP, ORDERS, ORDERS_COUNT, SMALL, TOPICS
 
@@ -14,7 +15,7 @@ ORDERS_PAGE = f"/topic?name={ORDERS}"
     ("path", "says"),
     [
         ("/", ["Overview", "Brokers up", "1 of 1", "broker-a", GROUP]),
-        ("/brokers", ["DefaultCluster", "broker-a", "master", "V5_3_3"]),
+        ("/brokers", ["DefaultCluster", "broker-a", "master", f"CometMQ {__version__}"]),
         ("/broker?name=broker-a&id=0", ["flushDiskType", "ASYNC_FLUSH", "msgPutTotalTodayNow"]),
         ("/replicas", ["broker-a", "master", "no slave is connected"]),
         ("/topics", ["topic-000", "Page 1 of 5"]),

@@ -1,5 +1,7 @@
 """The command `cometmq`, as its users run it: real processes, real sockets."""
 
+import os
+import platform
 import re
 import resource
 import signal
@@ -14,8 +16,10 @@ from uuid import uuid4
 
 import pytest
 
+from cometmq import __version__
 from cometmq.client import Admin, Message, MessageQueue, Producer
 from cometmq.embedded import Embedded
+from cometmq.kernel import KERNEL, WHY_PLAIN
 from tests.support import processes
 from tests.support.command_line import (
     COMETMQ,
@@ -85,8 +89,20 @@ def test_a_program_imports_only_what_it_starts(module: str, unwanted: set[str]) 
     assert unwanted.isdisjoint(done.stdout.split())
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    assert run("--version", nameserver=None).stdout.startswith(b"cometmq 0.")
+@pytest.mark.parametrize("program", [(), ("broker",), ("nameserver",)])
+def test_each_program_says_its_version_kernel_and_python(program: tuple[str, ...]) -> None:
+    kernel = "compiled" if KERNEL == "fast" else f"plain: {WHY_PLAIN}"
+    line = f"cometmq {__version__} (kernel {kernel}, Python {platform.python_version()})\n"
+    assert run(*program, "--version", nameserver=None).stdout.decode() == line
+    if program:
+        alone = [sys.executable, "-m", f"cometmq.{program[0]}", "--version"]
+        assert subprocess.check_output(alone, text=True, timeout=SECONDS_MAX) == line
+
+
+def test_a_plain_kernel_says_why() -> None:
+    plain = {**os.environ, "COMETMQ_KERNEL": "reference"}
+    said = subprocess.check_output([*COMETMQ, "--version"], env=plain, text=True, timeout=60)
+    assert "(kernel plain: COMETMQ_KERNEL=reference asks for it, Python" in said
 
 
 # --- sending

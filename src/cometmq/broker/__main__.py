@@ -1,8 +1,8 @@
-"""`python -m cometmq.broker -c broker.conf [-n namesrv] [-p | -m] [--listen-port N ...]`.
+"""`python -m cometmq.broker -c broker.conf [-n namesrv] [-p | -m | --version] [--listen-port N ...]`.
 
 As RocketMQ's mqbroker it knows `-c` conf file, `-n` nameservers, `-p` print settings and exit, `-m` print those that
-users usually set and exit; besides, each setting but secrets has a flag, which takes precedence over the file. SIGTERM
-and SIGINT shut a started broker down cleanly.
+users usually set and exit; besides, `--version`, and for each setting but secrets a flag, which takes precedence over
+the file. SIGTERM and SIGINT shut a started broker down cleanly.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from cometmq.model.text import as_utf8
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import run
 from cometmq.net.tasks import Tasks
+from cometmq.process.build import version_line
 from cometmq.process.descriptors import raise_limit
 from cometmq.process.freed_memory import give_back_bursts, keep_freed_memory
 from cometmq.process.huge_pages import join_as_it_grows
@@ -51,11 +52,14 @@ _IMPORTANT = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a broker until it is stopped, or print its settings (-p, -m); return the exit status.
+    """Run a broker until it is stopped, or print its settings (-p, -m) or version; return the exit status.
 
     If it cannot start, the reason goes to stderr.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if "--version" in words:
+        sys.stdout.write(f"{version_line()}\n")
+        return 0
     try:
         conf, flags, shown = _split(words)
         settings, warnings = load_settings(conf, arguments=flags)

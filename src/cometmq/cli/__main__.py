@@ -13,6 +13,7 @@ from typer.main import get_group
 
 from cometmq.cli.command_table import TABLE
 from cometmq.cli.credentials import sign_with
+from cometmq.cli.options import Version
 from cometmq.cli.output import print_error
 from cometmq.cli.patience import SECONDS_DEFAULT, SECONDS_MAX, VARIABLE, wait_for_answers
 from cometmq.model.errors import CometError, RequestTimeout
@@ -109,23 +110,9 @@ app = typer.Typer(
 )
 
 
-def print_version(is_wanted: bool) -> None:
-    """Print the version and exit if `--version` was given; otherwise do nothing."""
-    if is_wanted:
-        from importlib.metadata import version
-
-        print(f"cometmq {version('cometmq')}")
-        raise typer.Exit
-
-
 @app.callback()
 def options(
-    _version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
+    _version: Version = False,
     credentials: Annotated[
         Path | None,
         typer.Option(

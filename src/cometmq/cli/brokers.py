@@ -34,6 +34,7 @@ class BrokerLine(NamedTuple):
         address: Address that it listens on; None if it is not registered.
         state: "up", "drained" (its routes permit no sends) or "away" (does not answer, or refuses).
         version: RocketMQ version that it reports.
+        cometmq: CometMQ version that it reports; a Java broker has none.
         in_per_s: Messages written per second (not copied ones), over the last 10 s.
         out_per_s: Messages delivered per second, over the last 10 s.
         disk_percent: Used part of the disk with its commit log, percent.
@@ -48,6 +49,7 @@ class BrokerLine(NamedTuple):
     address: str | None
     state: str
     version: str | None
+    cometmq: str | None
     in_per_s: float | None
     out_per_s: float | None
     disk_percent: float | None
@@ -207,6 +209,7 @@ def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
         state.address or None,
         "away" if state.error else name,
         numbers.get("brokerVersionDesc"),
+        numbers.get("cometmqVersion"),
         _number(numbers, "putTps"),
         _number(numbers, "getTransferredTps"),
         None if used is None else round(used * 100, 1),

@@ -13,6 +13,26 @@ NAMESERVER_DEFAULT = "127.0.0.1:9876"
 START_EARLIEST = "earliest"
 START_LATEST = "latest"
 
+
+
+def _print_version(is_wanted: bool) -> None:
+    """Print version, kernel and Python and exit if `--version` was given; otherwise do nothing."""
+    if is_wanted:
+        from cometmq.process.build import version_line
+
+        print(version_line())
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        help="Print version, kernel and Python.",
+    ),
+]
 Nameserver = Annotated[
     str,
     typer.Option(

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from cometmq.cli.dashboard import PORT as DASHBOARD_PORT
 from cometmq.cli.dashboard import add_rows, needs_extra
-from cometmq.cli.options import NAMESERVER_DEFAULT
+from cometmq.cli.options import NAMESERVER_DEFAULT, Version
 from cometmq.cli.output import notes
 from cometmq.cli.running import until_stopped
 from cometmq.model.errors import NetError, SettingsError
@@ -70,7 +70,11 @@ def up(
 
 
 def nameserver(
-    context: typer.Context, *, conf: Conf = None, prints_settings: PrintsSettings = False
+    context: typer.Context,
+    *,
+    conf: Conf = None,
+    prints_settings: PrintsSettings = False,
+    _version: Version = False,
 ) -> None:
     """Run a nameserver.
 
@@ -95,6 +99,7 @@ def broker(
         ),
     ] = None,
     prints_settings: PrintsSettings = False,
+    _version: Version = False,
 ) -> None:
     """Run a broker.
 

@@ -7,6 +7,7 @@ from cometmq.model.errors import CometError
 from cometmq.model.exit_status import status_of
 from cometmq.model.text import as_utf8
 from cometmq.nameserver.program import run_nameserver
+from cometmq.process.build import version_line
 
 
 def main() -> None:
@@ -25,8 +26,14 @@ def main() -> None:
         action="store_true",
         help="print all effective settings and exit",
     )
+    parser.add_argument(
+        "--version", action="store_true", help="print version, kernel and Python, and exit"
+    )
     # Unknown arguments are flags of settings.
     options, flags = parser.parse_known_args()
+    if options.version:  # argparse's own action would wrap the line.
+        sys.stdout.write(f"{version_line()}\n")
+        return
     try:
         run_nameserver(options.configFile, flags, prints_settings=options.printConfigItem)
     except (CometError, OSError) as error:

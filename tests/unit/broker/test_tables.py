@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
 
+from cometmq import __version__
 from cometmq.codec.bodies.group_config import encode_group_config
 from cometmq.codec.fastjson import loads
 from cometmq.codec.remoting import Command
+from cometmq.kernel import KERNEL
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.group import GroupConfig
 from cometmq.net.channels import Channels
@@ -200,6 +203,9 @@ async def test_runtime_numbers_are_there_for_consoles(served):
     answer = await served.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
     table = json.loads(answer.body)["table"]
     assert table["brokerVersionDesc"] == "V5_3_3"
+    assert table["cometmqVersion"] == __version__
+    assert table["cometmqKernel"] == ("compiled" if KERNEL == "fast" else "plain")
+    assert table["cometmqPython"] == platform.python_version()
     for name in ("putTps", "getTotalTps", "bootTimestamp", "runtime", "commitLogMaxOffset"):
         assert table[name]
 

@@ -9,6 +9,7 @@ from cometmq.client import BrokerState, SettingsReport
 
 NUMBERS = {
     "brokerVersionDesc": "V5_3_3",
+    "cometmqVersion": "0.1.0",
     "putTps": "12.5 3.0 1.0",
     "getTransferredTps": "7.0 1.0 0.5",
     "commitLogDiskRatio": "0.4321",
@@ -25,14 +26,14 @@ def state(numbers: dict[str, str], **more: object) -> BrokerState:
 
 def test_a_line_has_the_numbers_of_ten_seconds() -> None:
     line = broker_line(state(NUMBERS), now_ms=65_999)
-    assert line[4:] == ("up", "V5_3_3", 12.5, 7.0, 43.2, 4000, 5, None)
+    assert line[4:] == ("up", "V5_3_3", "0.1.0", 12.5, 7.0, 43.2, 4000, 5, None)
 
 
 @pytest.mark.parametrize(
     "numbers", [{}, {"putTps": "", "commitLogDiskRatio": "much", "bootTimestamp": "soon"}]
 )
 def test_what_a_broker_does_not_say_is_left_out(numbers: dict[str, str]) -> None:
-    assert broker_line(state(numbers), 0)[4:] == ("up", *[None] * 7)
+    assert broker_line(state(numbers), 0)[4:] == ("up", *[None] * 8)
 
 
 @pytest.mark.parametrize(

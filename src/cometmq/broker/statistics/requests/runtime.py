@@ -18,6 +18,7 @@ from cometmq.model.errors import CodecError
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
+from cometmq.process.build import build_info
 from cometmq.process.descriptors import in_use, limit
 from cometmq.steps.shared import SharedSteps
 from cometmq.steps.steps import Steps
@@ -82,10 +83,15 @@ class RuntimeHandler:
         return encode_kv_table(dict(sorted(table.items())))
 
     def _identity(self) -> dict[str, str]:
+        build = build_info()
         return {
             "brokerActive": "true",
             "brokerVersionDesc": VERSION_DESCRIPTION,
             "brokerVersion": str(VERSION),
+            # Only CometMQ's brokers have these three, by which a mixed cluster and an upgrade can be told.
+            "cometmqVersion": build.version,
+            "cometmqKernel": build.kernel,
+            "cometmqPython": build.python,
             "bootTimestamp": str(self._started_ms),
             "runtime": _age_text(self._clock.now_ms() - self._started_ms),
             "startAcceptSendRequestTimeStamp": str(self._settings.accept_sends_from_ms),
