@@ -1,9 +1,9 @@
 """The system call `sync_file_range`, which Python's `os` does not have."""
 
 import ctypes
+from collections.abc import Callable
+from functools import cache
 
-_sync_file_range = ctypes.CDLL(None).sync_file_range
-_sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
 
@@ -12,4 +12,12 @@ def begin_writing(fd: int, offset: int, size: int) -> None:
 
     The call usually does not wait, and guarantees nothing: the next `fdatasync` reports errors and writes the rest.
     """
-    _sync_file_range(fd, offset, size, _SYNC_FILE_RANGE_WRITE)
+    _sync_file_range()(fd, offset, size, _SYNC_FILE_RANGE_WRITE)
+
+
+@cache
+def _sync_file_range() -> Callable[[int, int, int, int], int]:
+    """Return the C function, found at its first use: systems without it run clients, which write no log."""
+    function = ctypes.CDLL(None).sync_file_range
+    function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+    return function

@@ -9,6 +9,8 @@ import os
 
 # Copy the rest of a partly sent buffer if more than 1/_KEPT_PART was sent; otherwise keep the buffer.
 _KEPT_PART = 4
+# Whether a socket can be written to as a file. On Windows its number may be that of another file.
+_IS_FILE = hasattr(os, "writev")
 
 
 class SocketWriter:
@@ -25,7 +27,7 @@ class SocketWriter:
         self._is_behind = False  # Whether the transport may still hold bytes.
         socket = transport.get_extra_info("socket")
         is_plain = transport.get_extra_info("sslcontext") is None
-        self.fd = socket.fileno() if socket is not None and is_plain else -1
+        self.fd = socket.fileno() if _IS_FILE and socket is not None and is_plain else -1
 
     @property
     def unsent(self) -> int:

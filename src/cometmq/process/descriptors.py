@@ -5,10 +5,14 @@ connections used all of them, so some are reserved.
 """
 
 import contextlib
-import resource
 from pathlib import Path
 
 from cometmq.model.errors import NetError
+
+with contextlib.suppress(
+    ImportError
+):  # Windows, where clients may run: they call nothing that needs it.
+    import resource
 
 # Minimum to start a server; interpreter, loop, sockets and an empty store need about 20.
 LEAST = 64
