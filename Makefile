@@ -16,7 +16,7 @@ ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark classes cluster dashboard pictures demo bench ab fuzz ci clean
+.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark classes cluster dashboard pictures demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -30,8 +30,22 @@ $(STAMP): pyproject.toml requirements.lock setup.py $(wildcard src/cometmq/kerne
 		$(BIN)/python -m pip install --quiet --no-deps --editable .; kernel=$$?; wait $$packages && exit $$kernel
 	@touch $@
 
-build: setup ## the wheel, in dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+build: setup ## source distribution and wheel, in dist/; fails without the compiled kernel
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-release.lock
+	rm -rf dist
+	COMETMQ_KERNEL=fast $(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+
+wheels: setup ## a wheel of each Python of this machine, installed and run without a compiler
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-release.lock
+	$(PYTEST) tests/wheels -o faulthandler_timeout=0 $(ARGS)
+
+workflows: ## mistakes in .github/workflows (needs Go 1.25)
+	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+audit: setup ## known vulnerabilities of the packages in requirements*.lock (asks the package index)
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-release.lock
+	$(BIN)/python -m pip_audit --strict --no-deps --disable-pip --progress-spinner off $(addprefix --requirement ,$(wildcard requirements*.lock))
 
 fmt: setup ## lay out the code and mend what can be mended safely
 	$(BIN)/ruff format .

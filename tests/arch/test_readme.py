@@ -110,7 +110,9 @@ def test_the_command_line_understands_what_is_told_to_type(line: str) -> None:
     arguments = shlex.split(line)[1:]
     context = command.make_context("cometmq", [], resilient_parsing=True)
     while arguments and hasattr(command, "list_commands"):
-        if arguments[0].startswith("-") and runs_itself(command):
+        if arguments[0] == "--version" or (
+            arguments[0].startswith("-") and runs_itself(command)
+        ):
             break
         command = command.get_command(context, arguments.pop(0))
     is_group = hasattr(command, "commands") and not runs_itself(command)

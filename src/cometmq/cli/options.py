@@ -14,7 +14,6 @@ START_EARLIEST = "earliest"
 START_LATEST = "latest"
 
 
-
 def _print_version(is_wanted: bool) -> None:
     """Print version, kernel and Python and exit if `--version` was given; otherwise do nothing."""
     if is_wanted:

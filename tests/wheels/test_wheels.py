@@ -1,0 +1,95 @@
+"""A wheel of each Python of this machine: it is built of the source distribution alone, and runs where no compiler is."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.wheels.conftest import STRICT, run
+from tests.wheels.pythons import ROOT
+
+ONE_MESSAGE = ROOT / "tests" / "wheels" / "one_message.py"
+# What users get: pip takes wheels of other packages only, and finds no compiler.
+INSTALL = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
+# Tests of what touches each byte: they find what a Python does differently, as all the rest stands on it.
+TESTS = ["kernel", "codec", "wire", "store"]
+TOOLS = ["pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis"]
+
+pytestmark = pytest.mark.timeout(900)  # The first builds the source distribution and a wheel.
+
+
+@pytest.fixture(scope="module")
+def clean(wheel, tmp_path_factory) -> tuple[Path, dict[str, str]]:
+    """An environment with nothing but CometMQ and what it needs: its Python, and the environment of its programs."""
+    python, made = wheel
+    folder = tmp_path_factory.mktemp("clean") / "env"
+    run([python, "-m", "venv", folder])
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "COMETMQ_KERNEL")
+    }
+    environment["PATH"] = str(folder / "bin")
+    assert shutil.which("cc", path=environment["PATH"]) is None
+    installed = folder / "bin" / "python"
+    run([installed, *INSTALL, made], env=environment)
+    return installed, environment
+
+
+def test_a_wheel_has_each_part_of_the_compiled_kernel(wheel) -> None:
+    _, made = wheel
+    names = zipfile.ZipFile(made).namelist()
+    compiled = {Path(name).name.split(".")[0] for name in names if name.endswith(".so")}
+    assert compiled == {path.stem for path in (ROOT / "src/cometmq/kernel").glob("_*.pyx")}
+    pages = {path.name for path in (ROOT / "src/cometmq/dashboard/templates").iterdir()}
+    assert pages <= {Path(name).name for name in names}
+    assert "cometmq/py.typed" in names
+
+
+def test_it_takes_a_message_from_a_client_to_another(clean, tmp_path) -> None:
+    python, environment = clean
+    said = run([python, ONE_MESSAGE], env=environment, cwd=tmp_path, seconds=180)
+    version = run([python, "-c", "import platform; print(platform.python_version())"])
+    last = said.splitlines()[-1]
+    assert last.endswith(f"(kernel compiled, Python {version.strip()})")
+    print(f"\n{last}")
+
+
+def test_kernel_codec_and_store_pass_their_tests_as_installed(clean) -> None:
+    python, environment = clean
+    pins = ["--constraint", ROOT / "requirements.lock"]
+    run([python, *INSTALL, *pins, *TOOLS], env=environment)
+    folders = [f"tests/unit/{name}" for name in TESTS]
+    command = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *folders]
+    print(f"\n{run(command, cwd=ROOT, env=environment).splitlines()[-1]}")
+
+
+def test_a_missing_extra_is_there_after_what_the_command_says(clean, tmp_path) -> None:
+    python, environment = clean
+    command = [python.parent / "cometmq", "dashboard", "add-user", "ann", "--data", tmp_path]
+    refused = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert refused.returncode == 2
+    assert "run pip install 'cometmq[dashboard]'" in refused.stderr
+    run([python, *INSTALL, "cometmq[dashboard]"], env=environment)
+    run(command, env=environment)
+
+
+def test_a_release_that_lost_its_compiled_kernel_is_none(sdist, tmp_path) -> None:
+    """Where nobody asks for a release, it stays plain: `make plain` builds so."""
+    tree = tmp_path / "tree"  # Translated to C already, maybe, but not compiled.
+    shutil.copytree(sdist, tree, ignore=shutil.ignore_patterns("lib.*", "temp.*", "bdist.*"))
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", out, tree]
+    broken = {**STRICT, "CC": "/bin/false"}
+    done = subprocess.run(
+        command, env=broken, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode != 0
+    assert "command '/bin/false' failed" in done.stdout + done.stderr
+    assert not list(out.glob("*.whl"))
