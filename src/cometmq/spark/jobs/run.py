@@ -3,11 +3,11 @@
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from importlib.metadata import version
 from typing import Any
 
 import pyspark
 
+from cometmq import __version__
 from cometmq.client import SystemClock
 from cometmq.model.clock import Clock
 from cometmq.spark.jobs.checkpoint import checkpointed
@@ -202,7 +202,7 @@ def read_before(job: str, options: JobOptions, place: str) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     return {
-        "cometmq": version("cometmq"),
+        "cometmq": __version__,
         "spark": pyspark.__version__,
         "python": platform.python_version(),
     }
