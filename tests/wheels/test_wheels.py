@@ -14,7 +14,7 @@ from tests.wheels.pythons import ROOT
 
 ONE_MESSAGE = ROOT / "tests" / "wheels" / "one_message.py"
 # What users get: pip takes wheels of other packages only, and finds no compiler.
-INSTALL = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
+INSTALL: list[str | Path] = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
 # Tests of what touches each byte: they find what a Python does differently, as all the rest stands on it.
 TESTS = ["kernel", "codec", "wire", "store"]
 TOOLS = ["pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis"]
@@ -61,7 +61,7 @@ def test_it_takes_a_message_from_a_client_to_another(clean, tmp_path) -> None:
 
 def test_kernel_codec_and_store_pass_their_tests_as_installed(clean) -> None:
     python, environment = clean
-    pins = ["--constraint", ROOT / "requirements.lock"]
+    pins = ["--constraint", str(ROOT / "requirements.lock")]
     run([python, *INSTALL, *pins, *TOOLS], env=environment)
     folders = [f"tests/unit/{name}" for name in TESTS]
     command = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *folders]

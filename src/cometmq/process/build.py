@@ -1,4 +1,4 @@
-"""Which CometMQ runs here: its version, its kernel and its Python, as `--version` and brokers report them."""
+"""The CometMQ of this process: version, kernel and Python, as `--version` and brokers report them."""
 
 import sys
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from cometmq import __version__
 from cometmq.kernel import WHY_PLAIN
 
 
-class BuildInfo(NamedTuple):
+class Build(NamedTuple):
     """The CometMQ of this process.
 
     Attributes:
@@ -21,14 +21,14 @@ class BuildInfo(NamedTuple):
     python: str
 
 
-def build_info() -> BuildInfo:
+def this_build() -> Build:
     """Return version, kernel and Python of this process."""
     kernel = "compiled" if WHY_PLAIN is None else "plain"
-    return BuildInfo(__version__, kernel, sys.version.split(maxsplit=1)[0])
+    return Build(__version__, kernel, sys.version.split(maxsplit=1)[0])
 
 
 def version_line() -> str:
     """Return the line of `--version`: `cometmq 0.1.0 (kernel compiled, Python 3.11.7)`; of a plain kernel also why."""
-    version, kernel, python = build_info()
+    version, kernel, python = this_build()
     why = "" if WHY_PLAIN is None else f": {WHY_PLAIN}"
     return f"cometmq {version} (kernel {kernel}{why}, Python {python})"

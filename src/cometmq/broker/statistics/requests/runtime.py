@@ -18,7 +18,7 @@ from cometmq.model.errors import CodecError
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
-from cometmq.process.build import build_info
+from cometmq.process.build import this_build
 from cometmq.process.descriptors import in_use, limit
 from cometmq.steps.shared import SharedSteps
 from cometmq.steps.steps import Steps
@@ -83,7 +83,7 @@ class RuntimeHandler:
         return encode_kv_table(dict(sorted(table.items())))
 
     def _identity(self) -> dict[str, str]:
-        build = build_info()
+        build = this_build()
         return {
             "brokerActive": "true",
             "brokerVersionDesc": VERSION_DESCRIPTION,
