@@ -227,7 +227,7 @@ def test_a_member_that_is_killed_in_a_change_has_one_role_and_nothing_is_lost(
             change.start()
             victim = both[number % 2]
             processes.wait_until(
-                lambda: b"requests the role" in victim.log.read_bytes() or not change.is_alive(),
+                lambda: b"the change to the role" in victim.log.read_bytes() or not change.is_alive(),
                 seconds=30,
                 what="the change",
             )  # fmt: skip

@@ -77,6 +77,13 @@ def test_logins_that_fail_are_limited(served):
         ]
     assert [each.status_code for each in tries] == [403] * 5 + [429] * 2
     assert "Too many wrong passwords. Try again in" in text_of(tries[-1])
+    visitor = Visitor(served)
+    visitor.log_in()
+    audit = text_of(visitor.get("/audit"))
+    visitor.close()
+    line = "guessed 127.0.0.1 log in refused: the name or the password is wrong"
+    assert audit.count(line) == 5
+    assert "guess-0" not in audit
 
 
 def test_a_header_that_names_another_address_is_not_believed(served):

@@ -1,12 +1,13 @@
 """Unit tests run under virtual time; outside tests/unit/net and tests/unit/process none opens a socket or waits.
 
-Tests of threads are marked so: they have a loop as programs have it, and may give other threads a moment. What runs beside
+No line of the log may show an object by its `repr`. Tests of threads are marked so: they have a loop as programs have it, and may give other threads a moment. What runs beside
 them in the same process, such as the cluster of another suite, may do what it does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from cometmq.net.virtual_loop import VirtualLoop
+from cometmq.process.program_log import has_words
 
 # What a test may sleep, seconds: to let another thread run, and where threads are what it is about.
 SLEEP_SECONDS_MAX = 0.001
@@ -101,6 +103,35 @@ def _forbid_waits(patch: pytest.MonkeyPatch, longest: float) -> None:
 
     patch.setattr(time, "sleep", short_sleep)
     patch.setattr(threading.Condition, "wait", met_wait)
+
+
+# Objects in lines of our log that have no words, so that it would show their `repr`.
+_wordless: list[str] = []
+_make_record = logging.getLogRecordFactory()
+
+
+def _record_in_words(*values: Any, **more: Any) -> logging.LogRecord:
+    record = _make_record(*values, **more)
+    if (record.name or "").startswith("cometmq.") and isinstance(record.args, tuple):
+        _wordless.extend(
+            f"{record.name}: {record.msg} with {value!r}"
+            for value in record.args
+            # The log of a program words the system's errors (process.program_log).
+            if not has_words(value) and not isinstance(value, OSError)
+        )
+    return record
+
+
+logging.setLogRecordFactory(_record_in_words)
+
+
+@pytest.fixture(autouse=True)
+def _logs_in_words() -> Iterator[None]:
+    """Fail where a line of the log would show an object as Python writes it."""
+    yield
+    wordless = _wordless[:]
+    _wordless.clear()
+    assert not wordless
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,10 @@
 """The gate of access control: identifies the sender of a request and checks the required rights.
 
 Unknown users, disabled users and wrong signatures get the same answer after the same work; for a large frame, though,
-a sender learns whether the name is that of an enabled user. Requests that the gate refuses with NO_PERMISSION are logged
-to `cometmq.audit` without secrets, limited as all logs (process.program_log).
+a sender learns whether the name is that of an enabled user. The audit log (net.audit) has each refusal.
 """
 
 import hmac
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -26,17 +24,15 @@ from cometmq.codec.signature import (
     signed_content,
 )
 from cometmq.kernel import KnownSigner
-from cometmq.model.codes import ResponseCode, request_name
-from cometmq.model.errors import CodecError, RequestError
+from cometmq.model.codes import request_name
+from cometmq.model.errors import CodecError
 from cometmq.model.frozen import dataclass
 from cometmq.model.names import NAME_BYTES_MAX
-from cometmq.model.rights import EVERYBODY, NOBODY, Access, Action, Asker, Right
+from cometmq.model.rights import EVERYBODY, NOBODY, Access, Asker, Right
 from cometmq.model.text import cut, printable
 from cometmq.net.peer import Peer
-from cometmq.net.requests import RequestRule
+from cometmq.net.requests import CHANGES, GateRefusal, RequestRule
 from cometmq.wire.connection import LARGE_FRAME_SIZE
-
-_audit = logging.getLogger("cometmq.audit")
 
 # Checked for unknown names; no user has it.
 _NOBODYS_SECRET = os.urandom(20)
@@ -44,8 +40,7 @@ _NOBODYS_SECRET = os.urandom(20)
 _TOPIC_FIELDS = ("b", "topic")
 # Cached users (with address) on the fast path, and topics per user; the caches are cleared when full.
 _SIGNERS_MAX = _TOPICS_MAX = 256
-_CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
-# Maximum characters of a name in remarks and audit lines.
+# Maximum characters of a name in remarks.
 _NAME_MAX = 128
 
 _UNSIGNED = "this server requires signed requests, but the request has no access key: give the client credentials (mqadmin: tools.yml)"
@@ -149,7 +144,7 @@ class AccessGate:
         """Check that the sender of a request may send it, and return an `Asker`, whose rights apply to the request.
 
         Raises:
-            RequestError: NO_PERMISSION: The sender may not send it, or is unknown and the request code is not open.
+            GateRefusal: The sender may not send it, or is unknown and the request code is not open.
             CodecError: The resources of the request cannot be decoded.
         """
         table = self._users.current
@@ -174,7 +169,7 @@ class AccessGate:
         user: User,
         peer: Peer,
     ) -> Asker:
-        """Return the user as an `Asker` if the user may send the request; raise RequestError or CodecError if not."""
+        """Return the user as an `Asker` if the user may send the request; raise GateRefusal or CodecError if not."""
         asker = self._asker(user, peer)
         is_admins = rule.right is Right.ADMINISTRATOR
         is_free = user.is_super or table.is_right_spared(rule.code)
@@ -200,7 +195,7 @@ class AccessGate:
         if (
             is_admins
             and not (peer.is_on_own_machine or peer.is_encrypted or self._is_admin_without_tls)
-            and any(access.actions & _CHANGES for access in touched)
+            and any(access.actions & CHANGES for access in touched)
         ):
             raise _refused(rule, peer, user, _IN_THE_CLEAR)
         return asker
@@ -333,9 +328,9 @@ def _shown(name: str) -> str:
     return cut(printable(name), _NAME_MAX)
 
 
-def _refused(rule: RequestRule, peer: Peer, user: User | None, why: str) -> RequestError:
+def _refused(rule: RequestRule, peer: Peer, user: User | None, why: str) -> GateRefusal:
     code = request_name(rule.code)
-    who = "an unauthenticated user" if user is None else _shown(user.name)
-    _audit.warning("refused %s of %s from %s: %s", code, who, peer.address, why)
-    said = f"{code} of user {who} from {peer.ip}" if user is not None else code
-    return RequestError(ResponseCode.NO_PERMISSION, f"{said}: {why}")
+    if user is None:
+        return GateRefusal(f"{code}: {why}", why=why)
+    remark = f"{code} of user {_shown(user.name)} from {peer.ip}: {why}"
+    return GateRefusal(remark, user=user.name, why=why)

@@ -10,8 +10,8 @@ import contextlib
 import gc
 import logging
 import os
-import signal
 import sys
+import time
 
 from cometmq.broker.server import Broker
 from cometmq.broker.settings.broker_settings import BrokerSettings, conf_file, load_settings
@@ -24,12 +24,12 @@ from cometmq.model.text import as_utf8
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import run
 from cometmq.net.tasks import Tasks
-from cometmq.process.build import version_line
+from cometmq.process.build import running_versions, version_line
 from cometmq.process.descriptors import raise_limit
 from cometmq.process.freed_memory import give_back_bursts, keep_freed_memory
 from cometmq.process.huge_pages import join_as_it_grows
-from cometmq.process.log_file import asked_log
-from cometmq.process.program_log import set_up_log
+from cometmq.process.log_file import ProgramLog
+from cometmq.process.program_log import UNCOUNTED
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.disk import failed, lack_of
 
@@ -60,29 +60,34 @@ def main(arguments: list[str] | None = None) -> int:
     if "--version" in words:
         sys.stdout.write(f"{version_line()}\n")
         return 0
+    log: ProgramLog | None = None
     try:
         conf, flags, shown = _split(words)
-        settings, warnings = load_settings(conf, arguments=flags)
         if shown is not None:
+            settings, warnings = load_settings(conf, arguments=flags)
             for warning in warnings:
                 sys.stderr.write(f"warning: {as_utf8(warning)}\n")
             check_unstarted(settings)
             _print_settings(settings, is_all=shown == "-p")
             return 0
-        if WHY_PLAIN is not None:
-            warnings.append(_PLAIN_KERNEL.format(WHY_PLAIN))
-        keep_freed_memory()
-        raise_limit()
-        return run(_serve(settings, warnings, conf_file(conf)))
+        log = ProgramLog(os.environ)
+        return _start(log, conf_file(conf), *load_settings(conf, arguments=flags), flags)
     except OSError as error:
         why = str(error)
         if lack_of(error) is not None:
             why = f"{failed(error.filename or 'a file', error)}; free some, then start the broker again"
-        sys.stderr.write(f"The broker cannot start: {why}\n")
-        return status_of(error)
+        return _failed(log, why, error)
     except CometError as error:
-        sys.stderr.write(f"The broker cannot start: {as_utf8(str(error))}\n")
-        return status_of(error)
+        return _failed(log, as_utf8(str(error)), error)
+
+
+def _failed(log: ProgramLog | None, why: str, error: Exception) -> int:
+    text = f"The broker cannot start: {why}"
+    if log is None:
+        sys.stderr.write(f"{text}\n")
+    else:
+        log.failed(text)
+    return status_of(error)
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str], str | None]:
@@ -108,16 +113,32 @@ def _print_settings(settings: BrokerSettings, *, is_all: bool) -> None:
             sys.stdout.write(f"{name}={value}\n")
 
 
-async def _serve(settings: BrokerSettings, warnings: list[str], conf: ConfFile) -> int:
-    formatter, stream = asked_log(os.environ)
-    set_up_log(formatter=formatter, stream=stream)
+def _start(
+    log: ProgramLog,
+    conf: ConfFile,
+    settings: BrokerSettings,
+    warnings: list[str],
+    flags: list[str],
+) -> int:
+    """Run a broker with these settings, which have these warnings and flags, until it is stopped; return the exit status."""
+    log.set_level(settings.log_level)
+    _log.info("%s", running_versions())
+    _log.info("configuration: %s", conf.sources(BrokerSettings, os.environ, flags))
+    if WHY_PLAIN is not None:
+        warnings.append(_PLAIN_KERNEL.format(WHY_PLAIN))
     for warning in warnings:
-        _log.warning("%s", as_utf8(warning))
+        _log.warning("%s", as_utf8(warning), extra=UNCOUNTED)
+    keep_freed_memory()
+    raise_limit()
+    return run(_serve(log, settings, conf))
+
+
+async def _serve(log: ProgramLog, settings: BrokerSettings, conf: ConfFile) -> int:
+    began = time.monotonic()
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    log.until_stopped(stop.set)
     broker = Broker(settings, SystemClock(), conf=conf)
+    broker.in_force.on_change.append(lambda: log.set_level(broker.settings.log_level))
     await broker.start()
     if broker.listen_host not in ("127.0.0.1", "::1", "localhost"):
         _log.warning(
@@ -133,19 +154,21 @@ async def _serve(settings: BrokerSettings, warnings: list[str], conf: ConfFile) 
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
+    _log.info("the broker serves after %.1f s", time.monotonic() - began)
     # The text of RocketMQ's BrokerStartup, which people and scripts wait for.
-    sys.stdout.write(
+    log.print(
         f"The broker[{settings.broker_name}, {broker.address}] boot success. "
-        f"serializeType=JSON and name server is {settings.nameservers or 'none'}\n"
+        f"serializeType=JSON and name server is {settings.nameservers or 'none'}"
     )
-    sys.stdout.flush()
     memory = Tasks("memory")
     memory.spawn(give_back_bursts(), "freed-memory")
     memory.spawn(join_as_it_grows(), "huge-pages")
     with contextlib.suppress(asyncio.CancelledError):
         await stop.wait()
+    _log.info("the broker stops")
     await memory.close()
     await broker.close()
+    _log.info("the broker has stopped")
     return 0
 
 

@@ -25,7 +25,7 @@ def _in_body(what: str, read: Callable[[bytes], _Names], *actions: Action) -> Fi
         yield from (topic_access(name, wanted) for name in dict.fromkeys(topics))
         yield from (Access(Resource.GROUP, name, wanted) for name in dict.fromkeys(groups))
 
-    return Finder(said(what, "of the body", actions), find)
+    return Finder(said(what, "of the body", actions), find, wanted)
 
 
 def of_heartbeat(*actions: Action) -> Finder:
@@ -110,4 +110,4 @@ def topic_list(field: str, *actions: Action) -> Finder:
         names = fields.get(field, "").split(";")
         yield from (topic_access(name, wanted) for name in names if name)
 
-    return Finder(said("topics", f"`{field}`", actions), find)
+    return Finder(said("topics", f"`{field}`", actions), find, wanted)

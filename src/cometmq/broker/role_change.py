@@ -53,8 +53,8 @@ class RoleChanges:
         await self._tasks.close()
         await self.role.leave(is_final=True)
 
-    def change(self, wish: RoleChange, asker: str) -> Steps[RoleChanged]:
-        """Change the role as requested; `asker` is for the log. The change goes on if its caller disconnects.
+    def change(self, wish: RoleChange) -> Steps[RoleChanged]:
+        """Change the role as requested. The change goes on if its caller disconnects.
 
         Raises:
             RequestError: Another change is in progress, or this one is not possible or has failed. After a failure the
@@ -67,21 +67,21 @@ class RoleChanges:
             )
 
         def begin(done: Done) -> None:
-            self._change = self._tasks.spawn(self._tell_change(wish, asker, done), "change")
+            self._change = self._tasks.spawn(self._tell_change(wish, done), "change")
 
         changed: RoleChanged = yield from called_back(begin)
         return changed
 
-    async def _tell_change(self, wish: RoleChange, asker: str, done: Done) -> None:
+    async def _tell_change(self, wish: RoleChange, done: Done) -> None:
         changed, failed = None, None
         try:
-            changed = await self._changed(wish, asker)
+            changed = await self._changed(wish)
         except Exception as error:  # noqa: BLE001  The steps raise it.
             failed = error
         self._change = None
         done(changed, failed)
 
-    async def _changed(self, wish: RoleChange, asker: str) -> RoleChanged:
+    async def _changed(self, wish: RoleChange) -> RoleChanged:
         if wish.broker_id is None:
             raise RequestError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
@@ -94,9 +94,7 @@ class RoleChanges:
         await asyncio.get_running_loop().run_in_executor(
             self._ground.parts.pool, self._check_file
         )
-        _log.warning(
-            "%s requests the role %s with brokerId=%s for this broker", asker, *values.values()
-        )
+        _log.warning("the change to the role %s with brokerId=%s begins", *values.values())
         if wish.broker_id == MASTER_ID:
             return await self._promote(wish, values)
         return await self._demote(wish, values)

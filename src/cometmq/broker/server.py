@@ -67,6 +67,7 @@ class Broker:
         port: The port that it listens on, also if the settings say 0.
         fast_port: The second port, for sends of old clients; 0 if it could not be bound.
         listen_host: The address of these ports.
+        in_force: The settings, and what is called when a request has changed some.
     """
 
     def __init__(
@@ -78,8 +79,8 @@ class Broker:
         conf: ConfFile | None = None,
     ) -> None:
         """`conf` is the conf file next to which changed settings are saved; None: they last until the next start."""
-        self._in_force = changeable(settings, conf)
-        self.settings = self._in_force.current
+        self.in_force = changeable(settings, conf)
+        self.settings = self.in_force.current
         self.port = 0
         self.fast_port = 0
         self.listen_host = settings.listen_host
@@ -117,9 +118,15 @@ class Broker:
             NetError: A port cannot be bound.
         """
         try:
+            _log.info(
+                "broker %s of cluster %s, %s with id %d; nameservers: %s",
+                self.settings.broker_name, self.settings.cluster_name, self.settings.broker_role.name,
+                self.settings.broker_id, self.settings.nameservers or "none",
+            )  # fmt: skip
             await self._open()
             await self.role.begin()
             self._server.serve()
+            self._log_addresses()
             await self.role.announce()
             self._look_for_open_nameservers()
         except BaseException:
@@ -165,22 +172,53 @@ class Broker:
             change_role=self._change_role,
         )
 
-    def _change_role(self, wish: RoleChange, asker: str) -> Steps[RoleChanged]:
+    def _change_role(self, wish: RoleChange) -> Steps[RoleChanged]:
         assert self._changes is not None
-        return self._changes.change(wish, asker)
+        return self._changes.change(wish)
 
     def _open_store(self) -> None:
         """Open the store, and create the pool of threads that wait for the disk."""
         settings, closing = self.settings, self._closing
+        began = self._clock.monotonic()
         self._store = MessageStore.open(
             settings.store_directory,
             settings.store_settings(),
             clock=self._clock,
             disk=self._disk,
         )
+        self._log_recovery(self._clock.monotonic() - began)
         closing.callback(self._store.close)
         self._pool = ThreadPoolExecutor(POOL_THREADS, "broker-pool")
         closing.callback(self._pool.shutdown)
+
+    def _log_recovery(self, seconds: float) -> None:
+        """Log what opening the store has found, which took that long."""
+        store, found = self._store, self._store.recovery
+        stop = "the last stop was clean"
+        if not store.was_clean:
+            stop = "the last stop was not clean (a kill, a crash or a power cut)"
+        elif not store.max_offset:
+            stop = "it has no messages"
+        cut = "nothing was cut"
+        if found.is_cut:
+            cut = f"invalid bytes at its end were cut, of which {self.settings.store_directory}/cut has a copy"
+        _log.info(
+            "store %s: %s; its log has the physical offsets %d to %d, checked from %d on in %.0f ms; %s",
+            self.settings.store_directory, stop, store.min_offset, found.end, found.start, seconds * 1000,
+            found.damage or cut,
+        )  # fmt: skip
+
+    def _log_addresses(self) -> None:
+        """Log the addresses on which the broker listens, and the one that clients get."""
+        served = [joined(self.listen_host, self.port)]
+        if self.fast_port:
+            served.append(f"{joined(self.listen_host, self.fast_port)} (for old clients)")
+        if self.ha_port:
+            served.append(f"{joined(self.listen_host, self.ha_port)} (for slaves)")
+        _log.info(
+            "listening on %s; clients get the address %s; access control is %s",
+            ", ".join(served), self.address, "on" if self.settings.is_guarded else "off",
+        )  # fmt: skip
 
     def _make_guard(self) -> AccessGuard:
         """Create access control, if the settings want it; files of accounts (ACL 1.0) are watched from now on."""
@@ -307,7 +345,7 @@ class Broker:
         settings, clock = self.settings, self._clock
         return LastingParts(
             settings=settings,
-            in_force=self._in_force,
+            in_force=self.in_force,
             address=self.address,
             store=self._store,
             clock=clock,

@@ -1,6 +1,7 @@
 """`cometmq dashboard`: serves the web pages for operators of a cluster, and manages the users who may log in."""
 
 import asyncio
+import logging
 import os
 import sys
 from pathlib import Path
@@ -18,6 +19,9 @@ from cometmq.model.errors import SettingsError
 
 if TYPE_CHECKING:
     from cometmq.dashboard import Dashboard, DashboardSettings, UserFile
+    from cometmq.process.log_file import ProgramLog
+
+_log = logging.getLogger("cometmq.dashboard")
 
 PORT = 8082
 FOLDER = Path("cometmq-dashboard")
@@ -100,6 +104,7 @@ def run_dashboard(
     needs_extra()
     from cometmq.dashboard import DashboardSettings
     from cometmq.net.loop import run
+    from cometmq.process.log_file import ProgramLog
 
     settings = DashboardSettings(
         nameservers=nameserver,
@@ -114,28 +119,48 @@ def run_dashboard(
         job_folders=tuple(jobs or ()),
         sample_seconds=sample_seconds,
     )
-    run(until_stopped(_serve(settings)))
+    log = ProgramLog(os.environ)
+    run(until_stopped(_serve(settings, log)))
 
 
-async def _serve(settings: "DashboardSettings") -> None:
+async def _serve(settings: "DashboardSettings", log: "ProgramLog") -> None:
     from cometmq.dashboard import Dashboard
     from cometmq.net.loop import loop_clock
+    from cometmq.process.build import running_versions
 
+    stopped = asyncio.Event()
+    log.follow_hangups(stopped.set)
+    # Its other lines say what these say.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    _log.info("%s", running_versions())
     async with Dashboard(settings, loop_clock()) as served:
-        where = Table.grid(padding=(0, 2))
-        add_rows(where, served)
-        where.add_row("nameserver", Text(settings.nameservers or ""))
-        where.add_row("data", Text(str(settings.data_dir)))
-        notes().print(
-            Panel(
-                where,
-                title="The dashboard is up",
-                title_align="left",
-                expand=False,
-                border_style="dim",
-            )
+        _log.info(
+            "the dashboard is at %s; nameserver %s; users and audit in %s",
+            served.url, settings.nameservers, settings.data_dir,
+        )  # fmt: skip
+        if log.is_json:
+            if served.first_password is not None:
+                log.print(f"The first user can log in: {_kept_password(served)}")
+        else:
+            _welcome(served, settings)
+        await stopped.wait()
+    _log.info("the dashboard has stopped")
+
+
+def _welcome(served: "Dashboard", settings: "DashboardSettings") -> None:
+    where = Table.grid(padding=(0, 2))
+    add_rows(where, served)
+    where.add_row("nameserver", Text(settings.nameservers or ""))
+    where.add_row("data", Text(str(settings.data_dir)))
+    notes().print(
+        Panel(
+            where,
+            title="The dashboard is up",
+            title_align="left",
+            expand=False,
+            border_style="dim",
         )
-        await asyncio.Event().wait()
+    )
 
 
 def add_rows(where: Table, served: "Dashboard") -> None:
@@ -146,9 +171,7 @@ def add_rows(where: Table, served: "Dashboard") -> None:
     where.add_row("dashboard", Text(served.url, style="bold cyan"))
     if served.first_password is not None:
         if _goes_to_journal():
-            path = served.write_first_password()
-            text = f"{served.first_user}, with the password in {path}; then delete that file"
-            where.add_row("first login", Text(text, overflow="fold"))
+            where.add_row("first login", Text(_kept_password(served), overflow="fold"))
             return
         where.add_row(
             "first login", Text(f"{served.first_user}  {served.first_password}", style="bold")
@@ -156,6 +179,12 @@ def add_rows(where: Table, served: "Dashboard") -> None:
         where.add_row(
             "", Text("shown only once; add users with cometmq dashboard add-user", style="dim")
         )
+
+
+def _kept_password(served: "Dashboard") -> str:
+    """Write the first password to a file, because the output is kept; return how to log in."""
+    path = served.write_first_password()
+    return f"{served.first_user}, with the password in {path}; then delete that file"
 
 
 def _goes_to_journal() -> bool:

@@ -1,7 +1,7 @@
 """`cometmq up`, `nameserver` and `broker`, which run the servers."""
 
 import asyncio
-import logging
+import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -60,10 +60,12 @@ def up(
     from cometmq.embedded import AsyncEmbedded
     from cometmq.net.loop import run
     from cometmq.process.descriptors import raise_limit
-    from cometmq.process.program_log import set_up_log
+    from cometmq.process.log_file import ProgramLog
+    from cometmq.process.program_log import LogLevel
 
     raise_limit()
-    set_up_log(logging.WARNING, "%(levelname)s %(name)s: %(message)s")
+    line_format = "%(levelname)s %(name)s: %(message)s"
+    ProgramLog(os.environ, LogLevel.warning, line_format=line_format, has_audit=False)
     cluster = AsyncEmbedded(data, nameserver_port=nameserver_port, broker_port=broker_port)
     run(until_stopped(_stay_up(cluster, dashboard_port if has_dashboard else None)))
     notes().print(f"Stopped cleanly; the messages are in {data}.")
@@ -82,7 +84,7 @@ def nameserver(
     """
     from cometmq.nameserver.program import run_nameserver
 
-    run_nameserver(conf, context.args, prints_settings=prints_settings)
+    raise typer.Exit(run_nameserver(conf, context.args, prints_settings=prints_settings))
 
 
 def broker(

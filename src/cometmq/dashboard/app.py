@@ -112,7 +112,16 @@ class Application:
             text = "The users file cannot be read; the log of the dashboard has the reason."
             return self._login_page(after, problem=text, name=name, status=500)
         if token is None:
-            _log.warning("A login as %s from %s failed", printable(name), address)
+            self._context.log_action(
+                AuditEntry(
+                    now_ms,
+                    name,
+                    address,
+                    "log in",
+                    "",
+                    "refused: the name or the password is wrong",
+                )
+            )
             text = "The name or the password is wrong."
             return self._login_page(after, problem=text, name=name, status=403)
         self._context.attempts.succeeded(address, name)

@@ -21,6 +21,8 @@ from cometmq.dashboard.sessions import Session, Sessions
 from cometmq.dashboard.settings import DashboardSettings
 from cometmq.dashboard.watcher import Watcher
 from cometmq.model.clock import Clock
+from cometmq.model.text import cut
+from cometmq.net.audit import WHAT_MAX, note
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +50,16 @@ class AppContext:
     csp_reports: list[CspReport] = field(default_factory=list)
 
     def log_action(self, action: AuditEntry) -> None:
-        """Write an action to the audit; if that fails, for example on a full disk, log an error and continue."""
+        """Write an action to the audit and the audit log; if the disk fails, for example full, log an error and continue."""
+        outcome, reason = "done", ""
+        if action.outcome != "done":
+            outcome, reason = "failed", cut(action.outcome, WHAT_MAX)
+        if reason.startswith("refused: "):
+            outcome, reason = "refused", reason.removeprefix("refused: ")
+        note(
+            outcome, f"'{action.action}'", user=action.user, address=action.address,
+            what=cut(action.subject, WHAT_MAX), reason=reason,
+        )  # fmt: skip
         try:
             self.audit.write(action)
         except OSError as error:

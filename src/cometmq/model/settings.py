@@ -335,7 +335,7 @@ def _read_int(text: str, least: int | None, most: int | None) -> int:
 
 def _read_enum(text: str, kind: type[Enum]) -> Enum:
     try:
-        return kind[text]
+        return kind[text if text in kind.__members__ else text.lower()]
     except KeyError:
         raise ValueError("one of " + ", ".join(kind.__members__)) from None
 

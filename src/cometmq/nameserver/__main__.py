@@ -3,15 +3,12 @@
 import argparse
 import sys
 
-from cometmq.model.errors import CometError
-from cometmq.model.exit_status import status_of
-from cometmq.model.text import as_utf8
 from cometmq.nameserver.program import run_nameserver
 from cometmq.process.build import version_line
 
 
 def main() -> None:
-    """Run the nameserver; print a CometError or OSError to stderr and exit with a status of `model.exit_status`."""
+    """Run the nameserver, and exit with a status of `model.exit_status`."""
     parser = argparse.ArgumentParser(
         "python -m cometmq.nameserver",
         description="Run a nameserver. Every setting but secrets is also a flag: --listen-port 0 means listenPort=0.",
@@ -34,11 +31,7 @@ def main() -> None:
     if options.version:  # argparse's own action would wrap the line.
         sys.stdout.write(f"{version_line()}\n")
         return
-    try:
-        run_nameserver(options.configFile, flags, prints_settings=options.printConfigItem)
-    except (CometError, OSError) as error:
-        sys.stderr.write(f"nameserver: {as_utf8(str(error))}\n")
-        sys.exit(status_of(error))
+    sys.exit(run_nameserver(options.configFile, flags, prints_settings=options.printConfigItem))
 
 
 if __name__ == "__main__":

@@ -17,12 +17,16 @@ class Expiry:
         """Remove brokers that were silent for longer than their timeout, and close the connection of each."""
         for key in self._table.silent():
             live = self._table.live[key]
-            _log.warning("%s has sent no heartbeat for %d s and is removed", key, live.timeout)
+            _log.warning(
+                "The broker at %s has sent no heartbeat for %d s and is removed",
+                key,
+                live.timeout,
+            )
             self._table.drop(key)
             live.connection.close()
 
     def closed(self, connection: BrokerConnection) -> None:
         """Remove the brokers that last registered on a connection, because it was closed."""
         for key in self._table.of_connection(connection):
-            _log.info("%s has closed its connection and is removed", key)
+            _log.info("The broker at %s has closed its connection and is removed", key)
             self._table.drop(key)

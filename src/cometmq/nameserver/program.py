@@ -1,12 +1,15 @@
-"""The nameserver as a program: settings, a line when ready, and a clean shutdown."""
+"""The nameserver as a program: settings, log, a line when ready, and a clean shutdown."""
 
 import asyncio
+import logging
 import os
-import signal
 import sys
+import time
 from collections.abc import Sequence
 
 from cometmq.codec.java_properties import encode_properties_text
+from cometmq.model.errors import CometError
+from cometmq.model.exit_status import status_of
 from cometmq.model.settings import settings_table
 from cometmq.model.text import as_utf8
 from cometmq.nameserver.server import NameServer
@@ -14,11 +17,14 @@ from cometmq.nameserver.settings import NameServerSettings, read_nameserver_sett
 from cometmq.nameserver.start_check import CHECKS
 from cometmq.net.clock import SystemClock
 from cometmq.net.loop import run
+from cometmq.process.build import running_versions
 from cometmq.process.descriptors import raise_limit
 from cometmq.process.freed_memory import give_back_bursts
-from cometmq.process.log_file import asked_log
-from cometmq.process.program_log import set_up_log
+from cometmq.process.log_file import ProgramLog
+from cometmq.process.program_log import UNCOUNTED
 from cometmq.store.conf_file import ConfFile
+
+_log = logging.getLogger("cometmq.nameserver")
 
 # Thread switch interval (s) while a thread decodes a registration; a request takes several, by default of 5 ms.
 _SWITCH_SECONDS = 0.001
@@ -26,49 +32,60 @@ _SWITCH_SECONDS = 0.001
 
 def run_nameserver(
     conf_file: str | None, arguments: Sequence[str] = (), *, prints_settings: bool = False
-) -> None:
-    """Run a nameserver until SIGTERM or SIGINT.
+) -> int:
+    """Run a nameserver until SIGTERM or SIGINT, or print its settings; return the exit status.
+
+    If it cannot start, the reason goes to stderr.
 
     Args:
         conf_file: Path of a `namesrv.conf`, or None.
         arguments: Settings as flags, `--listen-port 0`.
         prints_settings: Only print the settings as properties.
-
-    Raises:
-        SettingsError: A setting cannot be used.
-        NetError: Listening failed, or the process may open too few files.
-        CodecError, OSError: kvConfig.json cannot be read, or the users cannot be written.
     """
-    settings, conf, warnings = read_nameserver_settings(conf_file, arguments, os.environ)
-    for warning in warnings:
-        sys.stderr.write(f"warning: {as_utf8(warning)}\n")
-    if prints_settings:
-        for check in CHECKS:
-            check(settings)
-        sys.stdout.write(encode_properties_text(settings_table(settings)).decode())
-        return
-    formatter, stream = asked_log(os.environ)
-    set_up_log(formatter=formatter, stream=stream)
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    raise_limit()
-    run(_serve(settings, conf))
+    log: ProgramLog | None = None
+    try:
+        if prints_settings:
+            settings, _, warnings = read_nameserver_settings(conf_file, arguments, os.environ)
+            for warning in warnings:
+                sys.stderr.write(f"warning: {as_utf8(warning)}\n")
+            for check in CHECKS:
+                check(settings)
+            sys.stdout.write(encode_properties_text(settings_table(settings)).decode())
+            return 0
+        log = ProgramLog(os.environ)
+        settings, conf, warnings = read_nameserver_settings(conf_file, arguments, os.environ)
+        log.set_level(settings.log_level)
+        _log.info("%s", running_versions())
+        _log.info("configuration: %s", conf.sources(NameServerSettings, os.environ, arguments))
+        for warning in warnings:
+            _log.warning("%s", as_utf8(warning), extra=UNCOUNTED)
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        raise_limit()
+        run(_serve(log, settings, conf))
+    except (CometError, OSError) as error:
+        text = f"The nameserver cannot start: {as_utf8(str(error))}"
+        if log is None:
+            sys.stderr.write(f"{text}\n")
+        else:
+            log.failed(text)
+        return status_of(error)
+    return 0
 
 
-async def _serve(settings: NameServerSettings, conf: ConfFile) -> None:
+async def _serve(log: ProgramLog, settings: NameServerSettings, conf: ConfFile) -> None:
+    began = time.monotonic()
     stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+    log.until_stopped(stopped.set)
     server = NameServer(settings, SystemClock(), conf=conf)
+    server.in_force.on_change.append(lambda: log.set_level(server.in_force.current.log_level))
     await server.start()
+    _log.info("the nameserver serves after %.1f s", time.monotonic() - began)
     # The text of NamesrvStartup, which scripts wait for.
-    sys.stdout.write(
-        f"The Name Server boot success. serializeType=JSON, address {server.address}\n"
-    )
-    sys.stdout.flush()
+    log.print(f"The Name Server boot success. serializeType=JSON, address {server.address}")
     giving_back = asyncio.create_task(give_back_bursts(), name="nameserver/freed-memory")
     try:
         await stopped.wait()
     finally:
+        _log.info("the nameserver stops")
         giving_back.cancel()
         await server.close()

@@ -50,6 +50,9 @@ class BrokerKey(NamedTuple):
     cluster: str
     address: str
 
+    def __str__(self) -> str:
+        return f"{self.address} in cluster {self.cluster}"
+
 
 @dataclass(slots=True)
 class LiveBroker:
@@ -286,7 +289,7 @@ class RouteTable:
         known = self.live.get(key)
         if known is None:
             _log.info(
-                "Broker %s id %d registered: %s", header.broker_name, header.broker_id, key
+                "Broker %s id %d registered at %s", header.broker_name, header.broker_id, key
             )
         live = self.live[key] = LiveBroker(
             version=registration.table.version,
@@ -353,7 +356,7 @@ class RouteTable:
         If a group is left without a master and allows a slave to act as one, its topics lose the write permission.
         """
         if self.live.pop(key, None) is not None:
-            _log.info("Broker %s left: %s", broker_name, key)
+            _log.info("Broker %s left: it was at %s", broker_name, key)
         self.rivals.forget(key.address)
         group = self.groups.get(broker_name)
         if group is None:

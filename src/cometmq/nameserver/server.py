@@ -44,6 +44,7 @@ class NameServer:
     Attributes:
         routes: The route table.
         port: Port that it listens on after `start`.
+        in_force: The settings, and what is called when a request has changed some.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class NameServer:
         self.routes = RouteTable(clock, missing=MissingBrokers(settings.missing_hours * 3600.0))
         self.port = settings.listen_port
         self._clock = clock
-        self._settings = SettingsInForce(settings)
+        self.in_force = SettingsInForce(settings)
         self._conf = conf or ConfFile(None, RealDisk())
         self._expiry = Expiry(self.routes)
         self._has_left = asyncio.Event()
@@ -73,7 +74,7 @@ class NameServer:
     @property
     def address(self) -> str:
         """Address that it listens on after `start`, "host:port"."""
-        host = self._settings.current.listen_host
+        host = self.in_force.current.listen_host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def start(self) -> int:
@@ -84,7 +85,7 @@ class NameServer:
             NetError: Listening failed.
             CodecError, OSError: kvConfig.json cannot be read, or the users cannot be written.
         """
-        settings = self._settings.current
+        settings = self.in_force.current
         guard = self._make_guard()
         server = Server(
             self._dispatcher(guard.gate),
@@ -98,6 +99,10 @@ class NameServer:
             strangers=guard.gate,
         )
         self.port = await server.start(settings.listen_host, settings.listen_port)
+        _log.info(
+            "Listening on %s; access control is %s; key-value configuration: %s",
+            self.address, "on" if settings.is_guarded else "off", settings.kv_config_path or "in memory only",
+        )  # fmt: skip
         self._server = server
         self.routes.on_leave = self._has_left.set
         self.routes.on_come = self._has_come.set
@@ -145,20 +150,20 @@ class NameServer:
         return words(f"alive: {count} {plural(count, 'broker is', 'brokers are')} registered")
 
     def _dispatcher(self, gate: Gate | None) -> Dispatcher:
-        path = self._settings.current.kv_config_path
+        path = self.in_force.current.kv_config_path
         file = ConfigFile(os.path.abspath(path), RealDisk()) if path else None  # noqa: PTH100  The disk port takes texts.
         world = LoopWorld()
         kv = KvConfig(file, world)
         answers = (
-            RegistrationHandlers(self.routes, kv, self._expiry, self._settings).answers,
-            RouteHandlers(self.routes, kv, self._settings, self._clock, world).answers,
-            AdminHandlers(self.routes, kv, self._settings, self._conf).answers,
+            RegistrationHandlers(self.routes, kv, self._expiry, self.in_force).answers,
+            RouteHandlers(self.routes, kv, self.in_force, self._clock, world).answers,
+            AdminHandlers(self.routes, kv, self.in_force, self._conf).answers,
         )
         return Dispatcher(request_table(answers, gate), world=world)
 
     def _make_guard(self) -> AccessGuard:
         """Return a new access guard, empty without access control; with ACL 1.0, follow changes of its files."""
-        settings = self._settings.current
+        settings = self.in_force.current
         guard = access_guard(settings, self._clock, folder=None, cluster=settings.cluster_name)
         if guard.users is not None and (others := guard.users.other_clusters()):
             _log.warning(
@@ -174,7 +179,7 @@ class NameServer:
     async def _scan(self) -> None:
         """Remove silent brokers: scan about one interval after the start, a new broker or a possible timeout."""
         while True:
-            await beat_sleep(self._settings.current.scan_interval_ms / 1000)
+            await beat_sleep(self.in_force.current.scan_interval_ms / 1000)
             self._has_come.clear()
             self._expiry.scan()
             pause = self.routes.next_silent() - self._clock.monotonic()

@@ -13,6 +13,7 @@ from cometmq.model.frozen import dataclass
 from cometmq.model.judged_keys import read_settings
 from cometmq.model.settings import Layer, environment_layer, flags_layer, setting
 from cometmq.model.unsupported import BLACK_LIST, TLS
+from cometmq.process.program_log import LogLevel
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 
@@ -47,6 +48,7 @@ class NameServerSettings(AccessKeys):
         cluster_name: Cluster that Auth 2.0 policies for `Cluster:NAME` must name (clusterName of AuthConfig).
         metrics_host: Host on which /metrics and /healthz are served (CometMQ only).
         metrics_port: Port of these; None: not served; 0 selects a free one, which the log names.
+        log_level: Lowest level of the lines of the log: debug, info, warning or error (CometMQ only).
     """
 
     bind_address: str | None = setting(None, is_host=True)
@@ -73,6 +75,7 @@ class NameServerSettings(AccessKeys):
     metrics_port: int | None = setting(
         None, key="metricsPromExporterPort", least=0, most=65_535
     )
+    log_level: LogLevel = setting(LogLevel.info, is_remote=True)
 
     # Not implemented; setting them causes a warning.
     is_min_id_change_notified: bool = setting(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from cometmq.codec.remoting import Command, RawCommand
 from cometmq.kernel import KnownSigner, TurnReads
-from cometmq.model.codes import ResponseCode
+from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import RequestError
 from cometmq.model.frozen import dataclass
 from cometmq.model.rights import (
@@ -25,6 +25,7 @@ from cometmq.model.rights import (
     topic_access,
 )
 from cometmq.net.answer import Answer, answer_to_error
+from cometmq.net.audit import audited, described, note
 from cometmq.steps.steps import Steps
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 Outcome = Answer | Steps[Answer] | Steps[Answer | None] | None
 Handler = Callable[[Command, "Peer"], Outcome]
 AskedHandler = Callable[[Command, "Peer", Asker], Outcome]
+# Actions of requests that change something.
+CHANGES = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
 # The requests of one connection in a read batch.
 Read = tuple["Peer", list[RawCommand]]
 # Sends bytes to a connection.
@@ -47,10 +50,12 @@ class Finder(NamedTuple):
     Attributes:
         words: Description of the resources for the documentation.
         find: Returns the accesses, from the header fields and the body.
+        actions: Actions of these accesses; one of them is what the request does.
     """
 
     words: str
     find: Find
+    actions: frozenset[Action]
 
 
 class WithAsker(NamedTuple):
@@ -188,6 +193,13 @@ class RequestRule:
     is_batch: bool = False
     is_asked_again: bool = False
 
+    @property
+    def is_audited(self) -> bool:
+        """Whether the audit log has each request with this code: administrators change something with it."""
+        return self.right is Right.ADMINISTRATOR and any(
+            finder.actions & CHANGES for finder in self.finders
+        )
+
     def accesses(self, fields: Mapping[str, str], body: bytes) -> list[Access]:
         """Return a list of the accesses (resources and actions) that the finders find in a request.
 
@@ -199,6 +211,20 @@ class RequestRule:
         return [access for finder in self.finders for access in finder.find(fields, body)]
 
 
+class GateRefusal(RequestError):
+    """A request that a gate refuses.
+
+    Attributes:
+        user: Name of the sender; None if unknown.
+        why: The reason, without the request and its sender.
+    """
+
+    def __init__(self, remark: str, *, user: str | None = None, why: str | None = None) -> None:
+        super().__init__(ResponseCode.NO_PERMISSION, remark)
+        self.user = user
+        self.why = why or remark
+
+
 class Gate(Protocol):
     """Decides whether a request is allowed."""
 
@@ -207,7 +233,7 @@ class Gate(Protocol):
         ...
 
     def check(self, rule: RequestRule, request: Command | RawCommand, peer: "Peer") -> Asker:
-        """Return the sender of a request, whose rights apply; raise RequestError (NO_PERMISSION) or CodecError."""
+        """Return the sender of a request, whose rights apply; raise GateRefusal or CodecError."""
         ...
 
 
@@ -257,13 +283,13 @@ class OwnMachineGate:
         return rule.right is Right.ADMINISTRATOR
 
     def check(self, rule: RequestRule, _request: Command | RawCommand, peer: "Peer") -> Asker:
-        """Return EVERYBODY; raise RequestError for administration from another machine, unless `may` allows it."""
+        """Return EVERYBODY; raise GateRefusal for administration from another machine, unless `may` allows it."""
         if (
             rule.right is Right.ADMINISTRATOR
             and not peer.is_on_own_machine
             and not self._may(rule, peer)
         ):
-            raise RequestError(ResponseCode.NO_PERMISSION, self._words(rule, peer))
+            raise GateRefusal(self._words(rule, peer))
         return EVERYBODY
 
 
@@ -330,22 +356,51 @@ class RequestTable:
 
 
 def _gated(handler: Handler | WithAsker, rule: RequestRule, gate: Gate | None) -> Handler:
-    if isinstance(handler, WithAsker):
-        with_asker = handler.handler
+    if isinstance(handler, WithAsker) or rule.is_audited:
+        with_asker = _with_asker(handler, rule)
+        if gate is None:
+            return lambda command, peer: with_asker(command, peer, EVERYBODY)
 
         def name_asker(command: Command, peer: "Peer") -> Outcome:
-            asker = EVERYBODY if gate is None else gate.check(rule, command, peer)
-            return with_asker(command, peer, asker)
+            return with_asker(command, peer, _checked(gate, rule, command, peer))
 
         return name_asker
     if gate is None:
         return handler
 
     def pass_gate(command: Command, peer: "Peer") -> Outcome:
-        gate.check(rule, command, peer)
+        _checked(gate, rule, command, peer)
         return handler(command, peer)
 
     return pass_gate
+
+
+def _with_asker(handler: Handler | WithAsker, rule: RequestRule) -> AskedHandler:
+    if isinstance(handler, WithAsker):
+        return audited(handler.handler) if rule.is_audited else handler.handler
+    plain = handler
+    return audited(lambda command, peer, _asker: plain(command, peer))
+
+
+def _checked(
+    gate: Gate, rule: RequestRule, command: Command | RawCommand, peer: "Peer"
+) -> Asker:
+    """Return the sender of a request that the gate allows; note a refusal in the audit log, and raise it."""
+    try:
+        return gate.check(rule, command, peer)
+    except GateRefusal as error:
+        _audit_refusal(rule, command, peer, error)
+        raise
+
+
+def _audit_refusal(
+    rule: RequestRule, command: Command | RawCommand, peer: "Peer", error: GateRefusal
+) -> None:
+    is_admins = rule.right is Right.ADMINISTRATOR
+    note(
+        "refused", request_name(rule.code), user=error.user, address=peer.address,
+        what=described(command[6], command[7]) if is_admins else "", reason=error.why, is_counted=True,
+    )  # fmt: skip
 
 
 class _GatedBatch:
@@ -362,7 +417,7 @@ class _GatedBatch:
             passed: list[RawCommand] = []
             for command in commands:
                 try:
-                    self._gate.check(self._rules[command[0]], command, peer)
+                    _checked(self._gate, self._rules[command[0]], command, peer)
                 except Exception as error:  # noqa: BLE001  Affects only this request.
                     peer.answer(command, answer_to_error(error, command[0]))
                 else:
@@ -456,7 +511,7 @@ def topic(field: str, *actions: Action, shows_messages: bool = False) -> Finder:
             return ()
         return (topic_access(name, wanted, shows_messages=shows_messages),)
 
-    return Finder(said("topic", f"`{field}`", actions), find)
+    return Finder(said("topic", f"`{field}`", actions), find, wanted)
 
 
 def group(field: str, *actions: Action) -> Finder:
@@ -467,19 +522,22 @@ def group(field: str, *actions: Action) -> Finder:
         name = fields.get(field)
         return (Access(Resource.GROUP, name, wanted),) if name else ()
 
-    return Finder(said("group", f"`{field}`", actions), find)
+    return Finder(said("group", f"`{field}`", actions), find, wanted)
 
 
 def cluster(*actions: Action) -> Finder:
     """Return a finder that always finds the whole cluster."""
     access = Access(Resource.CLUSTER, ANY_NAME, frozenset(actions))
-    return Finder(said("cluster", "", actions), lambda _fields, _body: (access,))
+    return Finder(
+        said("cluster", "", actions), lambda _fields, _body: (access,), access.actions
+    )
 
 
 def all_topics(*actions: Action) -> Finder:
     """Return a finder that always finds an access to all topics."""
     access = Access(Resource.TOPIC, ANY_NAME, frozenset(actions))
-    return Finder(said("every topic", "", actions), lambda _fields, _body: (access,))
+    words = said("every topic", "", actions)
+    return Finder(words, lambda _fields, _body: (access,), access.actions)
 
 
 def named_or_cluster(named: Finder, *actions: Action) -> Finder:
@@ -489,7 +547,8 @@ def named_or_cluster(named: Finder, *actions: Action) -> Finder:
     def find(fields: Mapping[str, str], body: bytes) -> Iterable[Access]:
         return [*named.find(fields, body)] or whole.find(fields, body)
 
-    return Finder(f"{named.words}; without it {whole.words}", find)
+    words = f"{named.words}; without it {whole.words}"
+    return Finder(words, find, named.actions | whole.actions)
 
 
 def said(kind: str, where: str, actions: Iterable[Action]) -> str:

@@ -1,5 +1,7 @@
-"""The CometMQ of this process: version, kernel and Python, as `--version` and brokers report them."""
+"""The CometMQ of this process: version, kernel and Python, as `--version`, brokers and logs report them."""
 
+import os
+import platform
 import sys
 from typing import NamedTuple
 
@@ -32,3 +34,12 @@ def version_line() -> str:
     version, kernel, python = this_build()
     why = "" if WHY_PLAIN is None else f": {WHY_PLAIN}"
     return f"cometmq {version} (kernel {kernel}{why}, Python {python})"
+
+
+def running_versions() -> str:
+    """Return the first line of a log: CometMQ, kind of the kernel, Python, the system, and the id of the process."""
+    version, kernel, python = this_build()
+    return (
+        f"CometMQ {version} with the {kernel} kernel, Python {python}, {platform.system()} "
+        f"{platform.release()} {platform.machine()}, process {os.getpid()}"
+    )

@@ -2,21 +2,24 @@
 
 Messages contain names, ids and expressions of peers. To keep peers from forging lines, colouring the terminal or
 filling the disk, unprintable characters are escaped and long texts are cut in the middle. Of each kind of line (logger,
-level and template) only the first few are written per time window, and one more reports the number of omitted ones.
-Tracebacks keep their lines, indented so that none looks like a line of the log.
+level and template) only the first few are written per time window, and one more reports the number of omitted ones and
+the last of them. Tracebacks keep their lines, indented so that none looks like a line of the log. Objects appear in
+words, not as Python's `repr`.
 """
 
+import dataclasses
 import logging
 import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import TracebackType
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
-from cometmq.model.text import cut, printable
+from cometmq.model.text import as_given, cut, printable
 
 LINE_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -32,6 +35,20 @@ WHILE_SECONDS_MAX = 8.0
 # Number of kinds counted separately; any others at the same time share one count.
 KINDS_MAX = 256
 _TEMPLATE_MAX = 80
+# As `extra` of a log call: the line is written whatever its number is, for lines that no peer can cause in any number.
+UNCOUNTED: Mapping[str, object] = {"is_counted": False}
+# Items of a collection in a log line.
+_ITEMS_MAX = 20
+
+
+class LogLevel(Enum):
+    """The lowest level of the lines that a program writes (setting `logLevel`)."""
+
+    debug = logging.DEBUG
+    info = logging.INFO
+    warning = logging.WARNING
+    warn = logging.WARNING  # noqa: PIE796  The name of the level in Java.
+    error = logging.ERROR
 
 
 class LineKind(NamedTuple):
@@ -49,19 +66,6 @@ class LineKind(NamedTuple):
 
 
 _OTHERS = LineKind(__name__, logging.WARNING, "lines of many kinds")
-
-
-def set_up_log(
-    level: int = logging.INFO,
-    line_format: str = LINE_FORMAT,
-    *,
-    formatter: logging.Formatter | None = None,
-    stream: TextIO | None = None,
-) -> None:
-    """Make the loggers of this process write to standard error or to `stream`; call once at program start."""
-    handler = CountingHandler(stream)
-    handler.setFormatter(formatter or OneLineFormatter(line_format))
-    logging.basicConfig(level=level, handlers=[handler])
 
 
 class OneLineFormatter(logging.Formatter):
@@ -87,10 +91,50 @@ class OneLineFormatter(logging.Formatter):
 
 def _message(record: logging.LogRecord) -> str:
     args = record.args
+    if isinstance(args, Mapping) and "%(" not in str(record.msg):
+        args = (args,)  # The only argument, which logging has unpacked.
     if isinstance(args, tuple):
-        args = tuple(cut(arg, ARGUMENT_MAX) if isinstance(arg, str) else arg for arg in args)
+        args = tuple(map(_in_words, args))
     message = str(record.msg) % args if args else str(record.msg)
     return printable(cut(message, MESSAGE_MAX))
+
+
+def has_words(value: object) -> bool:
+    """Return whether the class of a value defines its text, so that it is not Python's `repr`."""
+    return isinstance(value, str | int | float | None) or (
+        type(value).__str__ is not object.__str__
+        and not isinstance(value, OSError | bytes | bytearray)
+    )
+
+
+def _in_words(value: Any) -> Any:
+    """Return an argument of a log line as a number, or as something whose text is no `repr`; a long text is cut."""
+    if isinstance(value, str):
+        return cut(value, ARGUMENT_MAX)
+    if has_words(value):
+        return value
+    if isinstance(value, OSError):
+        # Its own text has an error number in brackets and quotes around the path.
+        path = "" if value.filename is None else f": {value.filename}"
+        return cut(f"{value.strerror}{path}" if value.strerror else str(value), ARGUMENT_MAX)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return cut(bytes(value[: 2 * ARGUMENT_MAX]).decode("utf-8", "replace"), ARGUMENT_MAX)
+    if isinstance(value, Mapping):
+        pairs = (f"{_in_words(key)}: {_in_words(each)}" for key, each in value.items())
+        return _list_of(pairs, len(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        # Fields that `repr` leaves out are secrets.
+        shown = (each for each in dataclasses.fields(value) if each.repr)
+        value = [getattr(value, each.name) for each in shown]
+    if isinstance(value, Collection):
+        return _list_of((str(_in_words(each)) for each in value), len(value))
+    return as_given(value, ARGUMENT_MAX)
+
+
+def _list_of(texts: Iterable[str], count: int) -> str:
+    shown = [text for text, _ in zip(texts, range(_ITEMS_MAX), strict=False)]
+    more = f", and {count - _ITEMS_MAX} more" if count > _ITEMS_MAX else ""
+    return cut(", ".join(shown), ARGUMENT_MAX) + more
 
 
 @dataclass(slots=True)
@@ -101,11 +145,13 @@ class _Count:
         ends: Monotonic time of the window's end, seconds.
         seconds: Length of the window.
         count: Number of lines, including omitted ones.
+        last: Text of the last omitted line.
     """
 
     ends: float
     seconds: float
     count: int = 0
+    last: str = ""
 
     @property
     def left_out(self) -> int:
@@ -124,7 +170,10 @@ class CountingHandler(logging.StreamHandler[TextIO]):
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a log record, or only count it if LINES_MAX of its kind were written in this window."""
+        """Write a log record, or only count it if LINES_MAX of its kind were written in this window; see `UNCOUNTED`."""
+        if not getattr(record, "is_counted", True):
+            super().emit(record)
+            return
         now = self._clock()
         kind = _kind(record)
         count = self._counts.get(kind)
@@ -135,7 +184,9 @@ class CountingHandler(logging.StreamHandler[TextIO]):
         count.count += 1
         if count.count <= LINES_MAX:
             super().emit(record)
-        elif self._timer is None:
+            return
+        count.last = _message(record)  # Not the record, whose arguments may be large.
+        if self._timer is None:
             self._set_timer(count.ends - now)
 
     def _set_timer(self, seconds: float) -> None:
@@ -163,6 +214,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
             self._counts[kind] = _Count(now + seconds, seconds)
 
     def _tell(self, kind: LineKind, count: _Count) -> None:
+        last = f"{kind.template}, the last: {count.last}" if kind == _OTHERS else count.last
         super().emit(
             logging.makeLogRecord(
                 {
@@ -170,7 +222,7 @@ class CountingHandler(logging.StreamHandler[TextIO]):
                     "levelno": kind.level,
                     "levelname": logging.getLevelName(kind.level),
                     "msg": "%d more like this within %d s: %s",
-                    "args": (count.left_out, round(count.seconds), kind.template),
+                    "args": (count.left_out, round(count.seconds), last),
                 }
             )
         )

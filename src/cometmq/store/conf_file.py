@@ -4,11 +4,11 @@ The conf file belongs to its user and is never written. Remote changes are saved
 they override the file, and are overridden by environment and command line.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cometmq.codec.java_properties import decode_java_properties, encode_java_properties
 from cometmq.model.errors import CodecError, SettingsError
-from cometmq.model.settings import Layer
+from cometmq.model.settings import Layer, environment_layer, flags_layer
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk, read_file
 
@@ -43,6 +43,26 @@ class ConfFile:
         except (OSError, CodecError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise SettingsError(f"{self._path}: {reason}") from error
+
+    def sources(
+        self, kind: type, environment: Mapping[str, str], arguments: Sequence[str]
+    ) -> str:
+        """Return where a program's settings come from, for its log: its files, and the keys from elsewhere, without values.
+
+        Args:
+            kind: The settings class.
+            environment: Variables of the process.
+            arguments: Flags of settings.
+        """
+        files = self._path or "no configuration file"
+        if self._overlay is not None and self._disk.exists(self._overlay.path):
+            files += f" and {self._overlay.path}, which has the changes by requests"
+        others = (
+            (f"{', '.join(sorted(layer.values))} from the {layer.origin}")
+            for layer in (environment_layer(kind, environment), flags_layer(kind, arguments))
+            if layer.values
+        )
+        return "; ".join((files, *others))
 
     def remember(self, changes: Mapping[str, str]) -> None:
         """Save values for the next start, unless the program has no conf file.

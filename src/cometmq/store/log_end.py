@@ -43,6 +43,9 @@ class LogEnd:
         log: The log.
         checkpoints: Up to which physical offset the log was flushed.
         is_whole_checked: Whether a record with a CRC of the whole record is only valid if that is right.
+
+    Attributes:
+        is_cut: Whether `cut` has removed bytes other than zeros.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class LogEnd:
         self._disk = disk
         self._log = log
         self._checkpoints = checkpoints
+        self.is_cut = False
 
     def damage_behind(self, end: int, why: WalkEnd, *, is_clean: bool) -> str | None:
         """Describe the damage at the end of the last valid record; return None if the end is clean or may be cut.
@@ -148,6 +152,7 @@ class LogEnd:
                 )
             if is_kept:
                 file.clear_from(end)
+                self.is_cut = True
             for walked in self._log.files_between(walked_from, end + 1):
                 walked.flush()
         chain.drop_after(file.end)

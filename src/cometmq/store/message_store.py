@@ -72,6 +72,7 @@ class MessageStore:
         cleaner: Deletes old files.
         index: Finds messages by their keys.
         replica_side: The view of this store that replication has.
+        recovery: What opening it has found at the end of the log.
         on_truncated: Callbacks that receive the log's new end during a truncation, before the log is cut.
         on_stuck: Called with a topic if one of its queues cannot be written (`ConsumeQueue.fault`).
     """
@@ -205,13 +206,13 @@ class MessageStore:
         return store
 
     def _begin(self) -> None:
-        _, store_ms, damage = self._directory.recover()
+        self.recovery = self._directory.recover()
         self._directory.derived_queues.on_error = self._upkeep.queue_write_failed
         self.index.on_error = self._upkeep.index_write_failed
         self.index.on_written = self._upkeep.index_written
-        self._dispatcher.dispatched_ms = self._flushing.flushed_ms = store_ms
-        if damage is not None or self._read_only:
-            reason = damage or "the store was opened for reading only"
+        self._dispatcher.dispatched_ms = self._flushing.flushed_ms = self.recovery.store_ms
+        if self.recovery.damage is not None or self._read_only:
+            reason = self.recovery.damage or "the store was opened for reading only"
             self._acceptance.end(StoreReadOnly, reason)
         else:
             self._upkeep.tick()

@@ -27,11 +27,15 @@ class RecoveryResult(NamedTuple):
         end: Physical offset of the end of the last valid record; 0 for a log without files.
         store_ms: Store time of the last checked record, ms; 0 if none was checked.
         damage: Why the store must stay read-only, such as damage, for people; None if it need not.
+        start: Physical offset from which the log was checked.
+        is_cut: Whether bytes after the end were removed; the folder `cut` has a copy.
     """
 
     end: int
     store_ms: int
     damage: str | None
+    start: int = 0
+    is_cut: bool = False
 
 
 class Recovery:
@@ -72,7 +76,8 @@ class Recovery:
         if not chain.files:
             truncate_now(self._derived, 0)
             return RecoveryResult(0, 0, None)
-        end, why = self._walk(min(lacked))
+        start = min(lacked)
+        end, why = self._walk(start)
         log_end = LogEnd(
             self._disk, self._log, self._checkpoints, is_whole_checked=self._is_whole_checked
         )
@@ -81,7 +86,7 @@ class Recovery:
             is_torn = not is_clean or why not in PLAIN_ENDS
             damage = log_end.cut(end, walked_from=lacked[-1], is_torn=is_torn)
             truncate_now(self._derived, end)
-        return RecoveryResult(end, self._store_ms, damage)
+        return RecoveryResult(end, self._store_ms, damage, start, log_end.is_cut)
 
     def _load(self, *, is_clean: bool) -> list[int]:
         """Load everything built from the log; return the offsets from which each lacks records, the queues last.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
+import os
 import sys
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pytest
 
 from cometmq.process import program_log
-from cometmq.process.program_log import CountingHandler, OneLineFormatter
+from cometmq.process.program_log import UNCOUNTED, CountingHandler, OneLineFormatter
 
 
 class HandClock:
@@ -45,9 +49,7 @@ def lines(stream: io.StringIO) -> list[str]:
 def test_a_line_break_in_an_argument_makes_no_line(written):
     handler, stream, _ = written
     handler.handle(record("closing %s: %s", "a\nERROR forged: x\r\x1b[2J\u2028", {"b": "\n"}))
-    assert lines(stream) == [
-        r"WARNING one: closing a\nERROR forged: x\r\x1b[2J\u2028: {'b': '\n'}"
-    ]
+    assert lines(stream) == [r"WARNING one: closing a\nERROR forged: x\r\x1b[2J\u2028: b: \n"]
 
 
 def test_text_of_any_script_stays_readable(written):
@@ -95,7 +97,7 @@ def test_what_repeats_is_counted_and_told(written):
     clock.now += 1.5
     handler.handle(record("another %s", 2))
     assert lines(stream)[-2:] == [
-        "WARNING one: 90 more like this within 1 s: closing %s",
+        "WARNING one: 90 more like this within 1 s: closing 99",
         "WARNING one: another 2",
     ]
 
@@ -131,7 +133,7 @@ def test_many_kinds_are_bounded(written):
     assert len(lines(stream)) <= program_log.KINDS_MAX + program_log.LINES_MAX
     clock.now += 2
     handler.handle(record("later"))
-    assert any("lines of many kinds" in line for line in lines(stream))
+    assert any("lines of many kinds, the last: closing 49999" in line for line in lines(stream))
 
 
 def test_the_end_of_the_program_tells_the_rest(written):
@@ -139,4 +141,63 @@ def test_the_end_of_the_program_tells_the_rest(written):
     for number in range(15):
         handler.handle(record("closing %s", number))
     handler.close()
-    assert lines(stream)[-1] == "WARNING one: 5 more like this within 1 s: closing %s"
+    assert lines(stream)[-1] == "WARNING one: 5 more like this within 1 s: closing 14"
+
+
+def test_a_line_that_is_not_counted_is_always_written(written):
+    handler, stream, _ = written
+    for number in range(1_000):
+        each = record("the setting %s", number)
+        each.__dict__ |= UNCOUNTED
+        handler.handle(each)
+    assert len(lines(stream)) == 1_000
+
+
+class Pair(NamedTuple):
+    name: str
+    number: int
+
+
+class Named(NamedTuple):
+    name: str
+
+    def __str__(self) -> str:
+        return f"the broker {self.name}"
+
+
+@dataclass
+class Place:
+    topic: str
+    queue: int
+    secret: str = field(default="canary", repr=False)
+
+
+def refused() -> OSError:
+    return OSError(errno.EACCES, os.strerror(errno.EACCES), "/store/lock")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Pair("orders", 3), "orders, 3"),
+        (Named("broker-a"), "the broker broker-a"),
+        (Place("orders", 3), "orders, 3"),
+        ({Named("broker-a"): 104, "b": None}, "the broker broker-a: 104, b: None"),
+        ([Pair("a", 1), "b"], "a, 1, b"),
+        ({1, 2}, "1, 2"),
+        (list(range(25)), ", ".join(map(str, range(20))) + ", and 5 more"),
+        (b"bytes\xff", "bytes\ufffd"),
+        (fail, "the function fail"),
+        (refused(), "Permission denied: /store/lock"),
+        (OSError("no number"), "no number"),
+        (ValueError("a reason"), "a reason"),
+        (object(), "an object of the class object"),
+        (3.5, "3.5"),
+        (None, "None"),
+    ],
+)
+def test_what_a_line_names_stands_in_words(written, value, text):
+    handler, stream, _ = written
+    handler.handle(record("found %s", value))
+    handler.handle(record("%s: %s", 1, value))
+    assert lines(stream) == [f"WARNING one: found {text}", f"WARNING one: 1: {text}"]

@@ -25,7 +25,7 @@ _LOOK_SECONDS = 0.1  # Longest delay before a round that is due or requested.
 
 
 class Cleaning(Feature):
-    """The feature that runs the store's cleaner; `asker` in its methods is the requesting client, for the log."""
+    """The feature that runs the store's cleaner."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -94,13 +94,12 @@ class Cleaning(Feature):
 
     # --- requests
 
-    def delete_expired(self, asker: str) -> None:
+    def delete_expired(self) -> None:
         """Let the background job delete expired files in its next 20 rounds at any hour, if the clock is trusted."""
-        _log.info("deleting expired files, requested by %s", asker)
         self._parts.store.cleaner.ask()
         self._rounds.wake()
 
-    def clean_topics(self, asker: str) -> None:
+    def clean_topics(self) -> None:
         """Delete queues of users' topics that do not exist (no light queues), then empty directories of deleted topics.
 
         Raises:
@@ -110,13 +109,13 @@ class Cleaning(Feature):
         for topic in parts.store.topics():
             is_known = parts.topics.get(topic) is not None or parts.topics.is_system(topic)
             if not is_known and not topic.startswith(LMQ_PREFIX):
-                _log.info("deleting the queues of topic %s, requested by %s", topic, asker)
+                _log.info("the queues of topic %s, which does not exist, are deleted", topic)
                 with _told(f"topic {topic}"):
                     parts.store.delete_topic(topic)
         with _told("deleted topics"):
             parts.store.sweep()
 
-    def clean_queues(self, asker: str) -> None:
+    def clean_queues(self) -> None:
         """Delete empty queues beyond their topic's number of queues, but not those of SCHEDULE_TOPIC_XXXX.
 
         Stops with RequestError if files of one remain, with StoreBusy if the log is being truncated. Differs: RocketMQ
@@ -130,7 +129,9 @@ class Cleaning(Feature):
             for queue in store.queues_of(topic):
                 is_empty = queue.min_offset == queue.max_offset == queue.next_offset
                 if is_empty and queue.queue_id >= config.queue_count:
-                    _log.info("deleting %s, requested by %s", queue, asker)
+                    _log.info(
+                        "%s is deleted: it is empty, and its topic has fewer queues", queue
+                    )
                     with _told(str(queue)):
                         store.delete_queue(queue)
 

@@ -6,7 +6,6 @@ Follows AdminBrokerProcessor of RocketMQ 5.3.3, which instead has a list of keys
 the conf file.
 """
 
-import logging
 import os
 from collections.abc import Mapping
 
@@ -17,9 +16,7 @@ from cometmq.model.codes import ResponseCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
 from cometmq.model.settings import set_keys, settings_table
-from cometmq.model.text import in_quotes, printable
-
-_log = logging.getLogger(__name__)
+from cometmq.model.text import in_quotes
 
 # MADV_NORMAL and MADV_RANDOM, in the numbering of `mqadmin setCommitLogReadAheadMode -m`.
 _READ_AHEAD_BY_MODE = {"0": True, "1": False}
@@ -56,8 +53,8 @@ class Configuration:
         """Return the keys of the settings whose value is not the default, sorted."""
         return set_keys(self._in_force.current)
 
-    def change(self, values: Mapping[str, str], asker: str) -> None:
-        """Change all of these settings of the running broker or none; `asker` is for the log.
+    def change(self, values: Mapping[str, str]) -> None:
+        """Change all of these settings of the running broker or none.
 
         Raises:
             RequestError: A key is unknown or cannot be changed at run time, or a value is invalid.
@@ -72,7 +69,7 @@ class Configuration:
             self._in_force.change(values)
         except SettingsError as error:
             raise RequestError(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        self._changed(values, asker)
+        self.version = self.version.next(self._clock.now_ms())
 
     def keep(self, values: Mapping[str, str]) -> None:
         """Save changed settings for the next start if the broker has a conf file; call this in a thread, as it may wait.
@@ -87,7 +84,7 @@ class Configuration:
                 f"the change is in force until the next start, but could not be saved: {error.strerror}",
             ) from error
 
-    def set_reading(self, mode: str | None, asker: str) -> None:
+    def set_reading(self, mode: str | None) -> None:
         """Set whether the system reads the log ahead ("0": yes, "1": no; dataReadAheadEnable), until the next start.
 
         Raises:
@@ -101,7 +98,7 @@ class Configuration:
             )
         values = {"dataReadAheadEnable": str(_READ_AHEAD_BY_MODE[mode]).lower()}
         self._in_force.change(values)
-        self._changed(values, asker)
+        self.version = self.version.next(self._clock.now_ms())
 
     def _tell(self) -> None:
         settings = self._in_force.current
@@ -112,11 +109,6 @@ class Configuration:
         if settings.is_read_ahead != self._is_read_ahead:
             self._is_read_ahead = settings.is_read_ahead
             self._store.change_read_ahead(is_wanted=self._is_read_ahead)
-
-    def _changed(self, values: Mapping[str, str], asker: str) -> None:
-        self.version = self.version.next(self._clock.now_ms())
-        shown = ", ".join(f"{key}={printable(text)}" for key, text in values.items())
-        _log.warning("%s changed settings: %s", asker, shown)
 
 
 def reported_settings(settings: BrokerSettings, address: str) -> dict[str, str]:

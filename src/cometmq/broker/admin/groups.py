@@ -5,7 +5,6 @@ Follows AdminBrokerProcessor and ConsumerOffsetManager of RocketMQ 5.3.3, withou
 topic with an empty name).
 """
 
-import logging
 from asyncio import Future
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -28,8 +27,6 @@ from cometmq.model.names import check_group, check_group_of_clients, retry_topic
 from cometmq.model.text import as_given
 from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
-
-_log = logging.getLogger(__name__)
 
 # GroupRetryPolicyType of RocketMQ 5.3.3: retries follow the delay levels, or EXPONENTIAL.
 _DELAY_LEVELS = "CUSTOMIZED"
@@ -86,8 +83,8 @@ class GroupAdministration:
         if full is not None:
             raise full
 
-    def delete(self, request: DeleteGroup, asker: str) -> Steps[None]:
-        """Delete a group; `asker` is for the log.
+    def delete(self, request: DeleteGroup) -> Steps[None]:
+        """Delete a group.
 
         If the request asks to clean the offsets, they and the group's retry topics (except shared ones) are deleted, too,
         and a new group of this name starts afresh. Dead letters stay, because no group consumes them.
@@ -99,7 +96,6 @@ class GroupAdministration:
         """
         name = request.group_name
         check_group_of_clients(name)
-        _log.info("deleting group %s, requested by %s", name, asker)
         saving: list[Future[Any]] = []
         left = None
         if request.clean_offset:

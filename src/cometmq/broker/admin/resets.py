@@ -57,10 +57,8 @@ class GroupResets:
         self._members = members
         self._polls = polls
 
-    def reset(self, request: ResetOffsetRequest, asker: str) -> Steps[ResetResult]:
+    def reset(self, request: ResetOffsetRequest) -> Steps[ResetResult]:
         """Reset a group's offsets, or with useServerSideResetOffset=false only return those to which members must move.
-
-        `asker` is for the log.
 
         Raises:
             RequestError: The topic or group does not exist, a requested offset is outside the queue, the group is the
@@ -78,8 +76,10 @@ class GroupResets:
                 f"Group {request.group} does not exist",
             )
         wanted = yield from elsewhere(lambda: self._wanted(request, topic))
-        shown = ", ".join(f"{queue} to {offset}" for queue, offset in wanted.items())
-        _log.info("resetting group %s: %s, requested by %s", request.group, shown, asker)
+        shown = ", ".join(
+            f"queue {queue.queue_id} to {offset}" for queue, offset in wanted.items()
+        )
+        _log.info("group %s is reset in topic %s: %s", request.group, topic.name, shown)
         if self._settings.is_reset_by_broker:
             self._assign(request.group, wanted)
             return ResetResult(wanted, is_for_members=False)

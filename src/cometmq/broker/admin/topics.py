@@ -4,7 +4,6 @@ Follows AdminBrokerProcessor of RocketMQ 5.3.3. A change succeeds when it is on 
 have answered or failed (it waits 3 s at most for these).
 """
 
-import logging
 from asyncio import Future
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -28,8 +27,6 @@ from cometmq.model.text import error_text
 from cometmq.model.topic import TopicConfig
 from cometmq.steps.steps import Steps
 from cometmq.store.message_store import MessageStore
-
-_log = logging.getLogger(__name__)
 
 _PERM_BITS = 15
 
@@ -137,8 +134,8 @@ class TopicAdministration:
         if known is None or not is_batch_topic(known.attributes):
             check_queue_type(config.attributes)
 
-    def delete(self, name: str, asker: str) -> Steps[None]:
-        """Delete a topic, its queues, the offsets in it, and its unshared pop retry topics; `asker` is for the log.
+    def delete(self, name: str) -> Steps[None]:
+        """Delete a topic, its queues, the offsets in it, and its unshared pop retry topics.
 
         Raises:
             RequestError: The name is invalid or a system topic's, or the disk failed; some files may remain of a topic
@@ -152,7 +149,6 @@ class TopicAdministration:
                 ResponseCode.INVALID_PARAMETER,
                 f"The topic[{name}] is conflict with system topic.",
             )
-        _log.info("deleting topic %s, requested by %s", name, asker)
         names = (*self._pop_retry_topics(name), name)
         saving, left = delete_topics(names, f"topic {name}", self._topics, self._store)
         yield from self._settled(*saving)

@@ -29,6 +29,7 @@ from cometmq.model.settings import (
     setting,
 )
 from cometmq.model.unsupported import asked_by_environment
+from cometmq.process.program_log import LogLevel
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
@@ -104,6 +105,8 @@ class BrokerSettings(MetricsKeys):
         register_period_ms: pause between registrations, 10 to 60 s, ms.
         register_timeout_ms: timeout for a nameserver's answer, ms.
         is_registration_compressed: send the topics compressed.
+        log_level: lowest level of the lines of the log, debug, info, warning or error; the audit's are written at any
+            level ([log](logs.md)); not a key of RocketMQ.
     """
 
     # --- identity and addresses
@@ -176,6 +179,8 @@ class BrokerSettings(MetricsKeys):
     register_period_ms: int = setting(30_000, key="registerNameServerPeriod", least=1)
     register_timeout_ms: int = setting(24_000, key="registerBrokerTimeoutMills", least=1)
     is_registration_compressed: bool = setting(default=False, key="compressedRegister")
+
+    log_level: LogLevel = setting(LogLevel.info, is_remote=True)
 
     @property
     def listen_host(self) -> str:

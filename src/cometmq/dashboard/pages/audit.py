@@ -1,4 +1,4 @@
-"""The dashboard's audit page: successful logins, requested changes with their outcome; and reports of CSP violations."""
+"""The dashboard's audit page: logins, requested changes with their outcome; and reports of CSP violations."""
 
 from starlette.responses import Response
 

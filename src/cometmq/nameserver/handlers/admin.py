@@ -3,8 +3,6 @@
 Codes 100, 101, 102, 205, 216, 219, 318, 319, 327. `nameserver.requests` lists the rights that they need.
 """
 
-import logging
-
 from cometmq.codec.bodies.kv import encode_kv_table
 from cometmq.codec.fields import decode_fields, encode_fields
 from cometmq.codec.headers.nameserver import (
@@ -22,7 +20,6 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import CodecError, RequestError, SettingsError
 from cometmq.model.settings import SettingsInForce, settings_table
-from cometmq.model.text import plural
 from cometmq.nameserver.kv import KvConfig
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
@@ -31,8 +28,6 @@ from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers
 from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.conf_file import ConfFile
-
-_log = logging.getLogger(__name__)
 
 
 class AdminHandlers:
@@ -94,27 +89,16 @@ class AdminHandlers:
             )
         return Answer(body=encode_kv_table(table))
 
-    def handle_wipe_write_perm(self, command: Command, peer: Peer) -> Answer:
+    def handle_wipe_write_perm(self, command: Command, _peer: Peer) -> Answer:
         """Make a broker's topics unwritable in routes; return their count (WIPE_WRITE_PERM_OF_BROKER 205)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.wipe_write_perm(header.broker_name)
-        _log.info(
-            "%s withdrew the write permission of broker %s, for %d %s",
-            peer.address,
-            header.broker_name,
-            count,
-            plural(count, "topic"),
-        )
         return Answer(fields=encode_fields(WipeWritePermResponse(count)))
 
-    def handle_add_write_perm(self, command: Command, peer: Peer) -> Answer:
+    def handle_add_write_perm(self, command: Command, _peer: Peer) -> Answer:
         """Make a broker's topics readable and writable in routes; return their count (ADD_WRITE_PERM_OF_BROKER 327)."""
         header = decode_fields(BrokerNameRequest, command.fields)
         count = self._table.add_write_perm(header.broker_name)
-        _log.info(
-            "%s restored the write permission of broker %s, for %d %s",
-            peer.address, header.broker_name, count, plural(count, "topic"),
-        )  # fmt: skip
         return Answer(fields=encode_fields(AddWritePermResponse(count)))
 
     def handle_delete_topic(self, command: Command, _peer: Peer) -> Answer:
@@ -127,7 +111,7 @@ class AdminHandlers:
         """Return the settings as properties, with secrets hidden (GET_NAMESRV_CONFIG 319)."""
         return Answer(body=encode_properties_text(settings_table(self._settings.current)))
 
-    def handle_change_settings(self, command: Command, peer: Peer) -> Steps[Answer]:
+    def handle_change_settings(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Change settings that a request may change, and usually store them (UPDATE_NAMESRV_CONFIG 318).
 
         Without a conf file, or if storing fails, which raises an error, the changes last until the next start.
@@ -154,9 +138,4 @@ class AdminHandlers:
                 ResponseCode.SYSTEM_ERROR,
                 f"the change is effective until the next start, but could not be written to the file: {error.strerror}",
             ) from error
-        _log.warning(
-            "%s changed settings: %s",
-            peer.address,
-            ", ".join(f"{name}={value}" for name, value in values.items()),
-        )
         return Answer()

@@ -65,7 +65,7 @@ async def test_a_disk_error_in_a_retry_topic_keeps_no_group(administration, tabl
     # It is in the place of a file, and cannot be removed as one.
     (tmp_path / "consumequeue" / "%RETRY%g" / "0" / "file").mkdir(parents=True)
     with pytest.raises(RequestError, match="group g is deleted, but some files"):
-        await run(administration.delete(DeleteGroup("g", clean_offset=True), "somebody"))
+        await run(administration.delete(DeleteGroup("g", clean_offset=True)))
     assert "g" not in on_disk(tmp_path)
     assert tables.topics.get("%RETRY%g") is None
 
@@ -91,7 +91,7 @@ async def test_a_group_goes_with_its_offsets_where_that_is_wanted(
     administration, tables, tmp_path, clean_offset
 ):
     tables.offsets.commit("g", "orders", 0, offset=3)
-    await run(administration.delete(DeleteGroup("g", clean_offset), "somebody"))
+    await run(administration.delete(DeleteGroup("g", clean_offset)))
     assert "g" not in on_disk(tmp_path)
     assert tables.offsets.get("g", "orders", 0) == (None if clean_offset else 3)
     with pytest.raises(RequestError) as refused:

@@ -30,16 +30,16 @@ def moved(result):
 
 
 async def test_a_group_is_moved_in_all_queues_of_a_topic(tables, resets):
-    result = tables.world.run(resets.reset(ResetOffsetRequest("orders", "g"), "somebody"))
+    result = tables.world.run(resets.reset(ResetOffsetRequest("orders", "g")))
     assert (moved(result), result.is_for_members) == ({0: 3, 1: 0}, False)
     assert tables.offsets.has_reset("g", "orders", 0)
-    back = tables.world.run(resets.reset(ResetOffsetRequest("orders", "g", 0), "somebody"))
+    back = tables.world.run(resets.reset(ResetOffsetRequest("orders", "g", 0)))
     assert moved(back) == {0: 0, 1: 0}
 
 
 async def test_a_group_is_moved_to_an_offset_of_one_queue(tables, resets):
     request = ResetOffsetRequest("orders", "g", 0, queue_id=0, offset=2)
-    assert moved(tables.world.run(resets.reset(request, "somebody"))) == {0: 2}
+    assert moved(tables.world.run(resets.reset(request))) == {0: 2}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,6 @@ async def test_a_group_is_moved_to_an_offset_of_one_queue(tables, resets):
 )
 async def test_what_cannot_be_moves_nothing(tables, resets, request_, code):
     with pytest.raises(RequestError) as refused:
-        tables.world.run(resets.reset(request_, "somebody"))
+        tables.world.run(resets.reset(request_))
     assert refused.value.code == code
     assert not tables.offsets.has_reset("g", "orders", 0)

@@ -62,7 +62,7 @@ async def test_a_deletion_that_leaves_files_is_on_disk_and_announced(
     # It is in the place of a file, and cannot be removed as one.
     (tmp_path / "consumequeue" / "orders" / "0" / "file").mkdir(parents=True)
     with pytest.raises(RequestError, match="topic orders is deleted, but some"):
-        await run(administration.delete("orders", "somebody"))
+        await run(administration.delete("orders"))
     assert "orders" not in on_disk(tmp_path)
     assert announce.count == 1
 
@@ -136,7 +136,7 @@ async def test_a_topic_goes_with_its_messages_and_offsets(
 ):
     put(tables.store, b"a", b"b")
     tables.offsets.commit("g", "orders", 0, offset=1)
-    await run(administration.delete("orders", "somebody"))
+    await run(administration.delete("orders"))
     assert "orders" not in on_disk(tmp_path)
     assert tables.store.queue("orders", 0) is None
     assert tables.offsets.get("g", "orders", 0) is None
@@ -145,4 +145,4 @@ async def test_a_topic_goes_with_its_messages_and_offsets(
         administration.find("orders")
     assert refused.value.code == ResponseCode.TOPIC_NOT_EXIST
     with pytest.raises(RequestError, match="conflict with system topic"):
-        await run(administration.delete("TBW102", "somebody"))
+        await run(administration.delete("TBW102"))

@@ -72,7 +72,7 @@ async def test_how_fast_a_slave_catches_up_is_changed_while_it_does(tmp_path, mo
         slave, store = await slave_of(served), served.broker._store
         await asyncio.sleep(2)
         assert slave.end < 10
-        settings = served.broker._in_force
+        settings = served.broker.in_force
         settings.change({"haCatchUpByteInSecond": "0"})
         await eventually(lambda: slave.end == store.max_offset, seconds=0.5)
 

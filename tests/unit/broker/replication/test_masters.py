@@ -422,7 +422,7 @@ async def test_a_second_has_no_more_bytes_than_were_allowed_and_nearly_as_many(t
 async def test_what_slaves_get_a_second_is_changed_while_they_copy(tmp_path):
     async with master(tmp_path, ha_rate_max=1_000) as served:
         slave = await slave_of(served)
-        settings = served.broker._in_force
+        settings = served.broker.in_force
         settings.change({"haFlowControlEnable": "true"})
         began = virtual_loop().time()
         answer = asyncio.ensure_future(send(served, body=bytes(2_000)))

@@ -4,7 +4,6 @@ Code 54 returned the accounts with their secrets (CVE-2024-23321). RocketMQ 4.9.
 here.
 """
 
-import logging
 from collections.abc import Callable
 
 import orjson
@@ -23,13 +22,10 @@ from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode
 from cometmq.model.data_version import DataVersion
 from cometmq.model.errors import RequestError, SettingsError
-from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-from cometmq.net.requests import Answers, WithAsker
+from cometmq.net.requests import Answers
 from cometmq.steps.steps import Steps, elsewhere
-
-_audit = logging.getLogger("cometmq.audit")
 
 # UPDATE_AND_CREATE_ACL_CONFIG_FAILED, DELETE_ACL_CONFIG_FAILED and UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED (4.9).
 _UPDATE_FAILED, _DELETE_FAILED, _WHITE_FAILED = 209, 210, 211
@@ -43,13 +39,13 @@ class AccountHandler:
         self._files = files
         self._edits = AccountEdits(files, parts.clock)
         self.answers: Answers = {
-            RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: WithAsker(self.change),
-            RequestCode.DELETE_ACL_CONFIG: WithAsker(self.delete),
+            RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: self.change,
+            RequestCode.DELETE_ACL_CONFIG: self.delete,
             RequestCode.GET_BROKER_CLUSTER_ACL_INFO: self.tell_versions,
-            RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: WithAsker(self.set_white),
+            RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: self.set_white,
         }
 
-    def change(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
+    def change(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Create or change an account (UPDATE_AND_CREATE_ACL_CONFIG 50)."""
         request = decode_fields(UpdateAccount, command.fields)
         change = AccountChange(
@@ -62,18 +58,14 @@ class AccountHandler:
             topics=request.topic_perms,
             groups=request.group_perms,
         )
-        return _done(
-            lambda: self._edits.change(change), _UPDATE_FAILED, "an account", peer, asker
-        )
+        return _done(lambda: self._edits.change(change), _UPDATE_FAILED, "an account")
 
-    def delete(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
+    def delete(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Delete an account (DELETE_ACL_CONFIG 51)."""
         access_key = decode_fields(DeleteAccount, command.fields).access_key
-        return _done(
-            lambda: self._edits.delete(access_key), _DELETE_FAILED, "an account", peer, asker
-        )
+        return _done(lambda: self._edits.delete(access_key), _DELETE_FAILED, "an account")
 
-    def set_white(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
+    def set_white(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Set the global white addresses of an account file (UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53)."""
         request = decode_fields(UpdateWhiteAddresses, command.fields)
         return _done(
@@ -82,8 +74,6 @@ class AccountHandler:
             ),
             _WHITE_FAILED,
             "white addresses",
-            peer,
-            asker,
         )
 
     def tell_versions(self, _command: Command, _peer: Peer) -> Answer:
@@ -113,9 +103,7 @@ def _version(files: AccountFiles, path: str) -> dict[str, int]:
     return DataVersion(timestamp, counter).to_json()
 
 
-def _done(
-    work: Callable[[], None], code: int, what: str, peer: Peer, asker: Asker
-) -> Steps[Answer]:
+def _done(work: Callable[[], None], code: int, what: str) -> Steps[Answer]:
     try:
         yield from elsewhere(work)
     except SettingsError as error:
@@ -125,5 +113,4 @@ def _done(
         raise RequestError(
             code, f"{what} cannot be written: {why}; nothing was changed"
         ) from None
-    _audit.info("user %s at %s changed %s", asker.name, peer.address, what)
     return Answer()

@@ -19,17 +19,17 @@ class CleaningHandler:
             RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired,
         }
 
-    def delete_expired(self, _command: Command, peer: Peer) -> Answer:
+    def delete_expired(self, _command: Command, _peer: Peer) -> Answer:
         """Let the background job delete expired files (DELETE_EXPIRED_COMMITLOG 329)."""
-        self._cleaning.delete_expired(peer.address)
+        self._cleaning.delete_expired()
         return Answer()
 
-    def clean_topics(self, _command: Command, peer: Peer) -> Answer:
+    def clean_topics(self, _command: Command, _peer: Peer) -> Answer:
         """Delete the queues, except light ones, of users' topics that do not exist (CLEAN_UNUSED_TOPIC 316)."""
-        self._cleaning.clean_topics(peer.address)
+        self._cleaning.clean_topics()
         return Answer()
 
-    def clean_queues(self, _command: Command, peer: Peer) -> Answer:
+    def clean_queues(self, _command: Command, _peer: Peer) -> Answer:
         """Delete empty queues beyond their topic's number, not of SCHEDULE_TOPIC_XXXX (CLEAN_EXPIRED_CONSUMEQUEUE 306)."""
-        self._cleaning.clean_queues(peer.address)
+        self._cleaning.clean_queues()
         return Answer()

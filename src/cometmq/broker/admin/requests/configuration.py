@@ -35,7 +35,7 @@ class ConfigurationHandler(Feature):
             fields[CHANGED_KEYS] = changed
         return Answer(fields=fields, body=body)
 
-    def change(self, command: Command, peer: Peer) -> Steps[Answer]:
+    def change(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Change all settings in the request or none; save them if there is a conf file (UPDATE_BROKER_CONFIG 25)."""
         try:
             values = decode_java_properties(command.body)
@@ -43,12 +43,12 @@ class ConfigurationHandler(Feature):
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}"
             ) from None
-        self._configuration.change(values, peer.address)
+        self._configuration.change(values)
         yield from elsewhere(lambda: self._configuration.keep(values))
         return Answer()
 
-    def set_reading(self, command: Command, peer: Peer) -> Answer:
+    def set_reading(self, command: Command, _peer: Peer) -> Answer:
         """Set whether the log is read ahead, until the next start (SET_COMMITLOG_READ_MODE 2004)."""
         mode = command.fields.get("READ_AHEAD_MODE")
-        self._configuration.set_reading(mode, peer.address)
+        self._configuration.set_reading(mode)
         return Answer(remark=f"set commitlog readahead mode success, mode: {mode}")

@@ -62,10 +62,9 @@ class GroupHandler:
         yield from self._administration.change(decode_group_configs(command.body))
         return Answer()
 
-    def delete(self, command: Command, peer: Peer) -> Steps[Answer]:
+    def delete(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Delete a group and, if the request wishes it, its offsets and retry topics (DELETE_SUBSCRIPTIONGROUP 207)."""
-        request = decode_fields(DeleteGroup, command.fields)
-        yield from self._administration.delete(request, peer.address)
+        yield from self._administration.delete(decode_fields(DeleteGroup, command.fields))
         return Answer()
 
     def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:

@@ -34,10 +34,10 @@ class ResetHandler(Feature):
         )
         self.answers = {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset}
 
-    def reset(self, command: Command, peer: Peer) -> Steps[Answer]:
+    def reset(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Reset a group's offsets, or tell members to; answer with the offsets (INVOKE_BROKER_TO_RESET_OFFSET 222)."""
         request = decode_fields(ResetOffsetRequest, command.fields)
-        result = yield from self._service.reset(request, peer.address)
+        result = yield from self._service.reset(request)
         if result.is_for_members:
             is_listed = command.language == Language.CPP
             self._tell_members(request, result.offsets, is_listed=is_listed)

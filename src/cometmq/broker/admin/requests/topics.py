@@ -57,10 +57,10 @@ class TopicHandler:
         yield from self._administration.change_many(decode_topic_configs(command.body))
         return Answer()
 
-    def delete(self, command: Command, peer: Peer) -> Steps[Answer]:
+    def delete(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Delete a topic (DELETE_TOPIC_IN_BROKER 215)."""
         name = decode_fields(TopicRequest, command.fields).topic
-        yield from self._administration.delete(name, peer.address)
+        yield from self._administration.delete(name)
         return Answer()
 
     def all(self, _command: Command, _peer: Peer) -> Steps[Answer]:

@@ -4,7 +4,6 @@ Many remarks of refusals are those of RocketMQ 5.3.3 (AdminBrokerProcessor, Auth
 AuthorizationMetadataManagerImpl).
 """
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -27,8 +26,6 @@ from cometmq.net.peer import Peer
 from cometmq.net.requests import Answers, WithAsker
 from cometmq.steps.steps import Steps, elsewhere
 
-_audit = logging.getLogger("cometmq.audit")
-
 _BODY_MAX = 1 << 20
 # RocketMQ's clients accept frames of up to 16 MiB.
 _LIST_MAX = 15 << 20
@@ -47,24 +44,22 @@ class UserHandler:
             RequestCode.AUTH_DELETE_USER: WithAsker(self.delete_user),
             RequestCode.AUTH_GET_USER: self.get_user,
             RequestCode.AUTH_LIST_USER: self.list_users,
-            RequestCode.AUTH_CREATE_ACL: WithAsker(self.put_policies),
-            RequestCode.AUTH_UPDATE_ACL: WithAsker(self.put_policies),
-            RequestCode.AUTH_DELETE_ACL: WithAsker(self.delete_policies),
+            RequestCode.AUTH_CREATE_ACL: self.put_policies,
+            RequestCode.AUTH_UPDATE_ACL: self.put_policies,
+            RequestCode.AUTH_DELETE_ACL: self.delete_policies,
             RequestCode.AUTH_GET_ACL: self.get_policies,
             RequestCode.AUTH_LIST_ACL: self.list_policies,
         }
 
-    def create_user(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
+    def create_user(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
         """Create a user (AUTH_CREATE_USER 3001)."""
-        return self._put_user(command, peer, asker, is_new=True)
+        return self._put_user(command, asker, is_new=True)
 
-    def update_user(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
+    def update_user(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
         """Change a user (AUTH_UPDATE_USER 3002)."""
-        return self._put_user(command, peer, asker, is_new=False)
+        return self._put_user(command, asker, is_new=False)
 
-    def _put_user(
-        self, command: Command, peer: Peer, asker: Asker, *, is_new: bool
-    ) -> Steps[Answer]:
+    def _put_user(self, command: Command, asker: Asker, *, is_new: bool) -> Steps[Answer]:
         users, name = self._users, _username(command)
         values = _json(command)
         if values.get("password") == _HIDDEN:
@@ -72,16 +67,13 @@ class UserHandler:
                 f"password: {_HIDDEN} is the placeholder for a password in answers; send the password itself"
             )
         return _done(
-            lambda: users.put_user(name, values, is_new=is_new, asker=asker),
-            f"user {name}",
-            peer,
-            asker,
+            lambda: users.put_user(name, values, is_new=is_new, asker=asker), f"user {name}"
         )
 
-    def delete_user(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
+    def delete_user(self, command: Command, _peer: Peer, asker: Asker) -> Steps[Answer]:
         """Delete a user (AUTH_DELETE_USER 3003)."""
         users, name = self._users, _username(command)
-        return _done(lambda: users.delete_user(name, asker=asker), f"user {name}", peer, asker)
+        return _done(lambda: users.delete_user(name, asker=asker), f"user {name}")
 
     def get_user(self, command: Command, _peer: Peer) -> Answer:
         """Answer with a user as JSON, or with an empty body if there is none (AUTH_GET_USER 3004)."""
@@ -95,7 +87,7 @@ class UserHandler:
         found = (user.to_json() for name, user in sorted(known.items()) if part in name)
         return (yield from elsewhere(lambda: listed(found, "filter")))
 
-    def put_policies(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
+    def put_policies(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Add or replace entries of a user's policies (AUTH_CREATE_ACL 3006 and AUTH_UPDATE_ACL 3007)."""
         users = self._users
         body = _json(command)
@@ -104,11 +96,9 @@ class UserHandler:
             policies = read_policies(body.get("policies"))
         except SettingsError as error:
             raise _invalid(str(error)) from None
-        return _done(
-            lambda: users.put_policies(name, policies), f"the policies of {name}", peer, asker
-        )
+        return _done(lambda: users.put_policies(name, policies), f"the policies of {name}")
 
-    def delete_policies(self, command: Command, peer: Peer, asker: Asker) -> Steps[Answer]:
+    def delete_policies(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Delete a user's policy entry for a resource, or without a resource all entries (AUTH_DELETE_ACL 3008)."""
         users, name = self._users, _subject(command, {})
         policy = command.fields.get("policyType") or CUSTOM
@@ -116,8 +106,6 @@ class UserHandler:
         return _done(
             lambda: users.delete_policies(name, policy, resource),
             f"the policies of {name}",
-            peer,
-            asker,
         )
 
     def get_policies(self, command: Command, _peer: Peer) -> Answer:
@@ -198,12 +186,10 @@ def _invalid(remark: str) -> RequestError:
     return RequestError(ResponseCode.INVALID_PARAMETER, remark)
 
 
-def _done(
-    work: Callable[[], bool | None], what: str, peer: Peer, asker: Asker
-) -> Steps[Answer]:
-    """Change users in a thread, and log who did it; `work` returns False if there was nothing to change."""
+def _done(work: Callable[[], object], what: str) -> Steps[Answer]:
+    """Change users in a thread."""
     try:
-        is_changed = (yield from elsewhere(work)) is not False
+        yield from elsewhere(work)
     except SettingsError as error:
         raise _invalid(f"{error}; nothing was changed") from None
     except OSError as error:
@@ -211,6 +197,4 @@ def _done(
         raise RequestError(
             ResponseCode.SYSTEM_ERROR, f"{what} cannot be written: {why}; nothing was changed"
         ) from None
-    if is_changed:
-        _audit.info("user %s at %s changed %s", asker.name, peer.address, what)
     return Answer()

@@ -1,7 +1,5 @@
 """Requests 2001 to 2003: change and return the thresholds of cold data control."""
 
-import logging
-
 import orjson
 
 from cometmq.broker.parts import Feature, Parts
@@ -12,8 +10,6 @@ from cometmq.model.errors import CodecError, RequestError
 from cometmq.model.names import group_fault
 from cometmq.net.answer import Answer
 from cometmq.net.peer import Peer
-
-_log = logging.getLogger(__name__)
 
 _BODY_MAX = 1 << 20
 _THRESHOLD_MAX = (1 << 63) - 1  # A Java long.
@@ -30,7 +26,7 @@ class ColdReaderHandler(Feature):
             RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: self.tell,
         }
 
-    def change(self, command: Command, peer: Peer) -> Answer:
+    def change(self, command: Command, _peer: Peer) -> Answer:
         """Set all cold read thresholds in the body, or refuse them all (UPDATE_COLD_DATA_FLOW_CTR_CONFIG 2001)."""
         if len(command.body) > _BODY_MAX:
             raise _invalid(
@@ -44,18 +40,15 @@ class ColdReaderHandler(Feature):
             ) from None
         thresholds = {group: _threshold(group, text) for group, text in values.items()}
         self._cold.change(thresholds)
-        shown = ", ".join(f"{group}={size}" for group, size in thresholds.items())
-        _log.info("%s changed cold read thresholds: %s", peer.address, shown)
         return Answer()
 
-    def remove(self, command: Command, peer: Peer) -> Answer:
+    def remove(self, command: Command, _peer: Peer) -> Answer:
         """Remove a group's threshold, if it has one (REMOVE_COLD_DATA_FLOW_CTR_CONFIG 2002)."""
         try:
             group = command.body.decode()
         except UnicodeDecodeError:
             raise _invalid("the body must be the name of a consumer group, in UTF-8") from None
         self._cold.remove(group)
-        _log.info("%s removed the cold read threshold of %s", peer.address, group)
         return Answer()
 
     def tell(self, _command: Command, _peer: Peer) -> Answer:

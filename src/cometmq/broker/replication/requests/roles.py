@@ -12,7 +12,7 @@ from cometmq.net.requests import Answers
 from cometmq.steps.steps import Steps
 
 # Changes the role as wished; the second argument names who asks, for the log.
-ChangeRole = Callable[[RoleChange, str], Steps[RoleChanged]]
+ChangeRole = Callable[[RoleChange], Steps[RoleChanged]]
 
 
 class RoleHandler:
@@ -22,8 +22,8 @@ class RoleHandler:
         self._change = change
         self.answers: Answers = {RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self.change}
 
-    def change(self, command: Command, peer: Peer) -> Steps[Answer]:
+    def change(self, command: Command, _peer: Peer) -> Steps[Answer]:
         """Make this broker a master or a slave (NOTIFY_BROKER_ROLE_CHANGED 1008); answer when that is done or has failed."""
         wish = decode_fields(RoleChange, command.fields)
-        changed = yield from self._change(wish, peer.address)
+        changed = yield from self._change(wish)
         return Answer(fields=encode_fields(changed))

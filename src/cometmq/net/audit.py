@@ -1,0 +1,205 @@
+"""The audit log: who asked a server for a change, from where, and what became of it; and which requests were refused.
+
+All lines have the logger `cometmq.audit`, whatever the part of a server that handles the request: `net.requests` wraps
+the handlers of the administrators' requests that change something (`RequestRule.is_audited`), and notes what its gate
+refuses. A line is written when the request has ended. In a log of JSON lines each fact has its own field.
+
+What a request says comes from a peer: it is cut, and never contains passwords, secret keys or signatures.
+"""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cometmq.codec import fastjson
+from cometmq.codec.java_properties import decode_java_properties
+from cometmq.codec.remoting import Command
+from cometmq.codec.signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
+from cometmq.model.codes import ResponseCode, request_name, response_name
+from cometmq.model.errors import CodecError, RequestError, StoreError
+from cometmq.model.rights import EVERYBODY, Asker
+from cometmq.model.settings import HIDDEN
+from cometmq.model.text import cut, printable
+from cometmq.net.answer import Answer, answer_to_error
+from cometmq.process.log_file import AUDIT
+from cometmq.process.program_log import UNCOUNTED
+from cometmq.steps.steps import Steps
+
+if TYPE_CHECKING:
+    from cometmq.net.peer import Peer
+    from cometmq.net.requests import AskedHandler, Outcome
+
+_log = logging.getLogger(AUDIT)
+
+# Maximum characters of the fields and the body of a request, of one value and of one name in it, and of a user's name.
+WHAT_MAX, _VALUE_MAX, _NAME_MAX, USER_MAX = 1000, 200, 100, 128
+# Larger bodies are not decoded for the log, which would hold up the loop; and values nested deeper are left out.
+_BODY_MAX = 16 << 10
+_DEPTH_MAX = 6
+# Fields and keys whose values are secrets; tests/unit/net/test_audit.py compares them with the secret settings.
+_SECRET = re.compile(
+    r"password|secret|token|signature|credential|initauthenticationuser|exporterheader",
+    re.IGNORECASE,
+)
+# A value that may contain another key with a secret, as the rest of a text in an unknown form. No name has these signs.
+_COMPOSED = re.compile(r"[\"':=]")
+# Fields that sign a request.
+_SIGNING = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
+
+
+class _Whole(NamedTuple):
+    """A text of bounded length, which the formatter of the log must not cut again as it does long arguments."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def note(
+    outcome: str,
+    request: str,
+    *,
+    user: str | None,
+    address: str,
+    what: str = "",
+    reason: str = "",
+    is_counted: bool = False,
+) -> None:
+    """Write a line of the audit log, as information if the outcome is "done", else as a warning.
+
+    Args:
+        outcome: "done", "failed" or "refused".
+        request: Name of the request or, in the dashboard, of the action.
+        user: Name of the user; None if nobody has signed.
+        address: Address from which the request came.
+        what: What it concerns, of at most `WHAT_MAX` characters.
+        reason: Why it has failed or was refused; or the fields of its answer.
+        is_counted: Whether lines of this kind may be left out and counted, because anybody can cause them.
+    """
+    level = logging.INFO if outcome == "done" else logging.WARNING
+    who = EVERYBODY.name if user is None else f"user {cut(user, USER_MAX)}"
+    fields = {
+        "outcome": outcome,
+        "request": request,
+        "user": user and cut(user, USER_MAX),
+        "address": address,
+        "what": what,
+        "reason": reason,
+    }
+    _log.log(
+        level, "%s %s of %s from %s%s%s",
+        outcome, request, who, address, _Whole(what and f" ({what})"), _Whole(reason and f": {reason}"),
+        extra={"fields": fields, **({} if is_counted else UNCOUNTED)},
+    )  # fmt: skip
+
+
+def audited(handler: "AskedHandler") -> "AskedHandler":
+    """Return a handler that does the same, and writes an audit line when its request has ended."""
+
+    def audit(command: Command, peer: "Peer", asker: Asker) -> "Outcome":
+        try:
+            outcome = handler(command, peer, asker)
+        except Exception as error:
+            _note_end(command, peer, asker, _error_answer(error, command[0]))
+            raise
+        if outcome is None or isinstance(outcome, Answer):
+            _note_end(command, peer, asker, outcome)
+            return outcome
+        return _followed(outcome, command, peer, asker)
+
+    return audit
+
+
+def _followed(
+    steps: Steps[Answer] | Steps[Answer | None], command: Command, peer: "Peer", asker: Asker
+) -> Steps[Answer | None]:
+    try:
+        answer = yield from steps
+    except Exception as error:
+        _note_end(command, peer, asker, _error_answer(error, command[0]))
+        raise
+    except GeneratorExit:
+        why = "the server stopped, or changed its role, before it was done"
+        _note_end(command, peer, asker, Answer(ResponseCode.SYSTEM_ERROR, why))
+        raise
+    _note_end(command, peer, asker, answer)
+    return answer
+
+
+def _error_answer(error: Exception, code: int) -> Answer:
+    if isinstance(error, RequestError | StoreError | CodecError):
+        return answer_to_error(error, code)
+    # The dispatcher logs it, with a number by which the client can name it.
+    return Answer(ResponseCode.SYSTEM_ERROR, f"an internal error ({type(error).__name__})")
+
+
+def _note_end(command: Command, peer: "Peer", asker: Asker, answer: Answer | None) -> None:
+    code, remark, fields, _ = answer or Answer()
+    if code == ResponseCode.SUCCESS:
+        if not _log.isEnabledFor(logging.INFO):
+            return  # An embedded server, in a program that does not want it.
+        outcome = "done"
+        reason = described(fields, b"")
+    else:
+        outcome = "refused" if code == ResponseCode.NO_PERMISSION else "failed"
+        reason = f"{response_name(code)}: {cut(remark or 'no reason', WHAT_MAX)}"
+    note(
+        outcome,
+        request_name(command[0]),
+        user=None if asker.name == EVERYBODY.name else asker.name,
+        address=peer.address,
+        what=described(command[6], command[7]),
+        reason=reason,
+    )
+
+
+def described(fields: Mapping[str, str], body: bytes) -> str:
+    """Return header fields and body of a request as one line of at most `WHAT_MAX` characters, with secrets hidden."""
+    parts: list[str] = []
+    size = 0
+    for name, value in _facts(fields, body):
+        text = (
+            HIDDEN if _is_secret(name, str(value)) else printable(cut(str(value), _VALUE_MAX))
+        )
+        shown = printable(cut(name, _NAME_MAX))
+        parts.append(f"{shown}={text}" if text else shown)
+        size += len(parts[-1]) + 2
+        if size > WHAT_MAX:
+            return f"{', '.join(parts)[: WHAT_MAX - 3]}..."
+    return ", ".join(parts)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if _SECRET.search(name):
+        return True
+    return _SECRET.search(value) is not None and _COMPOSED.search(value) is not None
+
+
+def _facts(fields: Mapping[str, str], body: bytes) -> Iterator[tuple[str, object]]:
+    for name, value in fields.items():
+        if name not in _SIGNING:
+            yield name, value
+    if len(body) > _BODY_MAX:
+        yield "body", f"{len(body)} bytes"
+    elif body:
+        try:
+            if body.lstrip()[:1] in (b"{", b"["):
+                values = fastjson.loads(body, lenient_size_max=_BODY_MAX >> 3)
+                yield from _leaves("", values, _DEPTH_MAX)
+            else:
+                yield from decode_java_properties(body).items()
+        except CodecError:
+            yield "body", f"{len(body)} bytes that cannot be read"
+
+
+def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, object]]:
+    """Yield the texts, numbers and booleans in a JSON value, each with the names and indexes that lead to it."""
+    if not isinstance(value, Mapping | list):
+        yield name, str(value).lower() if isinstance(value, bool) else value
+    elif depth:
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, each in items:
+            if each is not None:
+                yield from _leaves(f"{name}.{key}" if name else str(key), each, depth - 1)
