@@ -112,20 +112,11 @@ class Application:
             text = "The users file cannot be read; the log of the dashboard has the reason."
             return self._login_page(after, problem=text, name=name, status=500)
         if token is None:
-            self._context.log_action(
-                AuditEntry(
-                    now_ms,
-                    name,
-                    address,
-                    "log in",
-                    "",
-                    "refused: the name or the password is wrong",
-                )
-            )
+            self._audit_login(name, address, "refused: the name or the password is wrong")
             text = "The name or the password is wrong."
             return self._login_page(after, problem=text, name=name, status=403)
         self._context.attempts.succeeded(address, name)
-        self._context.log_action(AuditEntry(now_ms, name, address, "log in", "", "done"))
+        self._audit_login(name, address, "done")
         answer = RedirectResponse(_own_path(after) or "/", 303)
         answer.set_cookie(
             COOKIE,
@@ -136,6 +127,10 @@ class Application:
             secure=self._context.settings.is_secure,
         )
         return answer
+
+    def _audit_login(self, name: str, address: str, outcome: str) -> None:
+        now_ms = self._context.clock.now_ms()
+        self._context.log_action(AuditEntry(now_ms, name, address, "log in", "", outcome))
 
     async def _token_of(self, name: str, password: str) -> str | None:
         sessions, now_ms = self._context.sessions, self._context.clock.now_ms()
