@@ -14,6 +14,7 @@ from cometmq.client.connection.routes import (
 )
 from cometmq.model.errors import TopicNotFound
 from cometmq.model.names import DEFAULT_TOPIC
+from cometmq.model.text import plural
 from cometmq.net.tasks import shared
 
 _log = logging.getLogger(__name__)
@@ -88,7 +89,8 @@ class RouteFetcher:
     async def _fetch(self, topic: str) -> KnownTopic:
         route = await self._api.route(topic)
         if self._routes.is_new(topic, route):
-            _log.debug("new route of topic %s: %d queues", topic, route.queue_count())
+            count = route.queue_count()
+            _log.debug("new route of topic %s: %d %s", topic, count, plural(count, "queue"))
             if route.queue_count() <= _QUEUES_AT_ONCE:
                 self._routes.put(topic, route)
             else:  # In a thread: 65,536 queues take 0.2 s.
