@@ -34,7 +34,7 @@ COROUTINES = {
     "broker/replication/requests/masters.py": {"_ask"},
     "nameserver/presence.py": {"_answers"},
     "nameserver/program.py": {"_serve"},
-    "nameserver/server.py": {"_alive", "_metrics", "_scan", "_serve_pages", "_sweep"},
+    "nameserver/server.py": {"_alive", "_metrics", "_ready", "_scan", "_serve_pages", "_sweep"},
 }  # fmt: skip
 MAKE_TASKS = {"create_task", "ensure_future", "spawn", "to_thread", "TaskGroup"}
 # Where every request goes through.

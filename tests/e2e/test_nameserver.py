@@ -326,3 +326,18 @@ def test_metrics_are_served_where_a_port_is_named(tmp_path):
             assert b'rocketmq_nameserver_topics{node_type="nameserver"} 0' in page.read()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=60) as page:
             assert page.read() == b"alive: 0 brokers are registered\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as page:
+            assert page.read() == b"ready: routes are answered\n"
+
+
+def test_while_it_waits_for_brokers_it_is_not_ready(tmp_path):
+    import urllib.error
+    import urllib.request
+
+    port = processes.free_port()
+    settings = {"metricsPromExporterPort": port, "needWaitForService": "true"}
+    with processes.nameserver(tmp_path, **settings):
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60)
+        assert b"more for brokers to register (needWaitForService)" in refused.value.read()
+        refused.value.close()

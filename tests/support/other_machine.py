@@ -14,7 +14,8 @@ import random
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Self, TypeVar
 
 import pytest
@@ -63,6 +64,10 @@ class OtherMachine:
 
     def _remove(self) -> None:
         _ip(f"netns del {self._name}")
+
+    def command(self, words: Sequence[str | Path]) -> list[str]:
+        """The command that runs another one there, as the same process."""
+        return ["ip", "netns", "exec", self._name, *map(str, words)]
 
     def call(self, work: Callable[[], T]) -> T:
         """Do something there: what opens sockets opens them on the other machine."""

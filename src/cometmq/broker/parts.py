@@ -47,6 +47,7 @@ class LastingParts:
         settings: The broker's settings; read them when needed, because some change at run time.
         in_force: Changes settings, and notifies of changes.
         address: The broker's address, "ip:port".
+        listen_host: The host that it listens on.
         store: The messages.
         pool: Threads for work that waits for the disk.
         chance: Random numbers for choosing queues; not for security.
@@ -63,6 +64,7 @@ class LastingParts:
     settings: BrokerSettings
     in_force: SettingsInForce[BrokerSettings]
     address: str
+    listen_host: str
     store: MessageStore
     clock: Clock
     disk: Disk

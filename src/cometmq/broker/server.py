@@ -23,6 +23,7 @@ from cometmq.broker.role import Ground, RunningRole
 from cometmq.broker.role_change import RoleChanges
 from cometmq.broker.settings.broker_settings import (
     FAST_PORT_DISTANCE,
+    LOOPBACK,
     BrokerSettings,
     changeable,
 )
@@ -66,7 +67,8 @@ class Broker:
     Attributes:
         port: The port that it listens on, also if the settings say 0.
         fast_port: The second port, for sends of old clients; 0 if it could not be bound.
-        listen_host: The address of these ports.
+        listen_host: The address of these ports; known after `start`.
+        is_own_machine_trusted: Whether peers on this machine may administrate without access control.
         in_force: The settings, and what is called when a request has changed some.
     """
 
@@ -83,7 +85,8 @@ class Broker:
         self.settings = self.in_force.current
         self.port = 0
         self.fast_port = 0
-        self.listen_host = settings.listen_host
+        self.listen_host = LOOPBACK
+        self.is_own_machine_trusted = settings.is_own_machine_trusted
         self._clock = clock
         self._disk = disk or RealDisk()
         self._conf = conf
@@ -136,7 +139,9 @@ class Broker:
     async def _open(self) -> None:
         """Open everything that does not depend on the role, and register how it is closed."""
         settings, closing = self.settings, self._closing
-        self._ip, self.listen_host = check_start(settings)
+        addresses = check_start(settings)
+        self._ip, self.listen_host = addresses.told_ip, addresses.listen_host
+        self.is_own_machine_trusted &= addresses.is_own_machine_certain
         self._open_store()
         self._world = LoopWorld(self._pool, self._store)
         self._beats = LoopWorld(self._pool, self._store, timers=BeatTimers(self._clock))
@@ -314,7 +319,7 @@ class Broker:
                 of_network_max=settings.connections_per_address_max,
                 idle_seconds_max=settings.idle_seconds_max,
             ),
-            is_own_machine_trusted=settings.is_own_machine_trusted,
+            is_own_machine_trusted=self.is_own_machine_trusted,
             tls=settings.server_tls(),
             strangers=self._guard.gate,
         )
@@ -347,6 +352,7 @@ class Broker:
             settings=settings,
             in_force=self.in_force,
             address=self.address,
+            listen_host=self.listen_host,
             store=self._store,
             clock=clock,
             disk=self._disk,

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -18,7 +18,7 @@ from cometmq.dashboard.audit import AuditEntry
 from cometmq.dashboard.escaping import span
 from cometmq.dashboard.inputs import FormRefused, PageMissing, WrongInput
 from cometmq.dashboard.login import Authenticator
-from cometmq.dashboard.middleware import SecurityMiddleware
+from cometmq.dashboard.middleware import ALIVE_PATH, SecurityMiddleware
 from cometmq.dashboard.page_request import AppContext, CspReport, Page, PageRequest
 from cometmq.dashboard.pages import PAGES
 from cometmq.dashboard.rendering import STATIC_DIR, link, render
@@ -56,6 +56,7 @@ class Application:
     def asgi(self) -> ASGIApp:
         """Return the application to run in an ASGI server, with the security checks in front of it."""
         routes = [
+            Route(ALIVE_PATH, self._alive, methods=["GET"]),
             Route("/login", self._show_login, methods=["GET"]),
             Route("/login", self._log_in, methods=["POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
@@ -68,6 +69,9 @@ class Application:
             exception_handlers={HTTPException: self._not_served, Exception: self._broken},
         )
         return SecurityMiddleware(made, self._context.settings.allowed_hosts)
+
+    async def _alive(self, _request: Request) -> Response:
+        return PlainTextResponse("ok: the dashboard runs\n")
 
     # --- login and logout
 

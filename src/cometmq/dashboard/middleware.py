@@ -13,6 +13,7 @@ from cometmq.model.text import in_quotes
 
 _log = logging.getLogger(__name__)
 
+ALIVE_PATH = "/healthz"
 BODY_MAX = 1_000_000
 BODY_SECONDS = 10.0
 POLICY = (
@@ -72,7 +73,8 @@ class SecurityMiddleware:
         """Return the status and text with which a request is refused because of its head; None if its head is acceptable."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if _name(host) not in self._hosts:
+        # Kubernetes asks by the address of the pod, which may not be one of the host names.
+        if _name(host) not in self._hosts and scope["path"] != ALIVE_PATH:
             return 421, (
                 f"The host name {in_quotes(host, 100)} is not one of this dashboard; use "
                 f"{', '.join(sorted(self._hosts))}, or add it with --host-name."

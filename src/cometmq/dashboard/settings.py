@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cometmq.client import Credentials
+from cometmq.model.address import is_loopback
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
 
@@ -78,11 +79,3 @@ class DashboardSettings:
         return frozenset(
             name.lower() for name in (*LOOPBACK_NAMES, own, *self.host_names) if name
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback address, which only this machine can reach, or "localhost"."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from cometmq.broker.server import Broker
-from cometmq.broker.settings.broker_settings import BrokerSettings, settings_of
+from cometmq.broker.settings.broker_settings import LOOPBACK, BrokerSettings, settings_of
 from cometmq.client.results import SendResult
 from cometmq.embedded.local_sends import LocalSends
 from cometmq.model.errors import SettingsError
@@ -101,6 +101,7 @@ class AsyncEmbedded:
 
     async def _start_nameserver(self) -> None:
         settings = NameServerSettings(
+            bind_address=LOOPBACK,
             listen_port=self._nameserver_port,
             kv_config_path=str(self.data_dir / "kvConfig.json"),
         )
@@ -158,6 +159,10 @@ def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSe
         # On free ports several brokers may run at a time, and nobody would know the metrics port.
         "metricsExporterType": "PROM" if port else "DISABLE",
     }
+    if "brokerIP1" not in given:
+        defaults["bindAddress"] = (
+            LOOPBACK  # Also in a container, where a broker's default is every address.
+        )
     layers = [Layer("embedded", _texts(defaults)), Layer("settings", _texts(given))]
     settings, warnings = settings_of(layers)
     for warning in warnings:

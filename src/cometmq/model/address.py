@@ -1,6 +1,7 @@
 """Addresses of programs as text: "host:port", IPv6 as "[ip]:port"."""
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from cometmq.model.errors import SettingsError
@@ -12,6 +13,14 @@ PORT_MAX = 65535
 def without_brackets(host: str) -> str:
     """Return a host in the form that sockets accept, without the brackets of an IPv6 address such as "[::1]"."""
     return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is a loopback IP, which only its own machine can reach, or "localhost"."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def split_address(address: str) -> tuple[str, int]:

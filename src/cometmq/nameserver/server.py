@@ -3,9 +3,12 @@
 import asyncio
 import logging
 import os
+from collections.abc import Callable
+from http import HTTPStatus
 from math import inf
 
 from cometmq.access.guard import AccessGuard, access_guard
+from cometmq.model.address import is_loopback
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
 from cometmq.model.settings import SettingsInForce
@@ -27,6 +30,7 @@ from cometmq.net.loop import beat_sleep, beat_wait
 from cometmq.net.requests import Gate
 from cometmq.net.server import Server
 from cometmq.net.tasks import Tasks
+from cometmq.process.containers import Container, container_with_own_network
 from cometmq.steps.on_loop import LoopWorld
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.config_file import ConfigFile
@@ -34,6 +38,7 @@ from cometmq.store.real_disk import RealDisk
 
 _log = logging.getLogger(__name__)
 
+_LOOPBACK, _ALL = "127.0.0.1", "0.0.0.0"  # noqa: S104  Only in a container, and logged.
 # Maximum characters of the list of policy resources in a log line.
 _RESOURCES_MAX = 500
 
@@ -44,16 +49,24 @@ class NameServer:
     Attributes:
         routes: The route table.
         port: Port that it listens on after `start`.
+        host: Host that it listens on: `bindAddress`, else every address in a container with its own network, else loopback.
         in_force: The settings, and what is called when a request has changed some.
     """
 
     def __init__(
-        self, settings: NameServerSettings, clock: Clock, *, conf: ConfFile | None = None
+        self,
+        settings: NameServerSettings,
+        clock: Clock,
+        *,
+        conf: ConfFile | None = None,
+        find_container: Callable[[], Container | None] = container_with_own_network,
     ) -> None:
         """Create the parts; `start` listens.
 
         `conf` keeps changes of settings made over the wire; without it they last until the process ends.
         """
+        self._container = None if settings.bind_address else find_container()
+        self.host = settings.bind_address or (_ALL if self._container else _LOOPBACK)
         self.routes = RouteTable(clock, missing=MissingBrokers(settings.missing_hours * 3600.0))
         self.port = settings.listen_port
         self._clock = clock
@@ -64,7 +77,9 @@ class NameServer:
         self._has_come = asyncio.Event()
         self._tasks = Tasks("nameserver")
         self._server: Server | None = None
-        self._http = HttpServer({"/metrics": self._metrics, "/healthz": self._alive}, clock)
+        self._http = HttpServer(
+            {"/metrics": self._metrics, "/healthz": self._alive, "/readyz": self._ready}, clock
+        )
 
     @property
     def metrics_port(self) -> int:
@@ -74,8 +89,7 @@ class NameServer:
     @property
     def address(self) -> str:
         """Address that it listens on after `start`, "host:port"."""
-        host = self.in_force.current.listen_host
-        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     async def start(self) -> int:
         """Load the key-value configuration, listen, and return the port.
@@ -94,11 +108,11 @@ class NameServer:
                 of_network_max=settings.connections_per_address_max,
                 idle_seconds_max=settings.idle_seconds_max,
             ),
-            is_own_machine_trusted=settings.is_own_machine_trusted,
+            is_own_machine_trusted=self._is_own_machine_trusted,
             tls=settings.server_tls(),
             strangers=guard.gate,
         )
-        self.port = await server.start(settings.listen_host, settings.listen_port)
+        self.port = await server.start(self.host, settings.listen_port)
         _log.info(
             "Listening on %s; access control is %s; key-value configuration: %s",
             self.address, "on" if settings.is_guarded else "off", settings.kv_config_path or "in memory only",
@@ -109,15 +123,41 @@ class NameServer:
         self._tasks.spawn(self._scan(), "expiry")
         self._tasks.spawn(self._sweep(), "sweep")
         await self._serve_pages(settings)
-        if settings.bind_address is not None:
-            _log.warning(
-                "Listening on %s for every machine that can reach it; %s",
-                self.address,
-                "access control is on"
-                if settings.is_guarded
-                else "requests that change something are only accepted from this machine",
-            )
+        self._tell_who_can_reach_it()
         return self.port
+
+    @property
+    def _is_own_machine_trusted(self) -> bool:
+        is_certain = self._container is None or self._container.is_own_machine_certain
+        return self.in_force.current.is_own_machine_trusted and is_certain
+
+    def _tell_who_can_reach_it(self) -> None:
+        """Log on which address it listens, why, and who may do what there."""
+        if is_loopback(self.host):
+            if self.in_force.current.bind_address is None:
+                _log.info(
+                    "Listening on loopback only, %s: other machines cannot connect, even through a published port of a "
+                    "container; write bindAddress=%s to listen on all addresses",
+                    self.address, _ALL,
+                )  # fmt: skip
+            return
+        if self._container is not None:
+            _log.info(
+                "This is a %s container (%s) with a network of its own, so the nameserver listens on all of its addresses; "
+                "set bindAddress to choose one",
+                self._container.kind, self._container.mark,
+            )  # fmt: skip
+        changes = (
+            "access control is on"
+            if self.in_force.current.is_guarded
+            else "requests that change something are only accepted from this machine"
+            if self._is_own_machine_trusted
+            else "requests that change something are refused, because access control is off and connections of other "
+            "machines may look like local ones"
+        )
+        _log.warning(
+            "Listening on %s for every machine that can reach it; %s", self.address, changes
+        )
 
     async def close(self) -> None:
         """Stop the background tasks and listening, and close all connections."""
@@ -127,7 +167,7 @@ class NameServer:
             await self._server.close()
 
     async def _serve_pages(self, settings: NameServerSettings) -> None:
-        """Serve /metrics and /healthz if configured; log a warning and continue if the port cannot be used."""
+        """Serve /metrics, /healthz and /readyz if configured; log a warning and continue if the port cannot be used."""
         if settings.metrics_port is None:
             return
         try:
@@ -149,14 +189,23 @@ class NameServer:
         count = len(self.routes.live)
         return words(f"alive: {count} {plural(count, 'broker is', 'brokers are')} registered")
 
+    async def _ready(self) -> HttpAnswer:
+        if left := self._route_handlers.seconds_to_wait():
+            return words(
+                f"not ready: it waits {left:.0f} s more for brokers to register (needWaitForService)",
+                HTTPStatus.SERVICE_UNAVAILABLE,
+            )
+        return words("ready: routes are answered")
+
     def _dispatcher(self, gate: Gate | None) -> Dispatcher:
         path = self.in_force.current.kv_config_path
         file = ConfigFile(os.path.abspath(path), RealDisk()) if path else None  # noqa: PTH100  The disk port takes texts.
         world = LoopWorld()
         kv = KvConfig(file, world)
+        self._route_handlers = RouteHandlers(self.routes, kv, self.in_force, self._clock, world)
         answers = (
             RegistrationHandlers(self.routes, kv, self._expiry, self.in_force).answers,
-            RouteHandlers(self.routes, kv, self.in_force, self._clock, world).answers,
+            self._route_handlers.answers,
             AdminHandlers(self.routes, kv, self.in_force, self._conf).answers,
         )
         return Dispatcher(request_table(answers, gate), world=world)

@@ -1,7 +1,7 @@
 """Settings of the nameserver: keys of RocketMQ 5.3.3 (nameserver, network, access control, TLS) and of CometMQ only.
 
 A `namesrv.conf` written for Java can usually be used unchanged. A difference: without `bindAddress` the nameserver
-listens on loopback only (docs/compatibility.md).
+listens on loopback only, unless it has a container's network for itself (docs/compatibility.md).
 """
 
 import os
@@ -17,7 +17,6 @@ from cometmq.process.program_log import LogLevel
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.real_disk import RealDisk
 
-LOOPBACK = "127.0.0.1"
 PORT_DEFAULT = 9876
 
 _HOME = str(Path("~/namesrv").expanduser())
@@ -31,7 +30,7 @@ class NameServerSettings(AccessKeys):
     """Settings of a nameserver.
 
     Attributes:
-        bind_address: Address to listen on; None is loopback.
+        bind_address: Address to listen on; None is loopback, or all addresses in a container with its own network.
         listen_port: Port to listen on; 0 selects a free one.
         idle_seconds_max: Seconds of silence after which a connection is closed; at most 15 if it never sent anything.
         kv_config_path: File of the key-value configuration; None keeps it in memory only.
@@ -46,7 +45,7 @@ class NameServerSettings(AccessKeys):
         wait_seconds: Seconds in which all brokers are expected to register.
         missing_hours: Hours for which a broker that left is remembered at most (CometMQ only); 0: not at all.
         cluster_name: Cluster that Auth 2.0 policies for `Cluster:NAME` must name (clusterName of AuthConfig).
-        metrics_host: Host on which /metrics and /healthz are served (CometMQ only).
+        metrics_host: Host on which /metrics, /healthz and /readyz are served (CometMQ only).
         metrics_port: Port of these; None: not served; 0 selects a free one, which the log names.
         log_level: Lowest level of the lines of the log: debug, info, warning or error (CometMQ only).
     """
@@ -84,11 +83,6 @@ class NameServerSettings(AccessKeys):
     is_controller_enabled: bool = setting(
         False, key="enableControllerInNamesrv", has_effect=False
     )
-
-    @property
-    def listen_host(self) -> str:
-        """Host to listen on: `bind_address`, or loopback if there is none."""
-        return self.bind_address or LOOPBACK
 
 
 def layers_of(

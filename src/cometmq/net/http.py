@@ -15,7 +15,7 @@ from typing import cast
 
 from h11 import NEED_DATA, SERVER, Connection, Data, RemoteProtocolError, Request, Response
 
-from cometmq.model.address import without_brackets
+from cometmq.model.address import is_loopback, without_brackets
 from cometmq.model.clock import Clock
 from cometmq.model.frozen import dataclass
 from cometmq.model.text import printable
@@ -85,7 +85,7 @@ class HttpServer(Door):
 
     async def start(self, host: str, port: int) -> int:
         """Listen on an address and return the port, a free one if `port` is 0; raise NetError as `Door.start` does."""
-        self.is_local = _is_loopback(host)
+        self.is_local = is_loopback(host)
         self.port = await super().start(host, port)
         return self.port
 
@@ -249,7 +249,3 @@ def _is_ip(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_ip(host) and ip_address(host).is_loopback)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from cometmq.broker.settings.replica_keys import split_addresses
 from cometmq.broker.settings.store_keys import FlushDiskType
 from cometmq.model.errors import SettingsError
 from cometmq.model.rocketmq_keys import WITHOUT_EFFECT, why_without_effect
+from cometmq.process.containers import Container
 
 JAVA_CONF = """\
 # Licensed to the Apache Software Foundation (ASF) under one or more
@@ -55,7 +57,6 @@ def test_an_unmodified_java_file_is_read_without_a_warning(tmp_path):
     assert settings.broker_role is BrokerRole.SYNC_MASTER
     assert settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
     assert settings.nameserver_addresses == ("10.0.0.1:9876", "10.0.0.2:9876")
-    assert settings.listen_host == "127.0.0.1"
     store = settings.store_settings()
     assert store.commitlog_file_size == 1 << 20
     assert store.flush_sync
@@ -65,10 +66,52 @@ def test_an_unmodified_java_file_is_read_without_a_warning(tmp_path):
 
 def test_without_an_address_it_listens_on_loopback(tmp_path):
     settings, _ = load(tmp_path, "")
-    assert settings.listen_host == "127.0.0.1"
     assert settings.listen_port == 10911
-    settings, _ = load(tmp_path, "bindAddress=0.0.0.0\nbrokerIP1=10.0.0.9\n")
-    assert settings.listen_host == "0.0.0.0"
+    assert listening(tmp_path, "") == ("127.0.0.1", "127.0.0.1")
+    assert listening(tmp_path, "bindAddress=\nbrokerIP1=\n") == ("127.0.0.1", "127.0.0.1")
+    opened = "bindAddress=0.0.0.0\nbrokerIP1=10.0.0.9\n"
+    assert listening(tmp_path, opened) == ("10.0.0.9", "0.0.0.0")
+
+
+def listening(tmp_path, text: str, container: Container | None = None) -> tuple[str, str]:
+    """The IP that is registered and the host that is listened on, in this container."""
+    settings, _ = load(tmp_path, text)
+    addresses = addresses_of(settings, find_container=lambda: container)
+    assert addresses.container is (None if settings.bind_address else container)
+    assert addresses.is_own_machine_certain
+    return addresses.told_ip, addresses.listen_host
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "host"),
+    [
+        ("brokerIP1=127.0.0.1", "127.0.0.1", "0.0.0.0"),
+        ("brokerIP1=10.0.0.9", "10.0.0.9", "0.0.0.0"),
+        ("brokerIP1=fd00::9", "fd00::9", "::"),
+        ("bindAddress=127.0.0.1", "127.0.0.1", "127.0.0.1"),
+        ("bindAddress=127.0.0.1\nbrokerIP1=10.0.0.9", "10.0.0.9", "127.0.0.1"),
+    ],
+)
+def test_in_a_container_it_listens_on_every_address_unless_one_is_bound(
+    tmp_path, caplog, text, told, host
+):
+    container = Container("Docker", "/.dockerenv", is_own_machine_certain=True)
+    with caplog.at_level(logging.INFO):
+        assert listening(tmp_path, text, container) == (told, host)
+    is_bound = "bindAddress" in text
+    assert ("this is a Docker container (/.dockerenv)" in caplog.text) is not is_bound
+    assert "loopback only" not in caplog.text
+
+
+def test_the_start_says_that_it_listens_on_loopback_only_and_what_opens_it(tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        listening(tmp_path, "")
+    (said,) = caplog.records
+    assert said.levelno == logging.INFO
+    assert said.getMessage() == (
+        "listening on loopback only, 127.0.0.1: other machines cannot connect, even through a published port of a "
+        "container; write bindAddress=0.0.0.0 to listen on all addresses"
+    )
 
 
 def test_an_address_may_stand_in_brackets(tmp_path):

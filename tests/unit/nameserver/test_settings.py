@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cometmq.model.errors import SettingsError
+from cometmq.nameserver.server import NameServer
 from cometmq.nameserver.settings import NameServerSettings, read_nameserver_settings
+from cometmq.process.containers import Container
+from tests.support.hand_clock import HandClock
 
 # conf/namesrv.conf as people write it for 4.9 and 5.x.
 JAVA_CONF = """\
@@ -48,8 +51,18 @@ def test_the_defaults_are_those_of_java_but_it_listens_on_loopback():
         5000,
         45,
     )
-    assert settings.listen_host == "127.0.0.1"
-    assert NameServerSettings(bind_address="0.0.0.0").listen_host == "0.0.0.0"
+    clock = HandClock()
+    assert NameServer(settings, clock, find_container=lambda: None).host == "127.0.0.1"
+    opened = NameServerSettings(bind_address="0.0.0.0")
+    assert NameServer(opened, clock, find_container=lambda: None).host == "0.0.0.0"
+
+
+def test_in_a_container_it_listens_on_every_address_unless_one_is_bound():
+    container = Container("Podman", "/run/.containerenv", is_own_machine_certain=False)
+    for bound, host in (None, "0.0.0.0"), ("127.0.0.1", "127.0.0.1"):
+        settings = NameServerSettings(bind_address=bound)
+        server = NameServer(settings, HandClock(), find_container=lambda: container)
+        assert server.host == host
 
 
 def test_flags_beat_environment_and_environment_beats_the_file(tmp_path):

@@ -37,13 +37,14 @@ class Configuration:
         self._topics = parts.topics
         self._clock = clock
         self._address = parts.address
+        self._listen_host = parts.listen_host
         self._is_read_ahead = in_force.current.is_read_ahead
         self.version = DataVersion(clock.now_ms())
         in_force.on_change.append(self._tell)
 
     def table(self) -> dict[str, str]:
         """Return the current settings by key (secrets hidden), and values for some other keys (`reported_settings`)."""
-        return reported_settings(self._in_force.current, self._address)
+        return reported_settings(self._in_force.current, self._address, self._listen_host)
 
     def changed(self) -> list[str]:
         """Return the keys of the settings that were set in the running broker since its start, sorted."""
@@ -111,17 +112,20 @@ class Configuration:
             self._store.change_read_ahead(is_wanted=self._is_read_ahead)
 
 
-def reported_settings(settings: BrokerSettings, address: str) -> dict[str, str]:
+def reported_settings(
+    settings: BrokerSettings, address: str, listen_host: str
+) -> dict[str, str]:
     """Return the settings that have a value by key, secrets hidden, and values for some other keys of RocketMQ.
 
-    `address` is the broker's. RocketMQ's tools (`exportConfigs`, `exportMetrics`), its dashboard and scripts around
-    `mqadmin getBrokerConfig` read them. RocketMQ's keys without a meaning here (thread pools, RocksDB) are left out.
+    `address` is the one that the broker registers, `listen_host` the host that it listens on. RocketMQ's tools
+    (`exportConfigs`, `exportMetrics`), its dashboard and scripts around `mqadmin getBrokerConfig` read them. RocketMQ's
+    keys without a meaning here (thread pools, RocksDB) are left out.
     """
     ip = address.rpartition(":")[0].strip("[]")
     told = {
         "brokerIP1": ip,
         "brokerIP2": ip,
-        "bindAddress": settings.listen_host,
+        "bindAddress": listen_host,
         "inSyncReplicas": str(copy_rule(settings).needed),
         "totalReplicas": str(settings.replicas or 1),
         "authConfigPath": f"{settings.store_directory}/config",

@@ -36,7 +36,7 @@ class PullAdmission:
         if not is_readable(self._settings.perm):
             raise RequestError(
                 ResponseCode.NO_PERMISSION,
-                f"the broker[{self._settings.listen_host}] pulling message is forbidden",
+                f"the broker[{self._settings.broker_name}] pulling message is forbidden",
                 {"forbiddenType": _BY_BROKER},
             )
 

@@ -60,11 +60,11 @@ class BrokerSettings(MetricsKeys):
         broker_id: 0 for the master; slaves have 1 and more.
         broker_role: ASYNC_MASTER, SYNC_MASTER, or SLAVE.
         nameservers: the nameservers to register at, `host:port;host:port`.
-        broker_ip: the address that clients are given; a host name is resolved; differs: without it and without
-            `bindAddress` the address is loopback.
+        broker_ip: the address that clients are given; a host name is resolved; differs: by default the address that the
+            broker listens on, or if these are all, the one from which this machine sends.
         ha_ip: the address that slaves are given, an IP or a host name without a port.
-        bind_address: the address to listen on; differs: the default is `brokerIP1`, or all interfaces if none has that
-            address, otherwise loopback; Java listens on all interfaces.
+        bind_address: the address to listen on; differs: the default is all interfaces in a container with a network of its
+            own, else `brokerIP1`, or all interfaces if none has that address, else loopback; Java listens on all interfaces.
         listen_port: the port; 0 for any free one; old clients' second port is 2 below.
         connections_max: most connections; beyond it a silent one, of the address with the most, is closed for a new one,
             or the new one is refused; not a key of RocketMQ.
@@ -181,11 +181,6 @@ class BrokerSettings(MetricsKeys):
     is_registration_compressed: bool = setting(default=False, key="compressedRegister")
 
     log_level: LogLevel = setting(LogLevel.info, is_remote=True)
-
-    @property
-    def listen_host(self) -> str:
-        """The host to listen on as set: `bindAddress`, else `brokerIP1`, else loopback; `addresses_of` may differ."""
-        return self.bind_address or self.broker_ip or LOOPBACK
 
     @property
     def nameserver_addresses(self) -> tuple[str, ...]:

@@ -68,7 +68,11 @@ class RouteHandlers:
         """Return a topic's route (GET_ROUTEINFO_BY_TOPIC); RequestError without one, or while needWaitForService waits."""
         header = decode_fields(RouteRequest, command.fields)
         settings = self._settings.current
-        self._refuse_while_waiting(settings)
+        if left := self.seconds_to_wait():
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"name server not ready: it waits {left:.0f} s more for brokers to register",
+            )
         route = lookup.find_route(
             self._table,
             header.topic,
@@ -92,15 +96,12 @@ class RouteHandlers:
         )
         return Answer(body=encode_topic_route(route, is_standard=is_standard))
 
-    def _refuse_while_waiting(self, settings: NameServerSettings) -> None:
+    def seconds_to_wait(self) -> float:
+        """Return for how many seconds routes are still refused because brokers are expected to register; 0 if not."""
+        settings = self._settings.current
         if not settings.waits_for_brokers:
-            return
-        left = self._started + settings.wait_seconds - self._clock.monotonic()
-        if left > 0:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"name server not ready: it waits {left:.0f} s more for brokers to register",
-            )
+            return 0.0
+        return max(self._started + settings.wait_seconds - self._clock.monotonic(), 0.0)
 
     def _with_order(self, route: TopicRoute, topic: str) -> TopicRoute:
         order = self._kv.value(ORDER_NAMESPACE, topic)
