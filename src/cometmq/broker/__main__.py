@@ -17,6 +17,7 @@ from cometmq.broker.server import Broker
 from cometmq.broker.settings.broker_settings import BrokerSettings, conf_file, load_settings
 from cometmq.broker.start_check import check_unstarted
 from cometmq.kernel import WHY_PLAIN
+from cometmq.model.address import is_loopback
 from cometmq.model.errors import CometError
 from cometmq.model.exit_status import status_of
 from cometmq.model.settings import settings_table
@@ -30,6 +31,7 @@ from cometmq.process.freed_memory import give_back_bursts, keep_freed_memory
 from cometmq.process.huge_pages import join_as_it_grows
 from cometmq.process.log_file import ProgramLog
 from cometmq.process.program_log import UNCOUNTED
+from cometmq.process.systemd import notify, ping_watchdog
 from cometmq.store.conf_file import ConfFile
 from cometmq.store.disk import failed, lack_of
 
@@ -140,15 +142,8 @@ async def _serve(log: ProgramLog, settings: BrokerSettings, conf: ConfFile) -> i
     broker = Broker(settings, SystemClock(), conf=conf)
     broker.in_force.on_change.append(lambda: log.set_level(broker.settings.log_level))
     await broker.start()
-    if broker.listen_host not in ("127.0.0.1", "::1", "localhost"):
-        _log.warning(
-            "LISTENING ON %s: %s",
-            broker.listen_host,
-            "access control checks every client that reaches this address"
-            if settings.is_guarded
-            else "every client that reaches this address may send and consume; "
-            "administrative requests are accepted from this machine only",
-        )
+    if not is_loopback(broker.listen_host):
+        _log.warning("LISTENING ON %s: %s", broker.listen_host, _who_may(broker))
     # All objects so far are permanent, and reference counting frees the objects of a request once it is answered. The garbage
     # collector would only traverse thousands of requests that are still in use.
     gc.collect()
@@ -163,13 +158,33 @@ async def _serve(log: ProgramLog, settings: BrokerSettings, conf: ConfFile) -> i
     memory = Tasks("memory")
     memory.spawn(give_back_bursts(), "freed-memory")
     memory.spawn(join_as_it_grows(), "huge-pages")
+    pings = Tasks("systemd")
+    pings.spawn(ping_watchdog(), "watchdog")
+    notify("READY=1")
     with contextlib.suppress(asyncio.CancelledError):
         await stop.wait()
+    notify("STOPPING=1")
     _log.info("the broker stops")
     await memory.close()
     await broker.close()
+    await pings.close()
     _log.info("the broker has stopped")
     return 0
+
+
+def _who_may(broker: Broker) -> str:
+    """Describe who may do what at a broker that others can reach."""
+    if broker.settings.is_guarded:
+        return "access control checks every client that reaches this address"
+    administration = (
+        "are accepted from this machine only"
+        if broker.is_own_machine_trusted
+        else "are refused, because access control is off and connections of other machines may look like local ones"
+    )
+    return (
+        "every client that reaches this address may send and consume; administrative requests "
+        f"{administration}"
+    )
 
 
 if __name__ == "__main__":

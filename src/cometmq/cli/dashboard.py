@@ -127,6 +127,7 @@ async def _serve(settings: "DashboardSettings", log: "ProgramLog") -> None:
     from cometmq.dashboard import Dashboard
     from cometmq.net.loop import loop_clock
     from cometmq.process.build import running_versions
+    from cometmq.process.systemd import notify, ping_watchdog
 
     stopped = asyncio.Event()
     log.follow_hangups(stopped.set)
@@ -143,7 +144,13 @@ async def _serve(settings: "DashboardSettings", log: "ProgramLog") -> None:
                 log.print(f"The first user can log in: {_kept_password(served)}")
         else:
             _welcome(served, settings)
-        await stopped.wait()
+        pings = asyncio.create_task(ping_watchdog(), name="dashboard/watchdog")
+        notify("READY=1")
+        try:
+            await stopped.wait()
+        finally:
+            notify("STOPPING=1")
+            pings.cancel()
     _log.info("the dashboard has stopped")
 
 

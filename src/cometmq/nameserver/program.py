@@ -22,6 +22,7 @@ from cometmq.process.descriptors import raise_limit
 from cometmq.process.freed_memory import give_back_bursts
 from cometmq.process.log_file import ProgramLog
 from cometmq.process.program_log import UNCOUNTED
+from cometmq.process.systemd import notify, ping_watchdog
 from cometmq.store.conf_file import ConfFile
 
 _log = logging.getLogger("cometmq.nameserver")
@@ -83,9 +84,13 @@ async def _serve(log: ProgramLog, settings: NameServerSettings, conf: ConfFile) 
     # The text of NamesrvStartup, which scripts wait for.
     log.print(f"The Name Server boot success. serializeType=JSON, address {server.address}")
     giving_back = asyncio.create_task(give_back_bursts(), name="nameserver/freed-memory")
+    pinging = asyncio.create_task(ping_watchdog(), name="nameserver/watchdog")
+    notify("READY=1")
     try:
         await stopped.wait()
     finally:
+        notify("STOPPING=1")
         _log.info("the nameserver stops")
         giving_back.cancel()
         await server.close()
+        pinging.cancel()
