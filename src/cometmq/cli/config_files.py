@@ -187,6 +187,7 @@ def _before_start(settings: "BrokerSettings") -> Iterator[CheckedRow]:
 
 def _check_nameserver(file: Path, content: bytes) -> Iterator[CheckedRow]:
     from cometmq.nameserver import start_check
+    from cometmq.nameserver.server import listening_of
     from cometmq.nameserver.settings import UNSUPPORTED_KEYS, NameServerSettings, layers_of
 
     layers = layers_of(str(file), os.environ)
@@ -199,7 +200,8 @@ def _check_nameserver(file: Path, content: bytes) -> Iterator[CheckedRow]:
     for check in start_check.LATER_CHECKS:
         for each in _outcome(check, settings):
             yield each._replace(verdict=KeyVerdict.DOUBTFUL)
-    yield from _of_ports(start_check.ports_of(settings, settings.listen_host))
+    host, _ = listening_of(settings)
+    yield from _of_ports(start_check.ports_of(settings, host))
 
 
 def _of_keys(judged: Sequence[JudgedKey], file: Path, content: bytes) -> Iterator[CheckedRow]:

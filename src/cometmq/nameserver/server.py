@@ -65,8 +65,7 @@ class NameServer:
 
         `conf` keeps changes of settings made over the wire; without it they last until the process ends.
         """
-        self._container = None if settings.bind_address else find_container()
-        self.host = settings.bind_address or (_ALL if self._container else _LOOPBACK)
+        self.host, self._container = listening_of(settings, find_container)
         self.routes = RouteTable(clock, missing=MissingBrokers(settings.missing_hours * 3600.0))
         self.port = settings.listen_port
         self._clock = clock
@@ -245,3 +244,14 @@ class NameServer:
             self._has_left.clear()
             for _ in self.routes.sweep():
                 await asyncio.sleep(0)
+
+
+def listening_of(
+    settings: NameServerSettings,
+    find_container: Callable[[], Container | None] = container_with_own_network,
+) -> tuple[str, Container | None]:
+    """Return the host to listen on, and the container whose network is the reason for it, or None."""
+    if settings.bind_address:
+        return settings.bind_address, None
+    container = find_container()
+    return _ALL if container else _LOOPBACK, container
