@@ -16,7 +16,7 @@ ARGS ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark classes cluster dashboard pictures demo bench ab fuzz ci clean
+.PHONY: help setup build wheels workflows audit fmt sync lint types arch tidy static test plain check docs e2e attacks crash interop golden spark classes cluster dashboard operate pictures demo bench ab fuzz ci clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -108,6 +108,9 @@ cluster: setup ## jobs on a standalone Spark cluster, with CometMQ installed fro
 
 dashboard: setup ## its pages over HTTP and in a browser (needs Chromium); pictures in build/screens
 	$(PYTEST) $(TWO) tests/dashboard $(ARGS)
+
+operate: setup ## alerts, the board and what operators see, over real clusters and Prometheus (needs Debian's prometheus)
+	$(PYTEST) $(TWO) tests/operate $(ARGS)
 
 pictures: setup ## the pictures of the dashboard that docs/operate shows, taken anew
 	$(PYTEST) tests/dashboard/test_pictures.py $(ARGS)

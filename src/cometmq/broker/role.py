@@ -7,12 +7,14 @@ created anew, as after a restart, and features start (on a master) or follow (on
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import fields
 from typing import Any
 
 from cometmq.broker.basic_answers import basic_answers
+from cometmq.broker.counters.counters import REFUSALS
+from cometmq.broker.counters.events import Gauge
 from cometmq.broker.features import FEATURES
 from cometmq.broker.housekeeping import PERIOD_SECONDS, Housekeeping
 from cometmq.broker.loop.flusher import Flusher
@@ -164,6 +166,7 @@ class RunningRole:
         self._parts = parts = self._make_parts()
         self.features = [make(parts) for make in FEATURES]
         follow_deletions(parts, self.features)
+        parts.counters.events.gauges.append(self._gauges)
         self._prepare(parts)
         self._answers = self._role_answers(self._make_answers(parts))
         table = self._make_table(self._answers)
@@ -172,6 +175,15 @@ class RunningRole:
             self._started.push_async_callback(feature.close)
         self.replicas.serve()
         ground.server.dispatcher.serve(table)
+
+    def _gauges(self) -> Iterator[Gauge]:
+        """Yield the values of the broker's port for metrics."""
+        server = self.ground.server
+        yield Gauge("cometmq_connections", (), len(server.peers))
+        yield Gauge(REFUSALS, ("connections",), server.refused)
+        yield Gauge(REFUSALS, ("requests",), server.dispatcher.refused)
+        if server.certificate_expires is not None:
+            yield Gauge("cometmq_certificate_expiry_seconds", (), server.certificate_expires)
 
     async def announce(self) -> None:
         """Try to register at the nameservers, if any, and start housekeeping and other jobs of a broker that serves."""

@@ -7,6 +7,7 @@ that waits for the disk, such as reads and saving config files. What depends on 
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 
 from cometmq.access.guard import AccessGuard, access_guard
 from cometmq.broker.counters.counters import Counters
@@ -300,6 +301,15 @@ class Broker:
         self._polls = LongPolls(clock)
         self._store.on_arrival = self._polls.arrived
         self._flusher = Flusher(self._store, self._clock)
+        self._count_events()
+
+    def _count_events(self) -> None:
+        """Count the flushes, and the changes of consumer groups, for metrics."""
+        events = self._counters.events
+        flushes = events.latencies("cometmq_flush_duration_seconds")
+        assert flushes is not None, "there is room for the first event"
+        self._flusher.on_flushed = lambda seconds: flushes.add(int(seconds * 1_000_000))
+        self._members.on_changed = partial(events.add, "cometmq_consumer_group_changes_total")
 
     def _is_notified(self, name: str) -> bool:
         group = self._groups.peek(name)

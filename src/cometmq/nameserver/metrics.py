@@ -1,60 +1,77 @@
 """Prometheus metrics of a nameserver: present and missing brokers, topics, connections; that of RocketMQ has none.
 
-Text format 0.0.4. Brokers choose the names of clusters, so at most CLUSTERS_MAX have own lines; another sums the rest.
+Brokers choose the names of clusters and of themselves, so at most SERIES_MAX of a metric have own lines; another sums the
+rest.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from cometmq.model.text import label_value
+from cometmq.codec.metrics_text import GAUGE, Metric, MetricText, Source
+from cometmq.model.route import MASTER_ID
 from cometmq.nameserver.routes import RouteTable
+from cometmq.process.vitals import VITALS, vital_sources
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-CLUSTERS_MAX = 1_000
-_OVERFLOW = 'otel_metric_overflow="true"'
+SERIES_MAX = 1_000
+_BY_CLUSTER = ("cluster",)
+
+METRICS = {
+    "rocketmq_nameserver_brokers": Metric(
+        GAUGE, _BY_CLUSTER, "Number of registered brokers, masters and slaves."
+    ),
+    "rocketmq_nameserver_broker_groups": Metric(
+        GAUGE, _BY_CLUSTER, "Number of registered broker groups."
+    ),
+    "rocketmq_nameserver_topics": Metric(
+        GAUGE, (), "Number of topics that at least one broker has."
+    ),
+    "rocketmq_nameserver_missing_brokers": Metric(
+        GAUGE, (), "Number of broker groups that left and have not returned."
+    ),
+    "rocketmq_nameserver_connections": Metric(GAUGE, (), "Number of open connections."),
+    "rocketmq_nameserver_silence_seconds": Metric(
+        GAUGE, (), "Time since the oldest last heartbeat of a registered broker, in seconds."
+    ),
+    "cometmq_nameserver_broker_missing": Metric(
+        GAUGE,
+        ("cluster", "broker"),
+        "1 for each broker group that left and has not returned.",
+    ),
+    "cometmq_nameserver_broker_without_master": Metric(
+        GAUGE, ("cluster", "broker"), "1 for each broker group of which only slaves are here."
+    ),
+    **VITALS,
+}
+_TEXT = MetricText({"node_type": "nameserver"}, series_max=SERIES_MAX)
 
 
-def metrics_text(routes: RouteTable, connections: int) -> str:
+def metrics_text(routes: RouteTable, connections: int) -> bytes:
     """Return the text of the Prometheus page for a route table and a number of open connections."""
+    return _TEXT.whole(METRICS, {**_sources(routes, connections), **vital_sources()})
+
+
+def _sources(routes: RouteTable, connections: int) -> Mapping[str, Source]:
     now = routes.clock.monotonic()
     brokers = Counter(key.cluster for key in routes.live)
-    groups = {cluster: len(names) for cluster, names in routes.clusters.items()}
     silent = max((now - each.last_heard for each in routes.live.values()), default=0.0)
-    lines = [
-        *_by_cluster("brokers", "Number of registered brokers, masters and slaves.", brokers),
-        *_by_cluster("broker_groups", "Number of registered broker groups.", groups),
-        *_one("topics", "Number of topics that at least one broker has.", len(routes.topics)),
-        *_one(
-            "missing_brokers",
-            "Number of broker groups that left and have not returned.",
-            len(routes.missing_brokers()),
+    missing = routes.missing_brokers()
+    return {
+        "rocketmq_nameserver_brokers": lambda: (
+            ((cluster,), count) for cluster, count in sorted(brokers.items())
         ),
-        *_one("connections", "Number of open connections.", connections),
-        *_one(
-            "silence_seconds",
-            "Time since the oldest last heartbeat of a registered broker, in seconds.",
-            silent,
+        "rocketmq_nameserver_broker_groups": lambda: (
+            ((cluster,), len(names)) for cluster, names in sorted(routes.clusters.items())
         ),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _head(name: str, says: str) -> Iterator[str]:
-    yield f"# HELP rocketmq_nameserver_{name} {says}"
-    yield f"# TYPE rocketmq_nameserver_{name} gauge"
-
-
-def _one(name: str, says: str, value: float) -> Iterator[str]:
-    yield from _head(name, says)
-    yield f'rocketmq_nameserver_{name}{{node_type="nameserver"}} {value}'
-
-
-def _by_cluster(name: str, says: str, counts: Mapping[str, int]) -> Iterator[str]:
-    yield from _head(name, says)
-    shown = sorted(counts.items())
-    for cluster, count in shown[:CLUSTERS_MAX]:
-        labels = f'node_type="nameserver",cluster="{label_value(cluster)}"'
-        yield f"rocketmq_nameserver_{name}{{{labels}}} {count}"
-    if len(shown) > CLUSTERS_MAX:
-        rest = sum(count for _, count in shown[CLUSTERS_MAX:])
-        yield f'rocketmq_nameserver_{name}{{node_type="nameserver",{_OVERFLOW}}} {rest}'
+        "rocketmq_nameserver_topics": lambda: [((), len(routes.topics))],
+        "rocketmq_nameserver_missing_brokers": lambda: [((), len(missing))],
+        "rocketmq_nameserver_connections": lambda: [((), connections)],
+        "rocketmq_nameserver_silence_seconds": lambda: [((), round(silent, 3))],
+        "cometmq_nameserver_broker_missing": lambda: (
+            ((each.cluster, each.name), 1) for each in missing
+        ),
+        "cometmq_nameserver_broker_without_master": lambda: (
+            ((group.cluster, name), 1)
+            for name, group in routes.groups.items()
+            if MASTER_ID not in group.addresses
+        ),
+    }

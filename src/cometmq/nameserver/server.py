@@ -8,6 +8,7 @@ from http import HTTPStatus
 from math import inf
 
 from cometmq.access.guard import AccessGuard, access_guard
+from cometmq.codec.metrics_text import CONTENT_TYPE
 from cometmq.model.address import is_loopback
 from cometmq.model.clock import Clock
 from cometmq.model.errors import NetError
@@ -18,7 +19,7 @@ from cometmq.nameserver.handlers.admin import AdminHandlers
 from cometmq.nameserver.handlers.registration import RegistrationHandlers
 from cometmq.nameserver.handlers.routes import RouteHandlers
 from cometmq.nameserver.kv import KvConfig
-from cometmq.nameserver.metrics import CONTENT_TYPE, metrics_text
+from cometmq.nameserver.metrics import metrics_text
 from cometmq.nameserver.missing import MissingBrokers
 from cometmq.nameserver.requests import request_table
 from cometmq.nameserver.routes import RouteTable
@@ -182,7 +183,7 @@ class NameServer:
     async def _metrics(self) -> HttpAnswer:
         assert self._server is not None
         text = metrics_text(self.routes, len(self._server.peers))
-        return HttpAnswer((text.encode(),), content_type=CONTENT_TYPE)
+        return HttpAnswer((text,), content_type=CONTENT_TYPE)
 
     async def _alive(self) -> HttpAnswer:
         count = len(self.routes.live)

@@ -60,6 +60,7 @@ class Dispatcher:
 
     Attributes:
         intake: Fast path that accepts requests as bytes before they are decoded; None if there is none.
+        refused: Number of requests that were refused because too many of their connection, or of all, were waiting.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Dispatcher:
         self._handlers: Mapping[int, Handler] = {}
         self._batches: Mapping[int, BatchHandler] = {}
         self.intake: Intake | None = None
+        self.refused = 0
         if table is not None:
             self.serve(table)
 
@@ -208,6 +210,7 @@ class Dispatcher:
 
     def _check_room(self, peer: "Peer") -> None:
         if self._bounds.is_full(peer):
+            self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 f"[REJECTREQUEST]system busy: {PENDING_MAX} requests of this connection, or too many bytes of requests, "

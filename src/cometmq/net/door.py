@@ -99,6 +99,11 @@ class Door:
         """Frozen set of the protocols of the counted connections, some of which may not be set up yet."""
         return frozenset(each.protocol for each in self._connections)
 
+    @property
+    def certificate_expires(self) -> float | None:
+        """Time at which the certificate of this port expires, seconds since 1970; None without TLS, or if that is not known."""
+        return None if self._tls is None else self._tls.expires
+
     # --- listen and close
 
     async def start(self, host: str, port: int) -> int:

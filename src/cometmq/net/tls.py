@@ -70,8 +70,12 @@ class ServerFiles:
     trust_file: str | None = None
     check: ClientCheck = ClientCheck.none
 
-    def context(self) -> ssl.SSLContext:
-        """Create the TLS context for accepted connections; raise SettingsError if a file is missing or unusable."""
+    def load(self) -> tuple[ssl.SSLContext, float | None]:
+        """Return the TLS context for accepted connections, and when the certificate expires (seconds since 1970, or None).
+
+        Raises:
+            SettingsError: A file is missing or unusable.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # All offered ciphers are strong. The client knows which is fast on its processor (mostly AES-128).
@@ -84,9 +88,9 @@ class ServerFiles:
                     "to verify them: set tls.server.trustCertPath"
                 )
             load_trusted(context, self.trust_file)
-        check_dates(context, self.cert_file)
+        expires = check_dates(context, self.cert_file)
         context.verify_mode = self.check.value
-        return context
+        return context, expires
 
     def looks(self) -> list[tuple[int, int, int] | None]:
         """Return inode, size and mtime of each file (None if unset or not accessible) in a list, to detect changes."""
@@ -127,8 +131,10 @@ def load_pair(
         ) from None
 
 
-def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
-    """Raise SettingsError if a loaded certificate has expired or is not valid yet; other defects are ignored.
+def check_dates(context: ssl.SSLContext, cert_file: str) -> float | None:
+    """Return when a loaded certificate expires, in seconds since 1970; None if that is not known, because it has a defect.
+
+    Raise SettingsError if it has expired or is not valid yet; other defects are ignored.
 
     `ssl` reveals the dates only to a peer, so this needs a handshake in memory.
     """
@@ -146,8 +152,14 @@ def check_dates(context: ssl.SSLContext, cert_file: str) -> None:
     except ssl.SSLCertVerificationError as error:
         if wrong := _WRONG_DATES.get(error.verify_code):
             raise SettingsError(f"certificate {cert_file} {wrong}") from None
+        return None
     except ssl.SSLError:
-        return
+        return None
+    try:
+        until = (client.getpeercert() or {}).get("notAfter")
+    except ValueError:  # The handshake has not ended.
+        return None
+    return float(ssl.cert_time_to_seconds(until)) if isinstance(until, str) else None
 
 
 def load_trusted(context: ssl.SSLContext, path: str) -> None:
@@ -184,6 +196,7 @@ class ServerTls:
 
     Attributes:
         mode: Kinds of connections that the port accepts.
+        expires: When the certificate expires, seconds since 1970; None if that is not known.
     """
 
     def __init__(self, mode: TlsMode, files: ServerFiles) -> None:
@@ -191,7 +204,7 @@ class ServerTls:
         self.mode = mode
         self._files = files
         self._looks = files.looks()
-        self._context = files.context()
+        self._context, self.expires = files.load()
 
     def look(self) -> None:
         """Reload changed files and keep the old ones if the new ones are unusable; callable in any thread."""
@@ -200,7 +213,7 @@ class ServerTls:
             return
         self._looks = looks
         try:
-            self._context = self._files.context()
+            self._context, self.expires = self._files.load()
         except SettingsError as error:
             _log.error(
                 "the changed certificate is not used, and the old one stays in use: %s", error

@@ -50,6 +50,11 @@ class DiskRoom:
         self.log = self.queues = Space(0, 1)
 
     @property
+    def directories(self) -> dict[str, Space]:
+        """Space by directory of the store, for those of the log that get new files and that of the queues."""
+        return {**self.spaces, self._queue_directory: self.queues} if self.spaces else {}
+
+    @property
     def used_percent(self) -> int:
         """Used percentage of `log` or `queues`, whichever is fuller, rounded up as `df` does."""
         return max(self.log.used_percent, self.queues.used_percent)

@@ -9,19 +9,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from cometmq.broker.metrics.metric_table import COUNTER, HISTOGRAM, METRICS, NOT_HERE, Metric
-from cometmq.broker.metrics.page import Buckets, MetricsPage
+from cometmq.broker.metrics.metric_table import (
+    METRICS,
+    METRICS_OF_JAVA,
+    NOT_HERE,
+    OWN_METRICS,
+    metrics_of,
+)
+from cometmq.broker.metrics.page import MetricsPage
 from cometmq.broker.metrics.requests import extra_labels
 from cometmq.broker.settings.metrics_keys import MetricsExporter
+from cometmq.codec.metrics_text import COUNTER, HISTOGRAM, Buckets, Metric
 from cometmq.model.codes import RequestCode
+from cometmq.nameserver import metrics as of_nameserver
 from tests.support.pages import ROOT
 from tests.unit.broker.billing import Client, pull_fields, send
 from tests.unit.broker.conftest import serve
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "metrics" / "broker-5.3.3.txt"
 OPERATE = ROOT / "docs" / "operate"
+DEPLOY = ROOT / "deploy"
 LINE = re.compile(r"(\w+)\{(.*)\} (\S+)(?: \d+)?")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 # Java's scope and target, which every exporter of OpenTelemetry adds.
@@ -73,14 +83,14 @@ def values(text: str) -> dict[tuple[str, ...], float]:
 
 def test_every_metric_of_java_is_here_or_it_is_said_why_not():
     java = {family(name) for name in series(GOLDEN.read_text())} - OF_EXPORTER
-    assert java == {*METRICS, *NOT_HERE}
+    assert java == {*METRICS_OF_JAVA, *NOT_HERE}
     assert not METRICS.keys() & NOT_HERE.keys()
     page = (OPERATE / "monitor.md").read_text()
     for name in (*METRICS, *NOT_HERE):
         assert f"`{name}`" in page, f"{name} is not on the page for operators"
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", METRICS_OF_JAVA)
 def test_its_labels_kind_and_buckets_are_javas(name):
     metric, java = METRICS[name], series(GOLDEN.read_text())
     common = {"otel_scope_name", "cluster", "node_id", "node_type"}
@@ -95,43 +105,91 @@ def test_its_labels_kind_and_buckets_are_javas(name):
     )
 
 
-NAME = re.compile(r"rocketmq_\w+")
+def test_our_own_have_names_of_ours_and_say_whose_they_are():
+    assert all(re.match("cometmq_|process_", name) for name in OWN_METRICS)
+    assert (
+        of_nameserver.METRICS.keys() & METRICS.keys()
+        == OWN_METRICS.keys() & of_nameserver.METRICS.keys()
+    )
+    for name, metric in metrics_of(2, is_slave=True).items():
+        whose = dict(metric.fixed)
+        if name in OWN_METRICS:
+            assert whose == {"broker_id": "2", "role": "slave"}
+        else:
+            assert not whose.keys() & {"broker_id", "role"}
+
+
+NAME = re.compile(r"\b(?:rocketmq|cometmq|process)_\w+")
+RECORDED = re.compile(r"\bcometmq:[\w:]+")
 MATCHER = re.compile(r"\{([^}]*)\}")
-BY = re.compile(r"by \(([^)]*)\)")
+BY = re.compile(r"(?:by|on) \(([^)]*)\)")
+RULES = {
+    kind: [
+        rule
+        for group in yaml.safe_load((DEPLOY / "prometheus" / f"{kind}.yml").read_text())[
+            "groups"
+        ]
+        for rule in group["rules"]
+    ]
+    for kind in ("recording", "alerts")
+}
 
 
 def queries() -> list[str]:
-    """What Grafana's file and the page for operators ask Prometheus."""
-    board = json.loads((OPERATE / "grafana.json").read_text())
-    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    """What Grafana's file, the rules and the page for operators ask Prometheus."""
+    board = json.loads((DEPLOY / "grafana" / "cometmq.json").read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    asked += [rule["expr"] for rules in RULES.values() for rule in rules]
     asked += [
         each["query"] for each in board["templating"]["list"] if "rocketmq" in each["query"]
     ]
     page = (OPERATE / "monitor.md").read_text().partition("## What to look at")[2]
     rows = page.partition("## Metrics")[0].splitlines()
     return asked + [
-        each for row in rows for each in re.findall(r"`([^`]*rocketmq_[^`]*)`", row)
+        each
+        for row in rows
+        for each in re.findall(r"`([^`]*(?:rocket|comet)mq[_:][^`]*)`", row)
     ]
 
 
 @pytest.mark.parametrize("query", queries())
 def test_what_dashboards_ask_is_there(query):
     names = [family(name) for name in NAME.findall(query)]
-    assert names
+    recorded = RECORDED.findall(query)
+    assert names or recorded or re.search(r"\b(up|ALERTS)\{", query)
+    assert set(recorded) <= {rule["record"] for rule in RULES["recording"]}
+    # Prometheus adds the instance that it scrapes and its job, and labels of alerts.
+    known = {
+        "cluster",
+        "node_id",
+        "node_type",
+        "le",
+        "instance",
+        "job",
+        "alertstate",
+        "alertname",
+    }
     for name in names:
-        metric = METRICS[name]
-        # Prometheus adds the instance that it scrapes.
-        known = {*metric.labels, "cluster", "node_id", "node_type", "le", "instance"}
-        asked = [
-            *re.findall(r"(\w+)=", " ".join(MATCHER.findall(query))),
-            *(each.strip() for group in BY.findall(query) for each in group.split(",")),
-        ]
-        assert set(asked) <= known, name
+        metric = {**of_nameserver.METRICS, **METRICS}[name]
+        known.update(metric.labels, {"broker_id", "role"} if name in OWN_METRICS else ())
+    for name in recorded:
+        (rule,) = [rule for rule in RULES["recording"] if rule["record"] == name]
+        known.update(labels_of(rule["expr"]))
+    assert labels_of(query) <= known
+
+
+def labels_of(query: str) -> set[str]:
+    """The labels by which it selects or groups."""
+    return {
+        *re.findall(r"(\w+)=", " ".join(MATCHER.findall(query))),
+        *(each.strip() for group in BY.findall(query) for each in group.split(",")),
+    }
 
 
 # What a master and its slave both show, or each broker of the same clients.
 SHOWN_TWICE = re.compile(
     r"rocketmq_(consumer_(?!lag_latency)\w+|producer_connections|half_messages|timing_messages)"
+    r"|cometmq_(consumer_(?!group_changes)\w+|dead_letters|delayed_messages)"
 )
 
 

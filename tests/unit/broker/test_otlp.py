@@ -9,9 +9,9 @@ from opentelemetry.trace import NoOpTracer
 from cometmq.broker.metrics.collector import headers_of, target_of
 from cometmq.broker.metrics.metric_table import METRICS
 from cometmq.broker.metrics.otlp_points import POINTS_AT_ONCE, MetricPoints, instrument_of
-from cometmq.broker.metrics.page import Buckets, Source
 from cometmq.broker.metrics.stored_spans import PIECE_SIZE, SpanScan, StoredSpans
 from cometmq.broker.settings.metrics_keys import MetricsExporter
+from cometmq.codec.metrics_text import Buckets, Source
 from cometmq.model.errors import SettingsError
 from cometmq.steps.steps import Steps
 from tests.unit.broker.conftest import serve

@@ -28,7 +28,9 @@ async def test_a_deletion_names_the_slaves_that_were_there_and_are_away(
     connected = [1, 2]
 
     def replication() -> ReplicationState:
-        copies = tuple(CopyState("127.0.0.1:1", each, 0, 0, True, 0, 0) for each in connected)
+        copies = tuple(
+            CopyState("127.0.0.1:1", each, 0, 0, 0.0, True, 0, 0) for each in connected
+        )
         return ReplicationState(True, 0, copies, len(copies) + 1, 1, 0, None)
 
     copies = TableCopies(replication)

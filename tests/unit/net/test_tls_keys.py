@@ -109,7 +109,7 @@ def test_the_cipher_is_the_one_that_the_client_likes_best(pair, first):
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(back, there)
     cert, key = map(str, pair)
-    served = ServerFiles(cert, key).context().wrap_bio(there, back, server_side=True)
+    served = ServerFiles(cert, key).load()[0].wrap_bio(there, back, server_side=True)
     for end in (asking, served, asking, served):
         with contextlib.suppress(ssl.SSLWantReadError):
             end.do_handshake()

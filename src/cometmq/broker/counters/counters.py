@@ -25,6 +25,7 @@ WINDOWS_SECONDS = (10, 60, 600)
 _MINUTE_SECONDS = 60.0
 _US = 1_000_000
 _RPC = "rocketmq_rpc_latency_milliseconds"
+REFUSALS = "cometmq_limit_refusals_total"
 _MADE = "rocketmq_{}_create_execution_time_milliseconds"
 # Request code, flag and answer code of a pull, not oneway, that got messages.
 _PULLED = (int(RequestCode.PULL_MESSAGE), 0, int(ResponseCode.SUCCESS))
@@ -175,6 +176,10 @@ class Counters:
             self._answered[code, oneway, answer_code] = kept
         return kept
 
+    def refused(self, limit: str) -> None:
+        """Count a request that was refused because of a limit, by its name in metrics."""
+        self.events.add(REFUSALS, limit)
+
     def count_put_failed(self, count: int) -> None:
         """Count sends that passed the checks but failed."""
         self.put_failed += count
@@ -214,6 +219,10 @@ class Counters:
         self.gets.of(topic, group, queue_id).add(count, size, time_us // count)
         if self.is_quiet:
             self._wake()
+
+    def cut_filter(self, group: str, topic: str) -> None:
+        """Count a read through an SQL92 filter that ended early, because its time or number of messages was used up."""
+        self.events.add("cometmq_filter_reads_cut_total", group, topic)
 
     def count_from_disk(self, topic: str, group: str, count: int, size: int) -> None:
         """Count messages that were read from the disk for a pull or a pop without an SQL92 filter."""

@@ -5,6 +5,7 @@ classes add them up.
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import accumulate
 
 from cometmq.kernel import TimeCounts
@@ -65,7 +66,7 @@ class Latencies(TimeCounts):
                 return bound / 1000
         return self.max_us / 1000
 
-    def up_to(self, bounds_ms: tuple[int, ...]) -> list[int]:
+    def up_to(self, bounds_ms: Sequence[float]) -> list[int]:
         """Return the number of events that took at most each bound (ms), and the number of all.
 
         A bound within a class counts the whole class.

@@ -1,7 +1,9 @@
 """The delay-level feature: the reroute of delayed sends, their delivery, and the delivered offsets."""
 
 import logging
+from collections.abc import Iterator
 
+from cometmq.broker.counters.events import Gauge
 from cometmq.broker.delay.delivered_offsets import DeliveredOffsets
 from cometmq.broker.delay.delivery import LOOK_SECONDS, DelayedDelivery
 from cometmq.broker.delay.levels import DelayLevelTable
@@ -51,6 +53,7 @@ class DelayLevels(Feature):
         self._delivery.correct_offsets()
         if self._parts.topics.is_promoted:
             self._delivery.doubt()
+        self._parts.counters.events.gauges.append(self._gauges)
         delivery = self._machines.keep(
             "delivery", self._delivery.deliver, period_seconds=LOOK_SECONDS
         )
@@ -80,6 +83,14 @@ class DelayLevels(Feature):
     @property
     def _save_seconds(self) -> float:
         return self._parts.settings.flush_delay_offset_interval_ms / 1000
+
+    def _gauges(self) -> Iterator[Gauge]:
+        for level in range(1, len(self._parts.store.settings.delay_levels_ms) + 1):
+            queue = self._parts.store.queue(SCHEDULE_TOPIC, level - 1)
+            if queue is not None:
+                delivered = max(self._delivered.offsets.get(level, 0), queue.min_offset)
+                waiting = max(queue.max_offset - delivered, 0)
+                yield Gauge("cometmq_delayed_messages", (str(level),), waiting)
 
     def facts(self) -> dict[str, str]:
         """Return "next offset to deliver,end of the queue" by scheduleMessageOffset_LEVEL, for levels with such an offset."""

@@ -8,6 +8,7 @@ After a slow one the thread does the next 2 to 64 (docs/design/0004).
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from cometmq.broker.loop.busy_poll import BusyPoll
@@ -34,11 +35,16 @@ FLUSHES_AFTER_SLOW_MAX = 64
 
 
 class Flusher:
-    """The flusher of a store, which also creates its log files ahead of need."""
+    """The flusher of a store, which also creates its log files ahead of need.
+
+    Attributes:
+        on_flushed: Called after each flush of the log that did not fail, with its duration in seconds.
+    """
 
     def __init__(self, store: MessageStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self.on_flushed: Callable[[float], None] = lambda _: None
         self._left_to_thread = 0
         self._after_slow = FLUSHES_AFTER_SLOW
         self._is_flush_near = False
@@ -126,7 +132,9 @@ class Flusher:
         except OSError as error:
             self._store.flush_failed(error)
             return
-        if self._clock.monotonic() - began > QUICK_SECONDS:
+        seconds = self._clock.monotonic() - began
+        self.on_flushed(seconds)
+        if seconds > QUICK_SECONDS:
             self._left_to_thread = self._after_slow
             self._after_slow = min(4 * self._after_slow, FLUSHES_AFTER_SLOW_MAX)
         else:
@@ -140,7 +148,12 @@ class Flusher:
             return
         ended = self._begin()
 
-        def done(_result: Any, error: Exception | None) -> None:
+        def flush() -> float:
+            began = self._clock.monotonic()
+            self._store.flush_files(target)
+            return self._clock.monotonic() - began
+
+        def done(seconds: Any, error: Exception | None) -> None:
             ended.set_result(None)
             if isinstance(error, OSError):
                 self._store.flush_failed(error)
@@ -148,12 +161,13 @@ class Flusher:
                 _log.error("the flush of the log failed", exc_info=error)
                 self._store.flush_failed(OSError(str(error)))
             else:
+                self.on_flushed(seconds)
                 self._store.flushed(target)
                 if self._positions.local < self._positions.written:
                     # Records written during this flush wait for the next one.
                     self._flush()
 
-        self._flush_thread.do(lambda: self._store.flush_files(target), done)
+        self._flush_thread.do(flush, done)
 
     def _make_file(self, plan: FilePlan) -> None:
         ended = self._begin()

@@ -35,10 +35,15 @@ class _Piece(NamedTuple):
 
 
 class Turns:
-    """The scheduler of long work, which gives it a part of the loop's time, in turns of about 5 ms."""
+    """The scheduler of long work, which gives it a part of the loop's time, in turns of about 5 ms.
+
+    Attributes:
+        refused: Number of pieces of work that were refused because too much was waiting.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self.refused = 0
         self._spent = 0.0
         self._is_running = False
         self._waiting: dict[Owner, deque[_Piece]] = {}
@@ -61,6 +66,7 @@ class Turns:
         if self._waiting or self._spent >= TURN_SECONDS:
             size = _SIZE + text_size
             if not self._bounds.take(peer, size):
+                self.refused += 1
                 raise RequestError(
                     ResponseCode.SYSTEM_BUSY,
                     "[REJECTREQUEST]system busy: too many requests with long expressions are waiting; try again later",

@@ -1,14 +1,14 @@
-"""The sources of most metrics of a broker: functions that return samples of counters and tables, without waiting."""
+"""The sources of most metrics that RocketMQ has, too: functions that return samples of counters and tables, without waiting."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from cometmq.broker.counters.latencies import Latencies
 from cometmq.broker.metrics.metric_table import METRICS
-from cometmq.broker.metrics.page import Buckets, Sample, Source
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.members import Client
+from cometmq.codec.metrics_text import Buckets, Sample, Source
 from cometmq.kernel import Tally
 from cometmq.model.codes import Language, version_name
 from cometmq.model.names import (
@@ -44,7 +44,6 @@ class BrokerSamples:
             **self._messages(),
             **{name: self._events_of(name) for name in _EVENTS},
             **{name: self._times_of(name) for name in _TIMES},
-            **{name: self._asked(name) for name in _ASKED},
             "rocketmq_rpc_latency_milliseconds": self._requests,
             "rocketmq_pop_revive_in_message_total": self._revive_in,
             "rocketmq_producer_connections": self._producers,
@@ -108,24 +107,12 @@ class BrokerSamples:
         return lambda: self._counters.events.of(name).items()
 
     def _times_of(self, name: str) -> Source:
-        bounds, unit_us = (
-            METRICS[name].bounds,
-            1_000_000 if name.endswith("_seconds") else 1_000,
-        )
-        bounds_ms = tuple(bound * unit_us // 1_000 for bound in bounds)
+        unit_us = 1_000_000 if name.endswith("_seconds") else 1_000
+        bounds_ms = tuple(bound * unit_us / 1_000 for bound in METRICS[name].bounds)
 
         def samples() -> Iterator[Sample]:
             for labels, latencies in self._counters.events.times_of(name).items():
                 yield labels, _buckets(latencies, bounds_ms, unit_us)
-
-        return samples
-
-    def _asked(self, name: str) -> Source:
-        def samples() -> Iterator[Sample]:
-            for ask in self._counters.events.gauges:
-                for gauge in ask():
-                    if gauge.name == name:
-                        yield gauge.labels, gauge.value
 
         return samples
 
@@ -170,17 +157,15 @@ _EVENTS = (
     "rocketmq_timer_enqueue_total", "rocketmq_timer_dequeue_total",
     "rocketmq_pop_revive_out_message_total",
     "rocketmq_pop_revive_retry_messages_total",
+    "cometmq_consumer_group_changes_total", "cometmq_filter_reads_cut_total",
 )  # fmt: skip
 _TIMES = (
     "rocketmq_finish_message_latency_milliseconds",
     "rocketmq_delay_message_latency_seconds",
     "rocketmq_topic_create_execution_time_milliseconds",
     "rocketmq_consumer_group_create_execution_time_milliseconds",
-)  # fmt: skip
-# Provided by features, see EventCounts.gauges.
-_ASKED = (
-    "rocketmq_half_messages", "rocketmq_timer_enqueue_lag", "rocketmq_timer_dequeue_latency_milliseconds",
-    "rocketmq_timing_messages", "rocketmq_pop_checkpoint_buffer_size",
+    "cometmq_loop_delay_seconds",
+    "cometmq_flush_duration_seconds",
 )  # fmt: skip
 
 
@@ -201,5 +186,5 @@ def _word(is_so: bool) -> str:  # noqa: FBT001  Its only argument.
     return "true" if is_so else "false"
 
 
-def _buckets(latencies: Latencies, bounds_ms: tuple[int, ...], unit_us: int) -> Buckets:
+def _buckets(latencies: Latencies, bounds_ms: Sequence[float], unit_us: int) -> Buckets:
     return Buckets(latencies.up_to(bounds_ms), latencies.total_us / unit_us)

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cometmq.broker.metrics.page import Source
 from cometmq.broker.parts import Parts
 from cometmq.broker.settings.metrics_keys import MetricsExporter
+from cometmq.codec.metrics_text import Metric, Source
 from cometmq.model.text import plural
 from cometmq.steps.on_loop import Machines
 from cometmq.steps.steps import Steps, called_back, elsewhere
@@ -30,6 +30,7 @@ class Exporting:
         parts: The parts of the broker.
         common: Attributes of all points.
         sources: The source of each metric.
+        metrics: The metrics, by name.
         look: Returns steps to run before the sources are read.
     """
 
@@ -38,10 +39,12 @@ class Exporting:
         parts: Parts,
         common: Mapping[str, str],
         sources: Mapping[str, Source],
+        metrics: Mapping[str, Metric],
         look: Callable[[], Steps[None]],
     ) -> None:
         self._parts = parts
-        self._common, self._sources, self._looks = common, sources, look
+        self._common, self._sources, self._metrics = common, sources, metrics
+        self._looks = look
         self._machines = Machines(parts.world, "otlp")
         self._collector: Collector | None = None
         self._spans_from = 0
@@ -64,6 +67,7 @@ class Exporting:
             resource,
             self._common,
             self._sources,
+            metrics=self._metrics,
             series_max=settings.metrics_series_max,
             begun_ms=clock.now_ms(),
         )

@@ -7,9 +7,9 @@ thread, for a limited number of queues.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from cometmq.broker.metrics.page import Sample
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.positions import Place
+from cometmq.codec.metrics_text import Sample, Source
 from cometmq.model.names import is_retry_topic, is_system_group, is_system_topic
 from cometmq.steps.steps import Steps, elsewhere, turn_end
 from cometmq.store.consume_queue import ConsumeQueue
@@ -28,6 +28,7 @@ class Lag(NamedTuple):
         labels: Group, topic, whether it is a retry topic, whether it is a system topic.
         messages: Number of messages not consumed, including those in flight.
         in_flight: Number of messages popped, except by pops in order, and neither acknowledged nor delivered again.
+        consumed: Sum over the queues of the offset up to which the group has consumed.
         oldest: Queues with unconsumed messages, each with the offset of about the first one: that of the next message
             less the number in flight, but at least the queue's first.
     """
@@ -35,6 +36,7 @@ class Lag(NamedTuple):
     labels: tuple[str, str, str, str]
     messages: int
     in_flight: int
+    consumed: int
     oldest: list[tuple[ConsumeQueue, int]]
 
 
@@ -80,7 +82,7 @@ class Lags:
     def _lag(self, group: str, topic: str, in_flight: Mapping[Place, int]) -> Lag:
         is_retry = "true" if is_retry_topic(topic) else "false"
         labels = (group, topic, is_retry, "true" if is_system_topic(topic) else "false")
-        messages, held, oldest = 0, 0, []
+        messages, held, consumed, oldest = 0, 0, 0, []
         config = self._parts.topics.get(topic)
         # Light queues have no configuration.
         ids = (
@@ -91,12 +93,13 @@ class Lags:
         for queue_id in ids:
             position = self._parts.positions.of(group, topic, queue_id, in_flight)
             queue, held = position.queue, held + position.in_flight
+            consumed += position.next - position.in_flight
             if queue is not None and position.lag > 0:
                 messages += position.lag
                 oldest.append(
                     (queue, max(position.next - position.in_flight, queue.min_offset))
                 )
-        return Lag(labels, messages, held, oldest)
+        return Lag(labels, messages, held, consumed, oldest)
 
     def _ages(self, lags: list[Lag]) -> dict[tuple[str, str, str, str], int]:
         """Return the age of about the oldest unconsumed message of each lag, ms; 0 if unknown. May wait for the disk.
@@ -113,6 +116,18 @@ class Lags:
 
     # --- samples
 
+    def table(self) -> Mapping[str, Source]:
+        """Return the sources of the metrics that this class provides, by name of the metric."""
+        return {
+            "rocketmq_consumer_lag_messages": self.messages,
+            "rocketmq_consumer_lag_latency_milliseconds": self.ages_ms,
+            "rocketmq_consumer_inflight_messages": self.in_flight,
+            "rocketmq_consumer_queueing_latency_milliseconds": self.ages_ms,
+            "rocketmq_consumer_ready_messages": self.ready,
+            "rocketmq_send_to_dlq_messages_total": self.dead_letters,
+            "cometmq_consumer_offsets": self.consumed,
+        }
+
     def messages(self) -> Iterator[Sample]:
         """Yield the numbers of messages that groups had not consumed at the last `look`, by group and topic."""
         return ((lag.labels, lag.messages) for lag in self._lags)
@@ -124,6 +139,10 @@ class Lags:
     def ready(self) -> Iterator[Sample]:
         """Yield the numbers of messages not consumed at the last `look`, without those in flight, by group and topic."""
         return ((lag.labels, max(lag.messages - lag.in_flight, 0)) for lag in self._lags)
+
+    def consumed(self) -> Iterator[Sample]:
+        """Yield the sums of the offsets up to which groups had consumed at the last `look`, by group and topic."""
+        return ((lag.labels[:2], lag.consumed) for lag in self._lags)
 
     def ages_ms(self) -> Iterator[Sample]:
         """Yield the age of about the oldest unconsumed message by group and topic, ms, if read; 0 without any or if unknown."""

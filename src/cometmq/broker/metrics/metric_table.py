@@ -1,31 +1,12 @@
-"""The metrics of this broker: names, labels and buckets, as in a broker of RocketMQ 5.3.3, which has some more (NOT_HERE).
+"""The metrics of this broker: those of RocketMQ 5.3.3 (METRICS_OF_JAVA), and CometMQ's own, whose names begin with `cometmq_`.
 
-Recorded from such a broker: tests/golden/metrics/broker-5.3.3.txt. The page adds the labels that all of them have (cluster,
-node_id, node_type, otel_scope_name, and those of metricsLabel).
+RocketMQ's have the names, labels and buckets of a broker of 5.3.3, which has some more (NOT_HERE). Recorded from such a
+broker: tests/golden/metrics/broker-5.3.3.txt. The page adds the labels that all of them have (cluster, node_id, node_type,
+otel_scope_name, and those of metricsLabel), and `broker_id` and `role` to those that are not RocketMQ's.
 """
 
-from typing import NamedTuple
-
-GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
-
-
-class Metric(NamedTuple):
-    """The description of a metric.
-
-    Attributes:
-        kind: GAUGE, COUNTER or HISTOGRAM.
-        labels: Names of the labels, in the order of their values.
-        says: The text for `# HELP`.
-        bounds: Bounds of a histogram's buckets, in its unit.
-        fixed: Labels with a constant value.
-    """
-
-    kind: str
-    labels: tuple[str, ...]
-    says: str
-    bounds: tuple[int, ...] = ()
-    fixed: tuple[tuple[str, str], ...] = ()
-
+from cometmq.codec.metrics_text import COUNTER, GAUGE, HISTOGRAM, Metric
+from cometmq.process.vitals import VITALS
 
 _STORE = (("storage_medium", "disk"), ("storage_type", "local"))
 _LAG = ("consumer_group", "topic", "is_retry", "is_system")
@@ -39,7 +20,7 @@ _MS_OF_RPC = (1, 3, 5, 7, 10, 100, 1_000, 2_000, 3_000)
 _MS_OF_MAKING = (10, 100, 1_000, 3_000, 5_000)
 SIZES = (1_024, 4_096, 524_288, 1_048_576, 2_097_152, 4_194_304)
 
-METRICS = {
+METRICS_OF_JAVA = {
     "rocketmq_processor_watermark": Metric(
         GAUGE,
         ("processor",),
@@ -153,6 +134,96 @@ METRICS = {
     ),
     "rocketmq_pop_checkpoint_buffer_size": Metric(GAUGE, (), "Open check points."),
 }
+
+_GROUP, _SLAVE = ("consumer_group",), ("slave",)
+_SECONDS_OF_WORK = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
+OWN_METRICS = {
+    **VITALS,
+    "cometmq_loop_delay_seconds": Metric(
+        HISTOGRAM,
+        (),
+        "How late a timer of the event loop was, 20 times per second; requests wait as long.",
+        _SECONDS_OF_WORK,
+    ),
+    "cometmq_connections": Metric(GAUGE, (), "Open connections to the broker's port."),
+    "cometmq_limit_refusals_total": Metric(
+        COUNTER, ("limit",), "Requests or connections that were refused because of a limit."
+    ),
+    "cometmq_filter_reads_cut_total": Metric(
+        COUNTER,
+        ("consumer_group", "topic"),
+        "Reads through an SQL92 filter that ended before enough messages passed, because their time or count was over.",
+    ),
+    "cometmq_store_refuses_writes": Metric(
+        GAUGE, ("reason",), "1 while messages are refused for this reason, else 0."
+    ),
+    "cometmq_flush_duration_seconds": Metric(
+        HISTOGRAM, (), "Duration of flushes of the log to the device.", _SECONDS_OF_WORK
+    ),
+    "cometmq_disk_used_bytes": Metric(
+        GAUGE, ("directory",), "Bytes in use in the file system of a directory of the store."
+    ),
+    "cometmq_disk_free_bytes": Metric(
+        GAUGE, ("directory",), "Bytes that the broker can still use there."
+    ),
+    "cometmq_disk_limit_ratio": Metric(
+        GAUGE,
+        ("limit",),
+        "Used share of a file system from which expired files are deleted (delete), other ones too (force), or messages are refused (refuse).",
+    ),
+    "cometmq_replication_slaves": Metric(GAUGE, (), "Slaves that copy the log of this master."),
+    "cometmq_replication_in_sync": Metric(
+        GAUGE, _SLAVE, "1 if a slave lacks less of the log than haMaxGapNotInSync, else 0."
+    ),
+    "cometmq_replication_gap_bytes": Metric(
+        GAUGE, _SLAVE, "Bytes of the master's log that a slave has not acknowledged."
+    ),
+    "cometmq_replication_gap_seconds": Metric(
+        GAUGE, _SLAVE, "Time since a slave had all of the log that its master had then."
+    ),
+    "cometmq_replication_connected": Metric(
+        GAUGE, (), "1 while this slave is connected to its master and the logs fit, else 0."
+    ),
+    "cometmq_replication_stopped": Metric(
+        GAUGE, (), "1 if this slave stopped copying until an operator acts, else 0."
+    ),
+    "cometmq_replication_silence_seconds": Metric(
+        GAUGE, (), "Time since this slave received something from its master."
+    ),
+    "cometmq_consumer_members": Metric(
+        GAUGE, _GROUP, "Members of a group that are connected here; 0 for a group without any."
+    ),
+    "cometmq_consumer_group_changes_total": Metric(
+        COUNTER, _GROUP, "Changes of a group's members or topics, after which it rebalances."
+    ),
+    "cometmq_consumer_offsets": Metric(
+        GAUGE,
+        ("consumer_group", "topic"),
+        "Sum over all queues of the offset up to which a group has consumed; it grows as the group makes progress.",
+    ),
+    "cometmq_dead_letters": Metric(
+        GAUGE, _GROUP, "Dead letters that a group has; 0 for a group without any."
+    ),
+    "cometmq_delayed_messages": Metric(
+        GAUGE, ("level",), "Messages that wait for the end of a delay level."
+    ),
+    "cometmq_oldest_half_message_seconds": Metric(
+        GAUGE, (), "Time since the oldest open transaction was begun; 0 without any."
+    ),
+    "cometmq_certificate_expiry_seconds": Metric(
+        GAUGE, (), "When the certificate of the broker's port expires, seconds since 1970."
+    ),
+}
+METRICS = {**METRICS_OF_JAVA, **OWN_METRICS}
+
+
+def metrics_of(broker_id: int, *, is_slave: bool) -> dict[str, Metric]:
+    """Return all metrics, with the labels `broker_id` and `role` (master or slave) for those that are not RocketMQ's."""
+    identity = (("broker_id", str(broker_id)), ("role", "slave" if is_slave else "master"))
+    own = {name: metric._replace(fixed=identity) for name, metric in OWN_METRICS.items()}
+    return {**METRICS_OF_JAVA, **own}
+
 
 # Metrics of 5.3.3 that this broker does not have, and why; also in docs/operate/monitor.md, and a test compares.
 NOT_HERE = {

@@ -22,8 +22,10 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from cometmq.broker.metrics.metric_table import COUNTER, HISTOGRAM, METRICS
-from cometmq.broker.metrics.page import SCOPE, Buckets, Source, sum_of
+from cometmq.broker.metrics.metric_table import METRICS
+from cometmq.broker.metrics.page import SCOPE
+from cometmq.codec import metrics_text
+from cometmq.codec.metrics_text import COUNTER, HISTOGRAM, Buckets, Source, sum_of
 from cometmq.steps.steps import Steps, turn_end
 
 # A request with this many points has some 300 KB; collectors accept 4 MB by default.
@@ -42,10 +44,14 @@ Point = NumberDataPoint | HistogramDataPoint
 
 
 def instrument_of(name: str) -> tuple[str, str]:
-    """Return the instrument and the unit ("" if none) of a metric with this Prometheus name."""
+    """Return the instrument and the unit ("" if none) of a metric with this Prometheus name.
+
+    RocketMQ's instruments have no unit in their names, except for `_KEPT`; CometMQ's own have it.
+    """
     for unit in _UNITS:
         if name.endswith(f"_{unit}"):
-            return (name if name in _KEPT else name.removesuffix(f"_{unit}")), unit
+            is_kept = name in _KEPT or not name.startswith("rocketmq_")
+            return (name if is_kept else name.removesuffix(f"_{unit}")), unit
     return name, ""
 
 
@@ -56,6 +62,7 @@ class MetricPoints:
         resource: Identifies the broker.
         common: Attributes of all points.
         sources: The source of each metric.
+        metrics: The metrics, by name.
         series_max: Largest number of points per metric; the rest is summed in one more, the overflow point.
         begun_ms: When counting began, epoch ms.
     """
@@ -66,10 +73,12 @@ class MetricPoints:
         common: Mapping[str, str],
         sources: Mapping[str, Source],
         *,
+        metrics: Mapping[str, metrics_text.Metric] = METRICS,
         series_max: int,
         begun_ms: int,
     ) -> None:
-        assert sources.keys() <= METRICS.keys(), "a source of a metric that is described"
+        assert sources.keys() <= metrics.keys(), "a source of a metric that is described"
+        self._metrics = metrics
         self._resource = resource
         self._common = common
         self._sources = sources
@@ -96,7 +105,7 @@ class MetricPoints:
         return self._one_piece(found) if found else None
 
     def _points(self, now_ns: int) -> Iterator[tuple[str, Point] | None]:
-        for name, metric in METRICS.items():
+        for name, metric in self._metrics.items():
             source = self._sources.get(name)
             if source is None:
                 continue
@@ -121,7 +130,7 @@ class MetricPoints:
                 yield name, self._point(rest, now_ns, sum_of(more), metric.bounds)
 
     def _point(
-        self, labels: Attributes, now_ns: int, value: float | Buckets, bounds: Sequence[int]
+        self, labels: Attributes, now_ns: int, value: float | Buckets, bounds: Sequence[float]
     ) -> Point:
         if not isinstance(value, Buckets):
             return NumberDataPoint(labels, self._begun_ns, now_ns, value)
@@ -145,7 +154,7 @@ class MetricPoints:
         return MetricsData([ResourceMetrics(self._resource, [scope], "")])
 
     def _metric(self, name: str, points: Sequence[Point]) -> Metric:
-        metric, (instrument, unit) = METRICS[name], instrument_of(name)
+        metric, (instrument, unit) = self._metrics[name], instrument_of(name)
         total = AggregationTemporality.CUMULATIVE
         numbers = [each for each in points if isinstance(each, NumberDataPoint)]
         if metric.kind == HISTOGRAM:

@@ -9,12 +9,14 @@ from http import HTTPStatus
 from cometmq.broker.metrics.broker_samples import BrokerSamples
 from cometmq.broker.metrics.exporting import Exporting
 from cometmq.broker.metrics.lag import Lags
-from cometmq.broker.metrics.metric_table import METRICS
-from cometmq.broker.metrics.page import CONTENT_TYPE, MetricsPage, Sample, Source
+from cometmq.broker.metrics.metric_table import METRICS, metrics_of
+from cometmq.broker.metrics.page import MetricsPage
+from cometmq.broker.metrics.state_samples import StateSamples
 from cometmq.broker.parts import Feature, Parts
 from cometmq.broker.settings.metrics_keys import MetricsExporter
 from cometmq.broker.statistics.requests.runtime import earliest_time
 from cometmq.broker.tables.replication_state import MasterState
+from cometmq.codec.metrics_text import CONTENT_TYPE, Sample, Source
 from cometmq.model.errors import NetError
 from cometmq.net.http import HttpAnswer, HttpServer, words
 from cometmq.steps.on_loop import Machines
@@ -25,10 +27,12 @@ _log = logging.getLogger(__name__)
 # How long a page is reused for further requests.
 AGE_SECONDS = 1.0
 _NO_LABEL = re.compile(r"[^a-zA-Z0-9_]")
-_TAKEN = {"le", "otel_scope_name", "cluster", "node_id", "node_type"}.union(
+_TAKEN = {
+    "le", "otel_scope_name", "cluster", "node_id", "node_type", "broker_id", "role",
+}.union(
     *(metric.labels for metric in METRICS.values()),
     *({label for label, _ in metric.fixed} for metric in METRICS.values()),
-)
+)  # fmt: skip
 
 
 class MonitoringHandler(Feature):
@@ -39,7 +43,7 @@ class MonitoringHandler(Feature):
         self._settings, self._clock, self._store = settings, parts.clock, parts.store
         self._earliest_ms = -1
         self._lags = Lags(parts)
-        lags = self._lags
+        self._state = StateSamples(parts)
         self.health = Health(parts)
         common = {
             "cluster": settings.cluster_name,
@@ -49,16 +53,15 @@ class MonitoringHandler(Feature):
         }
         sources: dict[str, Source] = {
             **BrokerSamples(parts).table(),
-            "rocketmq_consumer_lag_messages": lags.messages,
-            "rocketmq_consumer_lag_latency_milliseconds": lags.ages_ms,
-            "rocketmq_consumer_inflight_messages": lags.in_flight,
-            "rocketmq_consumer_queueing_latency_milliseconds": lags.ages_ms,
-            "rocketmq_consumer_ready_messages": lags.ready,
-            "rocketmq_send_to_dlq_messages_total": lags.dead_letters,
+            **self._state.table(),
+            **self._lags.table(),
             "rocketmq_storage_message_reserve_time_milliseconds": self._reserve_time,
         }
-        self._page = MetricsPage(common, sources, series_max=settings.metrics_series_max)
-        self._exporting = Exporting(parts, common, sources, self._look)
+        metrics = metrics_of(settings.broker_id, is_slave=settings.is_slave)
+        self._page = MetricsPage(
+            common, sources, metrics=metrics, series_max=settings.metrics_series_max
+        )
+        self._exporting = Exporting(parts, common, sources, metrics, self._look)
         self._machines = Machines(parts.world, "metrics")
         self._making: asyncio.Future[list[bytes]] | None = None
         self._made_at = 0.0
@@ -129,6 +132,7 @@ class MonitoringHandler(Feature):
     def _look(self) -> Steps[None]:
         self._earliest_ms = yield from earliest_time(self._store)
         yield from self._lags.look()
+        self._state.look()
 
     def _make(self) -> Steps[list[bytes]]:
         yield from self._look()

@@ -130,6 +130,7 @@ class Popping:
         wanted = self._filters.filter_of(subscription, request.consumer_group, is_asked=True)
         pop = Pop(request, wanted, topic, caller)
         if len(self._check_points) >= OPEN_MAX:
+            self._parts.counters.refused("open_pops")
             raise RequestError(
                 ResponseCode.POLLING_FULL,
                 f"{OPEN_MAX} pops are not acknowledged yet; acknowledge some of them first",
@@ -167,6 +168,7 @@ class Popping:
             attempt, lambda: NoticeResult(has_message=False), request.order,
         )  # fmt: skip
         if self._waiting.is_full(key) or not self._waiting.hold(waiter):
+            self._parts.counters.refused("held_pops")
             return NoticeResult(has_message=False, is_full=True)
         return None
 
@@ -259,6 +261,7 @@ class Popping:
             len(request.exp or "") + _SIZE_A_TAG * len(pop.wanted.codes or ()),
         )  # fmt: skip
         if self._waiting.is_full(key) or not self._waiting.hold(waiter):
+            self._parts.counters.refused("held_pops")
             return self._nothing(pop, taken, ResponseCode.POLLING_FULL)
         if taken.left:
             self._waiting.wake(key)

@@ -227,7 +227,11 @@ class PopReader:
         size_max = self._settings.transfer_bytes_in_memory
         wanted = ReadRequest(topic, queue_id, offset, count, size_max, passes)
         lend = partial(self._read_cold, pop, taken)
-        return (yield from FilteredRead(self._store, wanted, taken.budget, lend).steps())
+        read = FilteredRead(self._store, wanted, taken.budget, lend)
+        result = yield from read.steps()
+        if read.is_cut:
+            self._parts.counters.cut_filter(pop.request.consumer_group, topic)
+        return result
 
     def _read_cold(
         self, pop: Pop, taken: PoppedMessages, cold: Callable[[], GetResult]

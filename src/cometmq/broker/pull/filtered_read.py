@@ -55,7 +55,11 @@ class ReadRequest(NamedTuple):
 
 
 class FilteredRead:
-    """A read of one queue through a filter."""
+    """A read of one queue through a filter.
+
+    Attributes:
+        is_cut: Whether the read ended because its time, or the number of messages that it may examine, was used up.
+    """
 
     def __init__(
         self,
@@ -73,6 +77,7 @@ class FilteredRead:
         self._records: list[memoryview] = []
         self._size = 0
         self._until = 0.0
+        self.is_cut = False
 
     def steps(self) -> Steps[GetResult]:
         """Return the messages that pass, or the reason why there are none; only reads from the disk wait.
@@ -115,7 +120,10 @@ class FilteredRead:
             return self._result(result) if self._offset > self._request.offset else result
         is_over = self._keep_passing(result)
         looked = self._offset - self._request.offset
-        if is_over or self._offset >= result.max_offset or looked >= LOOKED_MAX:
+        if is_over or self._offset >= result.max_offset:
+            return self._result(result)
+        if looked >= LOOKED_MAX:
+            self.is_cut = True
             return self._result(result)
         return None
 
@@ -129,7 +137,7 @@ class FilteredRead:
                 start += len(record)
                 if not request.passes(property_block(record)):
                     if now() > until:
-                        self._offset = _offset_of(record) + 1
+                        self._offset, self.is_cut = _offset_of(record) + 1, True
                         return True
                     continue
                 is_first = not self._records
@@ -142,7 +150,7 @@ class FilteredRead:
                 self._records.append(record)
                 self._size += len(record)
                 if now() > until:
-                    self._offset = _offset_of(record) + 1
+                    self._offset, self.is_cut = _offset_of(record) + 1, True
                     return True
         self._offset = result.next_offset
         return False

@@ -284,7 +284,7 @@ class Pulls:
         self._commit(pull, 0 if queue is None else queue.max_offset)
         size_max = request.max_msg_bytes or self._settings.transfer_bytes_in_memory
         count_max = min(max(request.max_msg_nums, 1), self._settings.transfer_count_in_memory)
-        read = ReadRequest(
+        asked = ReadRequest(
             request.topic, request.queue_id, request.queue_offset,
             count_max, size_max, wanted.passes,
         )  # fmt: skip
@@ -297,8 +297,10 @@ class Pulls:
                 is_cold = True
             return self._lend(cold, pull.caller)
 
-        budget = TimeBudget(self._clock)
-        result = yield from FilteredRead(self._store, read, budget, lend).steps()
+        read = FilteredRead(self._store, asked, TimeBudget(self._clock), lend)
+        result = yield from read.steps()
+        if read.is_cut:
+            self._counters.cut_filter(request.consumer_group, request.topic)
         if is_cold:
             self._cold.add(request.consumer_group, result.size)
         return self._answer_or_hold(pull, wanted, result)

@@ -10,6 +10,7 @@ from cometmq.broker.replication.rate import ByteRate
 from cometmq.broker.tables.replication_state import CopyState
 from cometmq.model.errors import LinkError
 from cometmq.net.connections import OpenConnection, ServedProtocol
+from cometmq.replication.caught_up import CaughtUp
 from cometmq.replication.master_end import MasterEnd, Span
 from cometmq.replication.pace import Pace
 from cometmq.replication.terms import LogBounds
@@ -59,6 +60,7 @@ class SlaveLink(ServedProtocol):
         self._store = store
         self._pool = pool
         self._rate = ByteRate()
+        self._caught_up = CaughtUp(store.max_offset, port.now())
         self._transport: asyncio.Transport | None = None
         self._is_paused = False
         self._is_reading = False  # Whether a thread reads a piece of the log.
@@ -88,6 +90,7 @@ class SlaveLink(ServedProtocol):
             broker_id=self.end.broker_id,
             acked=max(self.end.acked, 0),
             gap=end - max(self.end.acked, 0),
+            gap_seconds=self._caught_up.behind_seconds(self.end.acked, end, self._port.now()),
             is_in_sync=is_in_sync,
             transferred_per_second=self._rate.per_second(self._port.now()),
             sent=self.end.sent,
@@ -214,6 +217,7 @@ class SlaveLink(ServedProtocol):
             return
         if is_new and self.end.is_copying:
             self._port.joined(self)
+        self._caught_up.note(self.end.acked, self._store.max_offset, self._port.now())
         if self.end.acked > acked:
             self._port.acked(self)
         if is_new:

@@ -60,6 +60,8 @@ class ColdReads:
 class StallWatch(Feature):
     """A watch that notices when the event loop was blocked for too long, and then refuses messages for some milliseconds.
 
+    It refuses none if brokerFastFailureEnable is false, and counts the delays of the loop in any case.
+
     The clients of sends that arrived meanwhile may have given up, so storing these would create duplicates. A
     timer that fires late shows the stall: after a slow write, uvloop runs timers before it reads sockets again.
     """
@@ -68,11 +70,13 @@ class StallWatch(Feature):
         self._store = parts.store
         self._seconds_max = parts.settings.busy_timeout_ms / 1000
         # Under virtual time the loop is never late.
-        self._is_on = parts.settings.is_fast_failure and not parts.clock.is_steady
+        self._is_on = not parts.clock.is_steady
+        self._is_refusing = parts.settings.is_fast_failure
+        self._delays = parts.counters.events.latencies("cometmq_loop_delay_seconds")
         self._timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Start to watch the loop for stalls, unless brokerFastFailureEnable is false or time is virtual."""
+        """Start to watch the loop for stalls, unless time is virtual."""
         if self._is_on:
             self._loop = asyncio.get_running_loop()
             self._look_later(TICK_SECONDS, self._look)
@@ -89,7 +93,9 @@ class StallWatch(Feature):
 
     def _look(self) -> None:
         late = self._loop.time() - self._due
-        if late <= self._seconds_max:
+        if self._delays is not None:
+            self._delays.add(int(max(late, 0.0) * 1_000_000))
+        if late <= self._seconds_max or not self._is_refusing:
             self._look_later(TICK_SECONDS, self._look)
             return
         _log.warning(

@@ -32,9 +32,14 @@ class _Read:
 
 
 class ColdReaders:
-    """Counts the bytes that each group has read from the disk in the current window, 5 s or longer, for thresholds."""
+    """Counts the bytes that each group has read from the disk in the current window, 5 s or longer, for thresholds.
+
+    Attributes:
+        refused: Number of reads that were refused.
+    """
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+        self.refused = 0
         self._settings = settings
         self._clock = clock
         self._thresholds: dict[str, int] = {}
@@ -57,6 +62,7 @@ class ColdReaders:
             return
         own_max = self._thresholds.get(group, self._settings.cold_group_max)
         if read.size >= own_max or self._size >= self._settings.cold_max:
+            self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 "This consumer group is reading cold data. It has been flow control: "

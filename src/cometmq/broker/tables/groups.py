@@ -68,6 +68,7 @@ class Groups:
         is_copy: Whether this is a slave's table, in which `get` creates no groups.
         on_delete: Called with the name of each group that was deleted together with its offsets: every table and
             feature that stores something by group forgets it (`forget_group`).
+        refused: Number of groups that were not created because there are too many, or too many new ones.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Groups:
     ) -> None:
         self.version = DataVersion(clock.now_ms())
         self.is_copy = False
+        self.refused = 0
         self.on_delete: list[Callable[[str], None]] = []
         self._file = file
         self._settings = settings
@@ -128,6 +130,7 @@ class Groups:
     def check_room(self, name: str, *, code: int = ResponseCode.SYSTEM_ERROR) -> None:
         """Raise RequestError with `code` if this group does not exist and there are too many groups for a new one."""
         if name not in self._groups and len(self._groups) >= self._settings.groups_max:
+            self.refused += 1
             raise RequestError(
                 code,
                 f"consumer group {name} cannot be created: this broker has {len(self._groups)} groups, and "
@@ -136,6 +139,7 @@ class Groups:
 
     def _check_pace(self, name: str) -> None:
         if not self._allowance.take():
+            self.refused += 1
             raise RequestError(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
                 f"consumer group {name} is not created now: the first use of groups creates at most "

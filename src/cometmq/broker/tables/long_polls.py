@@ -58,6 +58,7 @@ class LongPolls:
 
     Attributes:
         on_due: Called with a deadline (monotonic seconds) before those noted since `expire` began; `expire` is due then.
+        refused: Number of pulls that were refused because too many were held, or they took too much memory.
     """
 
     def __init__(self, clock: Clock, call_soon: CallSoon | None = None) -> None:
@@ -72,6 +73,7 @@ class LongPolls:
             math.inf
         )  # Earliest deadline; may be that of a pull that was woken since.
         self.on_due: Callable[[float], None] = lambda _: None
+        self.refused = 0
         self._held: dict[ConsumeQueue, list[HeldPull]] = {}
         self._watchers: dict[ConsumeQueue, list[Callable[[ConsumeQueue], None]]] = {}
         self._count = 0
@@ -86,6 +88,7 @@ class LongPolls:
             RequestError: SYSTEM_BUSY: too many pulls wait, or they take too much memory.
         """
         if self._count >= HELD_MAX or not self._bounds.take(pull.caller.owner, pull.size):
+            self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 "[REJECTREQUEST]system busy: too many pulls of this connection, or of all connections, wait for messages; "

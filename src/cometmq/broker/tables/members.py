@@ -130,6 +130,8 @@ class Members:
         on_heartbeat: Called for each registered heartbeat of a consumer, except those without subscriptions.
         on_first: Called at the first heartbeat of a connection if no other connection that has sent one is open.
         on_left: Called with the group name and the connection of a consumer that was removed from the group.
+        on_changed: Called with the name of a consumer group whose members or topics have changed.
+        refused: Number of memberships that were refused because all of them take too much memory.
     """
 
     def __init__(
@@ -143,6 +145,8 @@ class Members:
         self.on_heartbeat: list[OnHeartbeat] = []
         self.on_first: Callable[[], None] = lambda: None
         self.on_left: list[Callable[[str, ClientPeer], None]] = []
+        self.on_changed: Callable[[str], None] = lambda _: None
+        self.refused = 0
         self._clock = clock
         self._timeout_seconds = timeout_ms / 1000
         self._is_notified = is_notified
@@ -277,6 +281,7 @@ class Members:
             for listener in self.on_heartbeat:
                 listener(group, client, part)
         if is_changed:
+            self.on_changed(group.name)
             self._notify(group)
         return is_changed
 
@@ -308,6 +313,7 @@ class Members:
         """Account for the size of a new or known membership; raise RequestError if it grows by too much memory."""
         more = size - sizes.get(group, 0)
         if more > 0 and (held.size + more) * _HELD_SHARE > HELD_SIZE_MAX - self._size:
+            self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 f"[REJECTREQUEST]system busy: group {group} is not registered: this connection would have "
@@ -394,6 +400,7 @@ class Members:
         self._give_back(held, held.consumers, name)
         for listener in self.on_left:
             listener(name, peer)
+        self.on_changed(name)
         if group.clients:
             self._notify(group)
         else:

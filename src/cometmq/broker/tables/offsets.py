@@ -45,6 +45,7 @@ class Offsets:
 
     Attributes:
         resets: By "topic@group" and queue, the offsets of resets that no consumer has been told yet.
+        refused: Number of offsets that were not stored because all of them take too much memory.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Offsets:
         self._began_ms: dict[str, int] = {}
         self.resets: dict[str, dict[int, int]] = {}
         self._size = 0
+        self.refused = 0
         # On a slave, the offsets committed here beyond those last copied from the master; None on a master.
         self._grown: dict[str, dict[int, int]] | None = None
         self.saver = Saver(file, self._snapshot, pool)
@@ -129,6 +131,7 @@ class Offsets:
         """Return whether an offset that a client commits may be stored; log a new one that may not."""
         if self._size < OFFSETS_SIZE_MAX or self.get(group, topic, queue_id) is not None:
             return True
+        self.refused += 1
         _log.warning(
             "the offset of group %s in topic %s is not stored: all offsets take %d of at most %d bytes; "
             "delete unused groups",

@@ -17,6 +17,7 @@ class CopyState:
         broker_id: Its id, if known; a Java slave does not send it.
         acked: Physical offset up to which it has acknowledged the log; 0 if it has not yet.
         gap: Number of bytes of the master's log that it has not acknowledged.
+        gap_seconds: Time since it had all of the log that the master had then, at most since it connected; 0 if it has all.
         is_in_sync: Whether it has acknowledged an offset, and the gap is below haMaxGapNotInSync.
         transferred_per_second: Bytes of the log sent to it in the last full second.
         sent: Physical offset of the next byte to send to it (transferFromWhere of RocketMQ).
@@ -27,6 +28,7 @@ class CopyState:
     broker_id: int | None
     acked: int
     gap: int
+    gap_seconds: float
     is_in_sync: bool
     transferred_per_second: int
     sent: int

@@ -60,6 +60,7 @@ class Topics:
         on_delete: Called with the name of each deleted topic, before `on_change`: tables and features that store
             something by topic forget it (`forget_topic`).
         deleted: The remembered deletions of topics and groups.
+        refused: Number of topics that were not created because there are too many, or they would not fit into a registration.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Topics:
         self.clock = clock
         self.version = self.whole_version = DataVersion(clock.now_ms())
         self.is_whole = False
+        self.refused = 0
         self.was_copy = self.is_promoted = False
         self.on_change: list[Callable[[str], None]] = []
         self.on_delete: list[Callable[[str], None]] = []
@@ -322,6 +324,7 @@ class Topics:
     def _check_room(self, config: TopicConfig, known: TopicConfig | None) -> None:
         size = self._size + topic_size(config) - (0 if known is None else topic_size(known))
         if size > max(TABLE_SIZE_MAX, self._size):
+            self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {config.name} is refused: names and attributes of all topics would have "
@@ -334,6 +337,7 @@ class Topics:
         count, most = self._derived_count if is_derived else others, self._settings.topics_max
         if count >= most:
             kind = "retry and dead-letter topics" if is_derived else "topics"
+            self.refused += 1
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {config.name} cannot be created: this broker has {count} {kind}, and "

@@ -1,7 +1,6 @@
 """The transaction feature: half messages, their ends and checks, and the positions from which a start reads."""
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -153,11 +152,15 @@ class Transactions(Feature):
         await self._counts.close()
 
     def _gauges(self) -> Iterator[Gauge]:
-        for topic, count in Counter(key.topic for key in self._table.open).items():
+        for topic, count in self._table.counts.items():
             yield Gauge("rocketmq_half_messages", (topic,), count)
+        oldest = next(iter(self._table.open.values()), None)
+        now_ms = self._parts.clock.now_ms()
+        age_ms = 0 if oldest is None else max(now_ms - oldest.born_ms, 0)
+        yield Gauge("cometmq_oldest_half_message_seconds", (), age_ms / 1000)
 
     def _count(self) -> None:
-        self._counts.set_all(Counter(key.topic for key in self._table.open))
+        self._counts.set_all(self._table.counts)
 
     def _save_counts(self) -> float:
         self._count()
@@ -192,6 +195,7 @@ class Transactions(Feature):
                 "forbidden (rejectTransactionMessage)",
             )
         if len(self._table.open) >= OPEN_MAX:
+            self._parts.counters.refused("open_transactions")
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 f"{OPEN_MAX} transactions are open, and no more are allowed; wait until some have ended",

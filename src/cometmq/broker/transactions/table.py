@@ -5,7 +5,7 @@ and end together. A check replaces them by a new copy. Open transactions are rea
 (`transactions.queues`). The outcome of the last ended ones is remembered, to answer repeated ends.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -135,6 +135,7 @@ class TransactionTable:
 
     Attributes:
         open: Transactions that are not known to have ended, by key.
+        counts: Their number by topic.
         unmarked: Half offsets that have ended but that no op names yet.
         on_full: Called when OPEN_MAX transactions are open, so that no more half messages are accepted.
     """
@@ -142,6 +143,7 @@ class TransactionTable:
     def __init__(self, *, next_op: int) -> None:
         """`next_op` is the offset in the op queue at which reading starts."""
         self.open: dict[TransactionKey, OpenTransaction] = {}
+        self.counts: Counter[str] = Counter()
         self.unmarked: list[int] = []
         self.on_full: Callable[[], None] = lambda: None
         self._ended: dict[TransactionKey, OpenTransactionState] = {}
@@ -176,6 +178,7 @@ class TransactionTable:
             found = self.open[copy.key] = OpenTransaction(
                 copy.key, [], copy.born_ms, copy.stored_ms, copy.immunity_seconds, state
             )
+            self.counts[copy.key.topic] += 1
             if len(self.open) >= OPEN_MAX:
                 self.on_full()
         found.stored_ms = copy.stored_ms
@@ -187,6 +190,7 @@ class TransactionTable:
             transaction.state = _S.GIVEN_UP
         for known in (
             self.open,
+            self.counts,
             self.unmarked,
             self._ended,
             self._by_offset,
@@ -224,6 +228,9 @@ class TransactionTable:
         transaction.state = following
         if following in END_STATES:
             del self.open[transaction.key]
+            self.counts[transaction.key.topic] -= 1
+            if not self.counts[transaction.key.topic]:
+                del self.counts[transaction.key.topic]
             self._forget(transaction.offsets)
             self._remember(transaction.key, following)
 

@@ -177,3 +177,5 @@ def test_a_start_reads_from_the_oldest_half_that_is_not_done(data):
         assert half_offset == oldest
         assert not [op for op, greatest in ops if op < op_offset and greatest >= half_offset]
     assert {key.message_id: each.offsets for key, each in made.open.items()} == open_offsets
+    assert made.counts.total() == len(made.open)
+    assert all(made.counts.values())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice, pairwise
 
-from cometmq.broker.loop.turns import Turns
+from cometmq.broker.parts import Parts
 from cometmq.broker.send.admission import Admission, AdmittedSend
 from cometmq.broker.send.requests.answers import PeerAnswers
 from cometmq.broker.send.sends import Sends
@@ -57,8 +57,9 @@ def is_big(command: RawCommand) -> bool:
 class BigBatches:
     """The large batches that are being stored, at most one piece of each per loop iteration."""
 
-    def __init__(self, turns: Turns, sends: Sends, admit: Admit) -> None:
-        self._turns = turns
+    def __init__(self, parts: Parts, sends: Sends, admit: Admit) -> None:
+        self._turns = parts.turns
+        self._counters = parts.counters
         self._sends = sends
         self._admit = admit
         self._bounds = PeerBounds(
@@ -72,6 +73,7 @@ class BigBatches:
     def _store(self, command: RawCommand, peer: Peer) -> Steps[None]:
         size = len(command[7])
         if not self._bounds.take(peer, size):
+            self._counters.refused("large_batches")
             raise RequestError(
                 ResponseCode.SYSTEM_BUSY,
                 "[REJECTREQUEST]system busy: too many bytes of large batches are being stored; try again later",

@@ -29,7 +29,7 @@ class SendHandler(BatchHandler):
     def __init__(self, sends: Sends, parts: Parts, *, pulls: PullIntake | None = None) -> None:
         """`pulls` is the fast path of pulls, which the fast path of sends offers other requests."""
         self._sends = sends
-        self._big_batches = BigBatches(parts.turns, sends, admit)
+        self._big_batches = BigBatches(parts, sends, admit)
         self.intake: SendIntake | None = None
         # Without the compiled kernel there is no fast path. It cannot write records with a CRC property either.
         if KERNEL == "fast" and not parts.store.settings.append_property_crc:

@@ -1,0 +1,188 @@
+"""The sources of metrics of a broker's state: store, disks, replication, groups, and the values that features provide.
+
+What belongs to the messages of a broker group (members, dead letters, lag) is not shown by a slave that is connected to
+its master, because the master shows it and a sum over both would count it twice. What belongs to a process, its disk or
+its replication is shown by each.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from cometmq.broker.counters.counters import REFUSALS
+from cometmq.broker.parts import Parts
+from cometmq.broker.tables.replication_state import (
+    CopyState,
+    MasterState,
+    ReplicationState,
+)
+from cometmq.codec.metrics_text import Sample, Source
+from cometmq.model.names import DLQ_PREFIX, dead_letter_topic, is_system_group
+from cometmq.process.vitals import vital_sources
+from cometmq.store.running_flags import RunningFlag
+
+_FLAGS = {
+    "not_writable": RunningFlag.NOT_WRITABLE,
+    "queue_error": RunningFlag.QUEUE_ERROR,
+    "index_error": RunningFlag.INDEX_ERROR,
+    "disk_full": RunningFlag.DISK_FULL | RunningFlag.QUEUE_DISK_FULL,
+    "fenced": RunningFlag.FENCED,
+}
+# Limits whose refusals are counted as events (Counters.refused).
+_LIMITS = ("held_pops", "large_batches", "open_pops", "open_transactions")
+# Provided by features and by the role, see EventCounts.gauges.
+_PROVIDED = (
+    "rocketmq_half_messages", "rocketmq_timer_enqueue_lag", "rocketmq_timer_dequeue_latency_milliseconds",
+    "rocketmq_timing_messages", "rocketmq_pop_checkpoint_buffer_size",
+    "cometmq_connections", "cometmq_certificate_expiry_seconds", "cometmq_delayed_messages",
+    "cometmq_oldest_half_message_seconds",
+)  # fmt: skip
+
+
+class StateSamples:
+    """The sources of metrics of a broker's state; `look` must be called before they are read."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._provided: dict[str, list[Sample]] = {}
+        self._replication = parts.replication()
+
+    def table(self) -> Mapping[str, Source]:
+        """Return the sources of the metrics that this class provides, by name of the metric."""
+        room, settings = self._parts.store.room, self._parts.settings
+        return {
+            **vital_sources(),
+            **{name: self._provided_as(name) for name in _PROVIDED},
+            **self._replicas(),
+            REFUSALS: self._refusals,
+            "cometmq_store_refuses_writes": self._reasons,
+            "cometmq_disk_used_bytes": lambda: (
+                ((path,), space.used) for path, space in room.directories.items()
+            ),
+            "cometmq_disk_free_bytes": lambda: (
+                ((path,), space.available) for path, space in room.directories.items()
+            ),
+            "cometmq_disk_limit_ratio": lambda: [
+                (("delete",), settings.disk_max_ratio / 100),
+                (("force",), settings.disk_forced_ratio / 100),
+                (("refuse",), settings.disk_warning_ratio / 100),
+            ],
+            "cometmq_consumer_members": self._members,
+            "cometmq_dead_letters": self._dead_letters,
+        }
+
+    def look(self) -> None:
+        """Read the state of replication, and the values that features and the role provide."""
+        self._replication = self._parts.replication()
+        provided: defaultdict[str, list[Sample]] = defaultdict(list)
+        for provide in self._parts.counters.events.gauges:
+            for gauge in provide():
+                provided[gauge.name].append((gauge.labels, gauge.value))
+        self._provided = provided
+
+    def _provided_as(self, name: str) -> Source:
+        return lambda: self._provided.get(name, ())
+
+    # --- limits and the store
+
+    def _refusals(self) -> Iterator[Sample]:
+        parts = self._parts
+        counts = dict.fromkeys(_LIMITS, 0)
+        counts |= {labels[0]: n for labels, n in parts.counters.events.of(REFUSALS).items()}
+        counts |= {
+            "cold_reads": parts.cold.refused,
+            "filters": parts.turns.refused,
+            "groups": parts.groups.refused,
+            "held_pulls": parts.polls.refused,
+            "memberships": parts.members.refused,
+            "offsets": parts.offsets.refused,
+            "topics": parts.topics.refused,
+        }
+        yield from (((limit,), count) for limit, count in sorted(counts.items()))
+        yield from self._provided.get(REFUSALS, ())
+
+    def _reasons(self) -> Iterator[Sample]:
+        store = self._parts.store
+        flags = store.flags
+        for reason, bits in _FLAGS.items():
+            yield (reason,), int(bool(flags.bits & bits))
+        yield ("loop_blocked",), int(flags.pause is not None)
+        yield ("truncating",), int(flags.hold is not None)
+        yield ("too_few_replicas",), int(store.positions.refusal is not None)
+
+    # --- replication
+
+    def _replicas(self) -> Mapping[str, Source]:
+        return {
+            "cometmq_replication_slaves": self._slaves,
+            "cometmq_replication_in_sync": lambda: (
+                ((slave,), int(each.is_in_sync)) for slave, each in self._copies()
+            ),
+            "cometmq_replication_gap_bytes": lambda: (
+                ((slave,), each.gap) for slave, each in self._copies()
+            ),
+            "cometmq_replication_gap_seconds": lambda: (
+                ((slave,), round(each.gap_seconds, 3)) for slave, each in self._copies()
+            ),
+            "cometmq_replication_connected": lambda: (
+                ((), int(master.is_active)) for master in self._master()
+            ),
+            "cometmq_replication_stopped": lambda: (
+                ((), int(master.stopped is not None)) for master in self._master()
+            ),
+            "cometmq_replication_silence_seconds": self._silence,
+        }
+
+    def _copies(self) -> list[tuple[str, CopyState]]:
+        return list(_by_slave(self._replication).items())
+
+    def _slaves(self) -> Iterator[Sample]:
+        if self._replication.is_master:
+            yield (), len(self._copies())
+
+    def _master(self) -> list[MasterState]:
+        master = self._replication.master
+        return [] if master is None else [master]
+
+    def _silence(self) -> Iterator[Sample]:
+        now_ms = self._parts.clock.now_ms()
+        for master in self._master():
+            if master.read_ms:
+                yield (), max(now_ms - master.read_ms, 0) / 1000
+
+    # --- groups
+
+    def _groups(self) -> Iterator[str]:
+        """Yield the names of consumer groups, also of deleted ones with dead letters; none of a slave with a master."""
+        if self._replication.has_master:
+            return
+        topics = self._parts.topics.table().topics
+        deleted = (
+            each.removeprefix(DLQ_PREFIX) for each in topics if each.startswith(DLQ_PREFIX)
+        )
+        for name in dict.fromkeys([*self._parts.groups.table().groups, *deleted]):
+            if not is_system_group(name):
+                yield name
+
+    def _members(self) -> Iterator[Sample]:
+        for name in self._groups():
+            group = self._parts.members.consumer_group(name)
+            yield (name,), 0 if group is None else len(group.client_ids())
+
+    def _dead_letters(self) -> Iterator[Sample]:
+        store = self._parts.store
+        for name in self._groups():
+            topic = dead_letter_topic(name)
+            config = self._parts.topics.get(topic)
+            queues = (
+                store.queue(topic, number)
+                for number in range(0 if config is None else config.read_queues)
+            )
+            yield (name,), sum(each.max_offset - each.min_offset for each in queues if each)
+
+
+def _by_slave(state: ReplicationState) -> dict[str, CopyState]:
+    """Return the connections of slaves by broker id, or by IP if that is unknown; of two of one slave, the later one."""
+    return {
+        each.address.rpartition(":")[0] if each.broker_id is None else str(each.broker_id): each
+        for each in state.copies
+    }

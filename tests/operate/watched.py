@@ -1,0 +1,243 @@
+"""A cluster of processes under a real Prometheus (Debian's package), with the rules of deploy/prometheus, only faster.
+
+`promtool` and `prometheus` must be there: a suite that cannot run must fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support import processes
+from tests.support.iofault import FaultyDisk
+from tests.support.pages import ROOT
+from tests.support.processes import Program, free_port
+
+RULES = ROOT / "deploy" / "prometheus"
+BOARD = ROOT / "deploy" / "grafana" / "cometmq.json"
+ALERTS = RULES / "alerts.yml"
+# How far rules look back in tests, seconds; their `for` is one second.
+WINDOW = 8
+# What a busy test machine may cause by itself.
+OF_MACHINE = {"CometMQLoopDelayed", "CometMQFlushSlow"}
+# Times that would have to pass before an alert may fire, and what the tests have instead.
+SHORTER = {
+    "cometmq:group_topic_lag:seconds > 600": "cometmq:group_topic_lag:seconds > 5",
+    "cometmq_oldest_half_message_seconds > 600": "cometmq_oldest_half_message_seconds > 5",
+    "cometmq_replication_gap_seconds > 30": "cometmq_replication_gap_seconds > 2",
+}
+SLAVE = {"brokerRole": "SLAVE", "brokerId": 1, "slaveReadEnable": "true"}
+
+
+def tool(name: str) -> str:
+    """The path of a program of Prometheus.
+
+    Raises:
+        RuntimeError: it is not installed.
+    """
+    found = shutil.which(name)
+    if found is None:
+        raise RuntimeError(f"there is no {name} here: apt-get install prometheus")
+    return found
+
+
+def alerts() -> list[dict[str, Any]]:
+    """The alert rules that operators get."""
+    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def faster(rules: str) -> str:
+    """The same rules with short times: what they ask does not change."""
+    rules = re.sub(r"\bfor: \d+\w", "for: 1s", rules)
+    rules = re.sub(r"\[\d+m\]", f"[{WINDOW}s]", rules)
+    rules = re.sub(r"\boffset \d+m", f"offset {WINDOW}s", rules)
+    for before, after in SHORTER.items():
+        rules = rules.replace(before, after)
+    return rules
+
+
+@dataclass
+class Prometheus:
+    """A running Prometheus.
+
+    Attributes:
+        port: Where it answers.
+        seen: The alerts that have fired since it started.
+    """
+
+    port: int
+    seen: set[str] = field(default_factory=set)
+
+    def _get(self, path: str, **asked: str) -> Any:
+        address = f"http://127.0.0.1:{self.port}{path}?{urllib.parse.urlencode(asked)}"
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            return json.load(answer)["data"]
+
+    def ask(self, query: str) -> list[dict[str, Any]]:
+        """The samples that a query has now."""
+        found: list[dict[str, Any]] = self._get("/api/v1/query", query=query)["result"]
+        return found
+
+    def firing(self) -> set[str]:
+        """The alerts that fire now."""
+        now = {
+            each["labels"]["alertname"]
+            for each in self._get("/api/v1/alerts")["alerts"]
+            if each["state"] == "firing"
+        }
+        self.seen |= now
+        return now
+
+    def series(self, job: str) -> int:
+        """How many targets of a job are up."""
+        return len(self.ask(f'up{{job="{job}"}} == 1'))
+
+
+@contextmanager
+def prometheus(
+    folder: Path, brokers: Sequence[int], nameservers: Sequence[int]
+) -> Iterator[Prometheus]:
+    """Prometheus with the configuration and rules of deploy/prometheus; it looks each second."""
+    folder.mkdir()
+    config = yaml.safe_load((RULES / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    del config["alerting"]
+    ports = {"cometmq-broker": brokers, "cometmq-nameserver": nameservers}
+    for job in config["scrape_configs"]:
+        targets = [f"127.0.0.1:{port}" for port in ports.pop(job["job_name"])]
+        job["static_configs"] = [{"targets": targets}]
+    assert not ports
+    for name in config["rule_files"]:
+        (folder / name).write_text(faster((RULES / name).read_text()))
+    path = folder / "prometheus.yml"
+    path.write_text(yaml.safe_dump(config))
+    port = free_port()
+    command = [
+        tool("prometheus"), f"--config.file={path}", f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
+    ]  # fmt: skip
+    with Program(command, log=folder / "prometheus.log", port=port):
+        yield Prometheus(port)
+
+
+def promtool(*words: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [tool("promtool"), *map(str, words)],
+        input=given,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def page(port: int) -> bytes:
+    """A page of metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        text: bytes = answer.read()
+        return text
+
+
+@dataclass
+class Watched:
+    """A cluster with its Prometheus.
+
+    Attributes:
+        folder: Where its files are.
+        names: Its two nameservers.
+        brokers: broker-a, its slave, broker-b and broker-d.
+        pages: Their ports of metrics, and those of the nameservers.
+        disk: The disk of broker-b, which can be made slow.
+    """
+
+    folder: Path
+    names: list[Program]
+    brokers: dict[str, Program]
+    pages: dict[str, int]
+    disk: FaultyDisk
+    prometheus: Prometheus
+
+    @property
+    def nameservers(self) -> str:
+        return ";".join(each.address for each in self.names)
+
+    def broker_d(self, nameservers: str | None = None, **settings: object) -> Program:
+        """Another broker-d on the same ports and store, not yet started."""
+        return processes.broker(
+            self.folder / "d",
+            nameservers or self.nameservers,
+            port=self.brokers["d"].port,
+            settings=_of_page("broker-d", self.pages["d"], settings),
+        )
+
+
+def _of_page(name: str, port: int, settings: dict[str, object]) -> dict[str, object]:
+    # Tests run on disks that are used up to 90 %.
+    return {
+        "brokerName": name, "metricsPromExporterPort": port, "diskSpaceWarningLevelRatio": 100,
+        **settings,
+    }  # fmt: skip
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[Watched]:
+    """Start two nameservers, two masters of which one has a slave, a third master, and Prometheus beside them."""
+    with ExitStack() as stack:
+        pages = {name: free_port() for name in ("names-1", "names-2", "a", "slave", "b", "d")}
+        names = [
+            stack.enter_context(
+                processes.nameserver(
+                    folder / f"names-{number}", metricsPromExporterPort=pages[f"names-{number}"]
+                )
+            )
+            for number in (1, 2)
+        ]
+        both, disk = ";".join(each.address for each in names), FaultyDisk(folder / "disk")
+        brokers = {
+            short: processes.broker(
+                folder / short, both, settings=_of_page(f"broker-{name}", pages[short], settings)
+            )
+            for short, name, settings in (
+                ("a", "a", {}), ("slave", "a", SLAVE), ("b", "b", {}), ("d", "d", {}),
+            )
+        }  # fmt: skip
+        disk.under(brokers["b"])
+        stack.callback(_end_all, brokers)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(Program.start, brokers.values()))
+        own = [pages[each] for each in brokers]
+        watching = stack.enter_context(
+            prometheus(folder / "prometheus", own, [pages["names-1"], pages["names-2"]])
+        )
+        yield Watched(folder, names, brokers, pages, disk, watching)
+
+
+def _end_all(programs: Mapping[str, Program]) -> None:
+    """End those that run; tests may have put others in their places."""
+    for program in programs.values():
+        if program.process is not None and program.process.poll() is None:
+            program.stop()
+
+
+def other_version(folder: Path, version: str) -> dict[str, str]:
+    """An environment in which an installed CometMQ has another version than this one."""
+    metadata = folder / f"cometmq-{version}.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: cometmq\nVersion: {version}\n"
+    )
+    before = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *([before] if before else [])])}
