@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -124,8 +124,8 @@ def stored_ms(system: Running, topic: str) -> list[int]:
     return sorted(found)
 
 
-def cometmq(system: Running, *arguments: str) -> bytes:
-    """Run a command to its end, as it is installed: with its bytecode."""
+def cometmq(system: Running, *arguments: str, statuses: Collection[int] = (0,)) -> bytes:
+    """Run a command to its end, as it is installed: with its bytecode; it must end with one of the statuses."""
     env = {**os.environ, "NAMESRV_ADDR": system.nameserver, "PYTHONDONTWRITEBYTECODE": ""}
     command = [str(Path(sys.executable).with_name("cometmq")), *arguments]
     done = subprocess.run(
@@ -136,6 +136,6 @@ def cometmq(system: Running, *arguments: str) -> bytes:
         timeout=SECONDS_MAX,
         check=False,
     )
-    if done.returncode:
+    if done.returncode not in statuses:
         raise RuntimeError(f"cometmq {' '.join(arguments)} failed: {done.stderr.decode()}")
     return done.stdout

@@ -30,7 +30,7 @@ def printed(world: LagWorld, *arguments: str, status: int):
 def of_table(text: str, group: str) -> str:
     """The lag of a group in a printed table."""
     (row,) = [line for line in text.splitlines() if line.startswith(f"{group} ")]
-    found = re.search(r"(at least \d+|unknown|\d+)   +\d+\.\d", row)
+    found = re.search(r"(at least \d+|unknown|\d+) +(?:\d+|-) +\d+\.\d", row)
     assert found, row
     return found[1]
 

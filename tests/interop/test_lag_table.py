@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from cometmq.client import Admin
 from cometmq.model.names import retry_topic
 from tests.interop import reference
-from tests.support.lag_world import AT_ONE_BROKER, TRUTH, lag_world
+from tests.support.lag_world import AT_ONE_BROKER, TRUTH, LagWorld, lag_world
 from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
@@ -46,3 +47,20 @@ def test_consumer_progress_gives_the_lag_that_is_true(tmp_path: Path) -> None:
                 assert "orders" not in said, f"{group}: {said}"
             if group == "popping":
                 assert re.search(r"Consume Inflight Total: [1-9]", said), said
+        world.programs["broker-b"].kill()
+        check_without_a_broker(world, progress)
+
+
+def check_without_a_broker(world: LagWorld, progress: Callable[[str], str]) -> None:
+    """Of a broker that is away, mqadmin says nothing: its sum is that of the others; ours says "at least"."""
+
+    half = (TRUTH["stuck-later"] or 0) // 2
+
+    def halved() -> bool:
+        total = re.search(r"Consume Diff Total: (-?\d+)", progress("stuck-later"))
+        return total is not None and int(total[1]) == half
+
+    wait_until(halved, seconds=120, what="mqadmin's sum without a broker")
+    lag, unknown = world.listed()["stuck-later"]
+    assert lag == half
+    assert any("broker-b left the nameserver" in each for each in unknown)

@@ -13,7 +13,7 @@ from typer.main import get_group
 
 from cometmq.cli.command_table import TABLE
 from cometmq.cli.credentials import sign_with
-from cometmq.cli.options import Version
+from cometmq.cli.options import Version, hide_flag_types
 from cometmq.cli.output import print_error
 from cometmq.cli.patience import SECONDS_DEFAULT, SECONDS_MAX, VARIABLE, wait_for_answers
 from cometmq.model.errors import CometError, RequestTimeout
@@ -37,11 +37,15 @@ class Commands(TyperGroup):
             part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
             part.callback()(_nothing)  # Without it, a single command would not be a group.
             TABLE[cmd_name].add(part)
-            self.commands.update(get_group(part).commands)
+            loaded = get_group(part).commands
+            for each in loaded.values():
+                hide_flag_types(each, ctx)
+            self.commands.update(loaded)
         return super().get_command(ctx, cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help with the lines of the table, importing no command: the process ends after it."""
+        hide_flag_types(self, ctx)
         self.commands = {
             name: TyperCommand(name, help=entry.help, rich_help_panel=entry.panel)
             for name, entry in TABLE.items()

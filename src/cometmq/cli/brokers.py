@@ -16,7 +16,7 @@ from cometmq.cli.options import (
     Watch,
     read_pairs,
 )
-from cometmq.cli.output import notes, print_json, print_lines, print_table
+from cometmq.cli.output import notes, print_json, print_lines, print_table, time_text
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.text import plural
 
@@ -127,7 +127,8 @@ def show_broker(
         if as_json:
             print_json({"broker": broker, "id": broker_id, "numbers": numbers})
         else:
-            print_table(("name", "value"), list(numbers.items()))
+            rows = [(name, _value_text(name, value)) for name, value in numbers.items()]
+            print_table(("name", "value"), rows)
 
     ask_again(nameserver, look, is_watched=watch)
 
@@ -217,6 +218,14 @@ def broker_line(state: "BrokerState", now_ms: float) -> BrokerLine:
         None if started_ms is None else max(int(now_ms - started_ms) // 1000, 0),
         state.error,
     )
+
+
+def _value_text(name: str, value: str) -> str:
+    """Return a runtime statistic as text; a time in ms since 1970 as a date."""
+    if name.lower().endswith("timestamp") and value.isdecimal() and int(value) > 0:
+        with contextlib.suppress(ValueError, OverflowError, OSError):
+            return time_text(int(value))
+    return value
 
 
 def _number(numbers: Mapping[str, str], key: str) -> float | None:

@@ -1,13 +1,13 @@
 """The command group `cometmq cluster`, and its command `replicas`: the replication of brokers."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from cometmq.cli.asking import Clients, ask_again
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, Watch
-from cometmq.cli.output import print_lines
+from cometmq.cli.output import exit_if_partial, language_name, note_absent, print_lines
 from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
@@ -49,6 +49,61 @@ class ReplicaLine(NamedTuple):
     def is_well(self) -> bool:
         """Whether the member's state is "master" or "copying", and it has no fault."""
         return self.state in {"master", "copying"} and self.error is None
+
+
+class ProducerLine(NamedTuple):
+    """A member of a producer group that is connected to brokers.
+
+    Attributes:
+        group: Name of the producer group.
+        client: Client id.
+        address: Address that it connects from.
+        language: Language of its client.
+        version: RocketMQ version that its client reports, as an ordinal of MQVersion.
+        brokers: Brokers whose masters it is connected to.
+        seen_ms: Time of its last heartbeat, ms since 1970.
+    """
+
+    group: str
+    client: str
+    address: str
+    language: str
+    version: int
+    brokers: list[str]
+    seen_ms: int
+
+
+@cluster.command()
+def producers(
+    *,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", help="Only this producer group.")
+    ] = None,
+    nameserver: Nameserver = NAMESERVER_DEFAULT,
+    as_json: AsJson = False,
+    watch: Watch = False,
+) -> None:
+    """Show the connected producers and their groups; status 1 when a broker does not answer."""
+
+    async def look(clients: Clients) -> bool:
+        found, absent = await clients.inspector.producers()
+        lines = [
+            ProducerLine(
+                each.group,
+                each.client.client_id,
+                each.client.address,
+                language_name(each.client.language),
+                each.client.version,
+                list(each.brokers),
+                each.seen_ms,
+            )
+            for each in found
+            if group in (None, each.group)
+        ]
+        print_lines(ProducerLine, lines, as_json=as_json, nothing="No producer is connected.")
+        return note_absent(absent)
+
+    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
 
 
 @cluster.command()

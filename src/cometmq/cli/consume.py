@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cometmq.cli import complete
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     START_EARLIEST,
@@ -17,6 +18,7 @@ from cometmq.cli.options import (
     Nameserver,
     Start,
     TagFilter,
+    TopicName,
     read_start,
 )
 from cometmq.cli.output import print_message
@@ -32,9 +34,17 @@ _CLOSE_TIMEOUT_MS = 200
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to consume.")],
+    topic: TopicName,
     *,
-    group: Annotated[str, typer.Option("--group", "-g", help="The consumer group to join.")],
+    group: Annotated[
+        str,
+        typer.Option(
+            "--group",
+            "-g",
+            help="The consumer group to join.",
+            autocompletion=complete.groups,
+        ),
+    ],
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     start: Start = START_LATEST,
     tag: TagFilter = "*",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from cometmq.cli import complete
 from cometmq.cli.asking import Clients, ask, ask_again
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
@@ -19,8 +20,10 @@ from cometmq.cli.options import (
     read_time,
 )
 from cometmq.cli.output import (
+    exit_if_partial,
     message_json,
     message_line,
+    note_absent,
     notes,
     print_json,
     print_lines,
@@ -30,7 +33,7 @@ from cometmq.cli.visible import visible
 from cometmq.model.errors import SettingsError
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.message import StoredMessage
-from cometmq.model.names import dead_letter_topic
+from cometmq.model.names import REPLAY_LEDGER_PREFIX, dead_letter_topic
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
@@ -66,7 +69,9 @@ Since = Annotated[
 Target = Annotated[
     str | None,
     typer.Option(
-        metavar="TOPIC", help="Send them to this topic. Default: the original topic of each."
+        metavar="TOPIC",
+        help="Send them to this topic. Default: the original topic of each.",
+        autocompletion=complete.topics,
     ),
 ]
 Until = Annotated[
@@ -87,12 +92,14 @@ class DeadLetterLine(NamedTuple):
 
     Attributes:
         group: Name of the group.
-        letters: Number of its dead letters, at the brokers that answer.
+        letters: Known number of its dead letters.
+        letters_unknown: Reasons why there may be more.
         last_ms: Time of the last dead letter, ms since 1970; None if unknown.
     """
 
     group: str
     letters: int
+    letters_unknown: list[str]
     last_ms: int | None
 
 
@@ -121,19 +128,24 @@ def list_letters(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show groups that have dead letters, how many, and the time of the last one."""
-    from cometmq.client.admin.dead_letters import DeadLetters
+    """Show groups that have dead letters, how many, and the time of the last one; status 1 when a broker is missing."""
 
-    async def look(clients: Clients) -> None:
-        counts = await DeadLetters(clients.instance).counts()
+    async def look(clients: Clients) -> bool:
         lines = [
-            DeadLetterLine(each.group, each.letters, each.last_ms or None) for each in counts
+            DeadLetterLine(
+                each.group,
+                each.letters,
+                list(each.unknown),
+                each.last_ms or None,
+            )
+            for each in await clients.inspector.dead_letters()
         ]
         print_lines(
             DeadLetterLine, lines, as_json=as_json, nothing="No group has dead letters."
         )
+        return note_absent(await clients.inspector.missing())
 
-    ask_again(nameserver, look, is_watched=watch)
+    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
 
 
 @letters.command()
@@ -292,14 +304,15 @@ def purge(
 ) -> None:
     """Delete all dead letters of a group, and the records of their replays."""
     from cometmq.client.admin.dead_letters import DeadLetters
-    from cometmq.client.admin.ledger_topic import LEDGER_PREFIX
 
     confirm(f"Delete all dead letters of group {group}?", yes=yes)
 
     async def work(clients: Clients) -> None:
         known = set(await clients.admin.topics())
         own = [
-            each for each in (dead_letter_topic(group), LEDGER_PREFIX + group) if each in known
+            each
+            for each in (dead_letter_topic(group), REPLAY_LEDGER_PREFIX + group)
+            if each in known
         ]
         if not own:
             await DeadLetters(clients.instance).check(group)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cometmq.cli import complete
 from cometmq.cli.asking import Clients, ask
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
 from cometmq.cli.output import message_json, notes, print_json, print_table
@@ -22,7 +23,10 @@ COUNT_DEFAULT = 100
 def delayed(
     *,
     topic: Annotated[
-        str | None, typer.Option("--topic", help="Only messages for this topic.")
+        str | None,
+        typer.Option(
+            "--topic", help="Only messages for this topic.", autocompletion=complete.topics
+        ),
     ] = None,
     count_max: Annotated[
         int, typer.Option("--max", min=1, metavar="COUNT", help="Maximum number of messages.")

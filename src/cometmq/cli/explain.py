@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cometmq.cli import complete
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
 from cometmq.cli.output import (
     message_json,
@@ -44,7 +45,12 @@ def explain(
     *,
     group: Annotated[
         str,
-        typer.Option("--group", "-g", help="The consumer group that should have consumed it."),
+        typer.Option(
+            "--group",
+            "-g",
+            help="The consumer group that should have consumed it.",
+            autocompletion=complete.groups,
+        ),
     ],
     topic: Annotated[
         str | None,
@@ -52,6 +58,7 @@ def explain(
             "--topic",
             "-t",
             help="Topic of the message. Default: the topics to which the group subscribes.",
+            autocompletion=complete.topics,
         ),
     ] = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
@@ -69,7 +76,7 @@ def explain(
         print_json(_explanation_json(found))
     else:
         _print_explanation(found)
-    if any(each.is_fine is False for each in found.findings):
+    if not found.is_free:
         raise typer.Exit(ExitStatus.FOUND)
 
 
@@ -92,7 +99,13 @@ def _explanation_json(found: "Explanation") -> dict[str, object]:
 def conflicts(
     *,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Only this group. Default: all groups.")
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            help="Only this group. Default: all groups.",
+            autocompletion=complete.groups,
+        ),
     ] = None,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,

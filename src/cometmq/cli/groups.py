@@ -19,6 +19,7 @@ from cometmq.cli.options import (
 )
 from cometmq.cli.output import (
     exit_if_partial,
+    language_name,
     note_absent,
     notes,
     print_json,
@@ -53,6 +54,7 @@ class GroupLine(NamedTuple):
         model: CLUSTERING or BROADCASTING; None without a member.
         lag: Known number of messages not consumed yet, in all its topics; 0 if it is broadcasting.
         lag_unknown: Reasons why the lag may be larger.
+        behind_s: Age of the oldest message that is known not to be consumed, seconds; None without one, or if unknown.
         rate_per_s: Messages consumed per second.
         enabled: Whether no broker forbids it to consume.
     """
@@ -63,6 +65,7 @@ class GroupLine(NamedTuple):
     model: str | None
     lag: int
     lag_unknown: list[str]
+    behind_s: int | None
     rate_per_s: float
     enabled: bool
 
@@ -78,6 +81,7 @@ class ProgressLine(NamedTuple):
         end: Offset of the queue's next message; None if its broker is absent.
         lag: Number of messages not consumed yet; None if its broker is absent.
         consumed_ms: Store time of the last consumed message, ms since 1970; None if unknown.
+        oldest_ms: Store time of the first message not consumed, ms since 1970; None without one, or if unknown.
     """
 
     topic: str
@@ -87,6 +91,7 @@ class ProgressLine(NamedTuple):
     end: int | None
     lag: int | None
     consumed_ms: int | None
+    oldest_ms: int | None
 
 
 class MemberLine(NamedTuple):
@@ -146,12 +151,17 @@ def list_groups(
     as_json: AsJson = False,
     watch: Watch = False,
 ) -> None:
-    """Show consumer groups: topics, members, lag, rate; status 1 when a broker does not answer."""
+    """Show consumer groups: topics, members, lag in messages and time, rate; status 1 when a broker does not answer."""
 
     async def look(clients: Clients) -> bool:
         states = await clients.inspector.groups()
         missing = await clients.inspector.missing()
-        lines = [group_line(each) for each in states if all_ or not is_system_group(each.name)]
+        now_ms = clients.instance.clock.now_ms()
+        lines = [
+            group_line(each, now_ms)
+            for each in states
+            if all_ or not is_system_group(each.name)
+        ]
         print_lines(
             GroupLine,
             lines,
@@ -187,10 +197,11 @@ def show(
                 await _running(clients, group, member.client_id, stacks=threads)
                 for member in state.members
             ]
+        line = group_line(state, clients.instance.clock.now_ms())
         if as_json:
-            print_json(group_json(state, said))
+            print_json(group_json(state, line, said))
         else:
-            _print_group(state, said)
+            _print_group(state, line, said)
         return note_absent(state.absent)
 
     exit_if_partial(ask_again(nameserver, look, is_watched=watch))
@@ -306,7 +317,12 @@ def _changes(
 # --- output
 
 
-def group_line(state: "GroupState") -> GroupLine:
+def behind_s(state: "GroupState", now_ms: int) -> int | None:
+    """Return the age of the oldest message that a group is known not to have consumed, seconds; None without one."""
+    return None if state.oldest_ms is None else max(now_ms - state.oldest_ms, 0) // 1000
+
+
+def group_line(state: "GroupState", now_ms: int) -> GroupLine:
     """Return the row of a group in the list of groups."""
     ours = retry_topic(state.name)
     return GroupLine(
@@ -316,6 +332,7 @@ def group_line(state: "GroupState") -> GroupLine:
         state.model,
         state.lag.known,
         list(state.lag.unknown),
+        behind_s(state, now_ms),
         round(state.rate, 3),
         not state.stopped_at,
     )
@@ -332,11 +349,12 @@ def progress_lines(state: "GroupState", topic: str | None = None) -> list[Progre
             each.broker_offset,
             each.lag,
             each.consumed_ms if each.consumed_ms > 0 else None,
+            each.oldest_ms if each.oldest_ms > 0 else None,
         )
         for queue, each in state.progress.items()
     ]
     lines += [
-        ProgressLine(name, broker.name, number, None, None, None, None)
+        ProgressLine(name, broker.name, number, None, None, None, None, None)
         for broker in state.absent
         for name in state.topics
         for number in range((broker.queues or {}).get(name, 0))
@@ -346,24 +364,18 @@ def progress_lines(state: "GroupState", topic: str | None = None) -> list[Progre
 
 def member_lines(state: "GroupState") -> list[MemberLine]:
     """Return the members of a group, a line each."""
-    from cometmq.model.codes import Language
-
-    known = {int(each): each.name for each in Language}
     return [
-        MemberLine(
-            each.client_id,
-            each.address,
-            known.get(each.language, str(each.language)),
-            each.version,
-        )
+        MemberLine(each.client_id, each.address, language_name(each.language), each.version)
         for each in state.members
     ]
 
 
-def group_json(state: "GroupState", running: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def group_json(
+    state: "GroupState", line: GroupLine, running: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """Return a group, its settings, members and queues as a dict for `print_json`; `running`: its members' reports."""
     return {
-        **group_line(state)._asdict(),
+        **line._asdict(),
         "type": state.consume_type,
         "settings": [
             {"broker": broker, **_settings(each)}
@@ -429,8 +441,9 @@ def running_json(client_id: str, state: "RunningState") -> dict[str, Any]:
     }
 
 
-def _print_group(state: "GroupState", running: Sequence[dict[str, Any]]) -> None:
-    line = group_line(state)
+def _print_group(
+    state: "GroupState", line: GroupLine, running: Sequence[dict[str, Any]]
+) -> None:
     screen().print("\ngroup", style="bold")
     print_totals(line._fields, [line])
     for reason in line.lag_unknown:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_time
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, TopicName, read_time
 from cometmq.cli.output import message_json, message_line, notes, print_json, screen
 from cometmq.cli.patience import patient
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
@@ -45,7 +45,7 @@ def group() -> None:
 
 @messages.command()
 def find(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic of the messages.")],
+    topic: TopicName,
     *,
     key: Annotated[
         str | None, typer.Option("--key", help="Messages with this key, from the index.")

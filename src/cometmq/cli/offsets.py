@@ -77,6 +77,7 @@ class OffsetLine(NamedTuple):
         end: Offset of the queue's next message; None if its broker is absent.
         lag: Number of messages not consumed yet; None if its broker is absent.
         consumed_ms: Store time of the last consumed message, ms since 1970; None if unknown.
+        oldest_ms: Store time of the first message not consumed, ms since 1970; None without one, or if unknown.
         at_ms: Time of the query, ms since 1970.
     """
 
@@ -88,6 +89,7 @@ class OffsetLine(NamedTuple):
     end: int | None
     lag: int | None
     consumed_ms: int | None
+    oldest_ms: int | None
     at_ms: int
 
 

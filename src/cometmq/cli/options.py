@@ -1,7 +1,7 @@
 """Options that several commands share, and the parsing of their values."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -88,6 +88,18 @@ Start = Annotated[
         help="Where to start: earliest, latest, or a time such as 2026-05-01T12:00.",
     ),
 ]
+
+
+def hide_flag_types(command: Any, context: Any) -> None:
+    """Make the help of a command, and of its subcommands, show flags without a type.
+
+    Typer 0.29 shows `--json <bool>`, as if a value had to follow.
+    """
+    for part in getattr(command, "commands", {}).values():
+        hide_flag_types(part, context)
+    for parameter in command.get_params(context):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
 
 
 def confirm(question: str, *, yes: bool) -> None:

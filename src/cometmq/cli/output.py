@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cometmq.cli.visible import visible
+from cometmq.model.codes import Language
 from cometmq.model.exit_status import ExitStatus
 from cometmq.model.java_hash import java_hash
 from cometmq.model.message import StoredMessage
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 # Readable on dark and light backgrounds; red is reserved for errors.
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta")
 _BYTES_SHOWN_MAX = 32
+_ITEMS_SHOWN_MAX = 4
 _UNKNOWN = "_unknown"
+_TIME = "_ms"
 _GAP = "   "  # Between the columns of a table.
 
 
@@ -62,25 +65,31 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table to stdout; columns of numbers are aligned right.
+    """Print a table to stdout; columns of numbers are aligned right, and those of times (`*_ms`) lose that ending.
 
-    Cells are never cut: a terminal wraps long lines. Lines are formatted here because rich's table is slow.
+    Of a list with more than 4 items the first 3 are shown; other cells are never cut: a terminal wraps long lines. Lines are formatted here because rich's table is slow.
     """
     values = [list(row) for row in rows]
     shown = [
         [visible(_cell(value, name)) for value, name in zip(row, columns, strict=True)]
         for row in values
     ]
-    widths = [
-        max(map(cell_len, texts)) for texts in zip(map(visible, columns), *shown, strict=True)
+    # Durations in ms are floats; they keep their unit.
+    heads = [
+        visible(
+            name
+            if any(isinstance(row[place], float) for row in values)
+            else name.removesuffix(_TIME)
+        )
+        for place, name in enumerate(columns)
     ]
+    widths = [max(map(cell_len, texts)) for texts in zip(heads, *shown, strict=True)]
     is_number = [
         bool(values) and all(_is_number(row[place]) for row in values)
         for place in range(len(columns))
     ]
     head, *lines = (
-        _GAP.join(map(_padded, texts, widths, is_number)).rstrip()
-        for texts in [list(map(visible, columns)), *shown]
+        _GAP.join(map(_padded, texts, widths, is_number)).rstrip() for texts in [heads, *shown]
     )
     screen().print(Text(head, style="bold"))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
@@ -153,6 +162,12 @@ def time_text(time_ms: int) -> str:
     return f"{datetime.fromtimestamp(time_ms / 1000).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
+def language_name(number: int) -> str:
+    """Return the name of a client's language, such as "PYTHON"; for an unknown one its number."""
+    known = {int(each): each.name for each in Language}
+    return known.get(number, str(number))
+
+
 def print_message(message: StoredMessage, *, as_json: bool) -> None:
     """Print a message to stdout as one line, of text or JSON."""
     if as_json:
@@ -220,10 +235,14 @@ def _cell(value: object, column: str) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.1f}"
-    if isinstance(value, int) and column.endswith("_ms"):
+    if isinstance(value, int) and column.endswith(_TIME):
         with contextlib.suppress(ValueError, OverflowError, OSError):
             return time_text(value)
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    if len(value) > _ITEMS_SHOWN_MAX:
+        value = [*value[: _ITEMS_SHOWN_MAX - 1], f"… {len(value)} in all"]
+    return ", ".join(map(str, value))
 
 
 def _is_number(value: object) -> bool:

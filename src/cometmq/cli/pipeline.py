@@ -20,8 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.main import get_command
 
+from cometmq.cli.options import hide_flag_types
 from cometmq.cli.output import notes, print_error, print_json, print_table, screen
+from cometmq.model.errors import CometError
 from cometmq.model.text import in_quotes
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 # Arguments after `cometmq pipeline` are parsed by the generated commands.
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 MASTER_DEFAULT = "local[*]"
+_HELP = ["-h", "--help"]
 _NAMES = {"nameserver": ("--nameserver", "-n")}
 _VARIABLES = {"nameserver": "NAMESRV_ADDR"}
 _GATEWAY = "PYSPARK_GATEWAY_PORT"  # Set by spark-submit: the port of its JVM.
@@ -47,11 +51,23 @@ def main(arguments: list[str] | None = None) -> None:
     # SIGTERM ends a run as Ctrl-C does, so that the manifest records the end.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     given = sys.argv[1:] if arguments is None else arguments
-    application(*given[:1])(args=given, prog_name="cometmq pipeline")
+    command = get_command(application(*given[:1]))
+    hide_flag_types(command, typer.Context(command, help_option_names=_HELP))
+    command(args=given, prog_name="cometmq pipeline")
 
 
 def application(word: str = "") -> typer.Typer:
-    """Return a command line with `warm` and the jobs whose names have `word` as first word, or all jobs if none has."""
+    """Return a command line with `warm` and the jobs whose names have `word` as first word, or all jobs if none has.
+
+    Raises CometError, which says how to install it, if PySpark or a package of the jobs is missing.
+    """
+    try:
+        import pyarrow  # noqa: F401
+        import pyspark  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise CometError(
+            f"cometmq pipeline needs {error.name}, which is not installed; run pip install 'cometmq[spark]'"
+        ) from None
     from cometmq.spark.jobs.catalogue import jobs_of
 
     app = _group(
@@ -84,7 +100,7 @@ def _group(text: str) -> typer.Typer:
         add_completion=False,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": _HELP},
     )
 
 
@@ -227,7 +243,6 @@ def _statuses() -> Iterator[None]:
     from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
 
-    from cometmq.model.errors import CometError
     from cometmq.model.exit_status import ExitStatus
     from cometmq.spark.jobs.error_text import is_usage, message_of
 

@@ -7,11 +7,13 @@ import io
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from cometmq.cli import complete
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, read_properties
 from cometmq.cli.output import notes, print_json, screen
 from cometmq.cli.patience import patient
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 _READ_SIZE = 256 * 1024  # Bytes: some thousand short lines, one window of the producer.
 _GROUP_COUNT = 4096
+_AFTER_MAX = 10 * 365 * 86_400.0  # Brokers set a smaller limit, timerMaxDelaySec.
 
 
 Body = Annotated[
@@ -36,7 +39,9 @@ Body = Annotated[
 Topic = Annotated[
     str,
     typer.Argument(
-        metavar="TOPIC", help="The topic; brokers create it if they are configured to."
+        metavar="TOPIC",
+        help="The topic; brokers create it if they are configured to.",
+        autocompletion=complete.topics,
     ),
 ]
 Tag = Annotated[str | None, typer.Option(help="Tag by which consumers filter.")]
@@ -53,6 +58,16 @@ Queue = Annotated[
     ),
 ]
 
+After = Annotated[
+    float | None,
+    typer.Option(
+        min=0.001,
+        max=_AFTER_MAX,
+        metavar="SECONDS",
+        help="Let consumers see it only after this time (5.x).",
+    ),
+]
+
 
 def send(
     topic: Topic,
@@ -64,6 +79,7 @@ def send(
     property_: Properties = None,
     count: Count = 1,
     queue: Queue = None,
+    after: After = None,
     as_json: AsJson = False,
 ) -> None:
     """Send one message, or many."""
@@ -81,6 +97,7 @@ def send(
         tag=tag,
         keys=tuple(key or ()),
         properties=read_properties(property_ or []),
+        deliver=None if after is None else timedelta(seconds=after),
     )
     stdin = cast(io.BufferedReader, sys.stdin.buffer)
     texts = lines(stdin) if body == STDIN else repeated(body.encode(), count)

@@ -5,9 +5,8 @@ Each queue that the topic has at the start is polled separately, and keeps its o
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
 from cometmq.cli.options import (
@@ -19,6 +18,7 @@ from cometmq.cli.options import (
     Nameserver,
     Start,
     TagFilter,
+    TopicName,
     read_start,
 )
 from cometmq.cli.output import notes, print_message
@@ -47,7 +47,7 @@ _Arrivals = asyncio.Queue[StoredMessage]
 
 
 def tail(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to follow.")],
+    topic: TopicName,
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     start: Start = START_LATEST,

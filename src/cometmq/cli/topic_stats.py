@@ -7,6 +7,7 @@ import typer
 
 from cometmq.cli import complete
 from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.groups import behind_s
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     AsJson,
@@ -62,6 +63,7 @@ class ReaderLine(NamedTuple):
         group: Name of the group.
         lag: Known number of the topic's messages after its offsets; 0 if its connected members are broadcasting.
         lag_unknown: Reasons why the lag may be larger.
+        behind_s: Age of the topic's oldest message that is known not to be consumed, seconds; None without one.
         rate_per_s: Messages consumed per second, of all its topics, as brokers estimate it.
         members: Number of its connected members.
     """
@@ -69,6 +71,7 @@ class ReaderLine(NamedTuple):
     group: str
     lag: int
     lag_unknown: list[str]
+    behind_s: int | None
     rate_per_s: float
     members: int
 
@@ -208,16 +211,21 @@ async def _stats(
     held = await clients.inspector.topic_stats(topic)
     brokers = sorted({queue.broker_name for queue in held.queues})
     windows = [await _put(clients, broker, topic) for broker in brokers]
-    groups = []
+    groups, now_ms = [], clients.instance.clock.now_ms()
     for name in await clients.inspector.groups_of_topic(topic):
         try:
             state = await clients.inspector.group(name)
         except GroupNotFound:  # The group was deleted meanwhile.
             continue
-        lag = state.lag_in(topic)
+        there = state.in_topic(topic)
         groups.append(
             ReaderLine(
-                name, lag.known, list(lag.unknown), round(state.rate, 3), len(state.members)
+                name,
+                there.lag.known,
+                list(there.lag.unknown),
+                behind_s(there, now_ms),
+                round(state.rate, 3),
+                len(state.members),
             )
         )
     return stats_json(topic, held, windows, groups), held.absent

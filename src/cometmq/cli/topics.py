@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
+from cometmq.cli import complete
 from cometmq.cli.asking import Clients, ask
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
+from cometmq.cli.options import (
+    NAMESERVER_DEFAULT,
+    AsJson,
+    Nameserver,
+    TopicName,
+    read_pairs,
+)
 from cometmq.cli.output import (
     exit_if_partial,
     note_absent,
@@ -19,15 +26,36 @@ from cometmq.cli.output import (
 from cometmq.cli.patience import patient
 from cometmq.model.errors import TopicNotFound
 from cometmq.model.flags import is_readable, is_writable
-from cometmq.model.names import REPLY_TOPIC_SUFFIX, is_retry_topic, is_system_topic
+from cometmq.model.names import (
+    REPLAY_LEDGER_PREFIX,
+    REPLY_TOPIC_SUFFIX,
+    is_retry_topic,
+    is_system_topic,
+)
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.client import AbsentBroker, AsyncAdmin, TopicState
+    from cometmq.client import AbsentBroker, AsyncAdmin, TopicConfig, TopicState
 
 Result = TypeVar("Result")
 
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic.")]
+Queues = Annotated[
+    int | None, typer.Option(min=1, help="Number of queues on each broker; 8 for a new topic.")
+]
+ReadQueues = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of queues that consumers read, if not --queues."),
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="An attribute (5.x), such as message.type=FIFO or retention.hours=24; may be repeated.",
+    ),
+]
+AtBroker = Annotated[
+    str | None, typer.Option(help="Only at this broker.", autocompletion=complete.brokers)
+]
 
 topics = typer.Typer(help="List, create, describe and delete topics.", no_args_is_help=True)
 
@@ -85,22 +113,44 @@ def create(
     topic: TopicName,
     *,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
-    queues: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of queues on each broker; 8 for a new topic."),
+    queues: Queues = None,
+    read_queues: ReadQueues = None,
+    attribute: Attributes = None,
+    no_attribute: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Remove this attribute.")
     ] = None,
+    broker: AtBroker = None,
+    cluster: Annotated[str | None, typer.Option(help="Only in this cluster.")] = None,
 ) -> None:
-    """Create a topic, or change the number of queues of an existing one."""
-    configs = _with_admin(nameserver, lambda admin: admin.create_topic(topic, queues=queues))
-    counts = {broker: config.write_queues for broker, config in sorted(configs.items())}
-    if len(set(counts.values())) == 1:
-        count = next(iter(counts.values()))
-        said = f"{count} {plural(count, 'queue')} on each broker"
+    """Create a topic at every master, or change the given settings of an existing one; the others stay."""
+    if broker is not None and cluster is not None:
+        raise typer.BadParameter("give only one of --broker and --cluster", param_hint="create")
+    attributes: dict[str, str | None] = dict.fromkeys(no_attribute or ())
+    attributes.update(read_pairs(attribute or [], option="--attribute"))
+    configs = _with_admin(
+        nameserver,
+        lambda admin: admin.create_topic(
+            topic,
+            queues=queues,
+            read_queues=read_queues,
+            attributes=attributes,
+            cluster=cluster,
+            broker=broker,
+        ),
+    )
+    counts = {name: _queues_text(config) for name, config in sorted(configs.items())}
+    if len(set(counts.values())) == 1 and broker is None:
+        said = f"{next(iter(counts.values()))} on each broker"
     else:
-        said = ", ".join(
-            f"{count} {plural(count, 'queue')} on {broker}" for broker, count in counts.items()
-        )
+        said = ", ".join(f"{count} on {name}" for name, count in counts.items())
     notes().print(f"{topic} has {said}.", markup=False)
+
+
+def _queues_text(config: "TopicConfig") -> str:
+    count = config.write_queues
+    text = f"{count} {plural(count, 'queue')}"
+    is_alike = config.read_queues == count
+    return text if is_alike else f"{text} to write and {config.read_queues} to read"
 
 
 @topics.command()
@@ -174,7 +224,12 @@ async def _list(
         names = [
             name
             for name in names
-            if not (name in hidden or is_system_topic(name) or is_retry_topic(name))
+            if not (
+                name in hidden
+                or is_system_topic(name)
+                or is_retry_topic(name)
+                or name.startswith(REPLAY_LEDGER_PREFIX)
+            )
         ]
     states = await asyncio.gather(
         *(clients.inspector.topic_bounds(name, missing) for name in names)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cometmq.client.admin.account_lines import EntryLine, UserLine
     from cometmq.client.admin.accounts import Accounts, AccountsReport
     from cometmq.client.admin.admin import AsyncAdmin
-    from cometmq.client.admin.dead_letters import dead_letter_origin
+    from cometmq.client.admin.dead_letters import DeadLetterCount, dead_letter_origin
     from cometmq.client.admin.delayed import DelayedFinder, DelayedMessage, DelayedMessages
     from cometmq.client.admin.deleted_messages import deleted_messages
     from cometmq.client.admin.explain import ExplainFinding, Explanation
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from cometmq.client.admin.replay_claims import AsyncReplayClaims
     from cometmq.client.admin.replay_ledger import LetterId
     from cometmq.client.admin.roles import Promotion
-    from cometmq.client.admin.states import BrokerState, GroupState, TopicState
+    from cometmq.client.admin.states import (
+        BrokerState,
+        ClusterProducers,
+        GroupState,
+        ProducerState,
+        TopicState,
+    )
     from cometmq.client.admin.symptoms import Symptom
     from cometmq.client.api.broker import SettingsReport
     from cometmq.client.api.transactions import HalfMessage
@@ -167,6 +173,7 @@ __all__ = [
     "ClientInstance",
     "ClientSettings",
     "ClusterInfo",
+    "ClusterProducers",
     "Compression",
     "Conflict",
     "ConflictSide",
@@ -177,6 +184,7 @@ __all__ = [
     "ConsumerSettings",
     "Credentials",
     "DeadLetter",
+    "DeadLetterCount",
     "DelayedFinder",
     "DelayedMessage",
     "DelayedMessages",
@@ -211,6 +219,7 @@ __all__ = [
     "PopState",
     "Producer",
     "ProducerSettings",
+    "ProducerState",
     "Promotion",
     "PullConsumer",
     "PullResult",
@@ -313,10 +322,10 @@ _NAMES = {
     "cometmq.client.settings": "ClientSettings ConsumeFrom ConsumerSettings ProducerSettings PushSettings SimpleSettings",
     "cometmq.client.consumer.pop.simple_consumer": "AsyncSimpleConsumer",
     "cometmq.client.admin.absent": "AbsentBroker",
-    "cometmq.client.admin.dead_letters": "dead_letter_origin",
+    "cometmq.client.admin.dead_letters": "DeadLetterCount dead_letter_origin",
     "cometmq.client.admin.deleted_messages": "deleted_messages",
     "cometmq.client.admin.delayed": "DelayedFinder DelayedMessage DelayedMessages",
-    "cometmq.client.admin.states": "BrokerState GroupState TopicState",
+    "cometmq.client.admin.states": "BrokerState ClusterProducers GroupState ProducerState TopicState",
     "cometmq.client.admin.symptoms": "Symptom",
     "cometmq.client.sync.admin": "Admin",
     "cometmq.client.sync.inspector": "Inspector",

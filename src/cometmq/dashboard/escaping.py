@@ -113,6 +113,12 @@ def moment(ms: int | None) -> str:
     return datetime.fromtimestamp(ms / 1000).astimezone().strftime(_TIME)
 
 
+def instant(ms: int | None) -> str:
+    """Format a time like `moment`, to the millisecond."""
+    text = moment(ms)
+    return f"{text}.{ms % 1000:03d}" if ms is not None and 0 < ms <= _MS_MAX else text
+
+
 def span(seconds: float) -> str:
     """Format a duration, rounded down, in its largest unit and the next one if that is not 0, such as "2 h 5 min"."""
     left = max(int(seconds), 0)

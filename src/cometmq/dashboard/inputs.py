@@ -1,7 +1,7 @@
 """Parses fields of web addresses and forms, with bounds; bad input raises an error with a sentence for the user."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from cometmq.model.errors import CometError
@@ -66,6 +66,14 @@ def number_of(
 def page_of(fields: Mapping[str, str]) -> int:
     """Return the field `page`, a number from 1; 1 if it is empty. Raises WrongInput if it is not a page number."""
     return number_of(fields, "page", "Page", least=1, most=PAGE_MAX, default=1)
+
+
+def order_of(fields: Mapping[str, str], orders: Collection[str]) -> str:
+    """Return the field `sort`, one of the orders of a list; the first if it is empty. Raises WrongInput if it is another."""
+    text = text_of(fields, "sort") or next(iter(orders))
+    if text not in orders:
+        raise WrongInput(f"Sort by {', '.join(orders)}, not by {in_quotes(text, 40)}.")
+    return text
 
 
 def time_of(fields: Mapping[str, str], name: str, what: str) -> int | None:

@@ -57,6 +57,7 @@ def new_environment() -> Environment:
             "num": escaping.number,
             "size": escaping.size,
             "moment": escaping.moment,
+            "instant": escaping.instant,
             "span": escaping.span,
             "json": _as_json,
         }

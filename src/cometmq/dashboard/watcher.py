@@ -1,4 +1,4 @@
-"""Polls brokers and the lag of consumer groups repeatedly, for live numbers, charts, times of outages.
+"""Polls brokers, the lag of consumer groups, dead letters and the doctor repeatedly, for live numbers, charts, times of outages.
 
 Of a poll it keeps the answers of up to 64 brokers. The overview, the list of brokers and charts show these without new requests.
 """
@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from heapq import nlargest
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
-from cometmq.client import AsyncInspector, BrokerState
+from cometmq.client import AsyncInspector, BrokerState, Symptom
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CometError
 from cometmq.model.names import is_system_group
@@ -27,6 +27,7 @@ BROKERS_MAX = 64
 LAG_SAMPLES_MAX = 240
 LAG_GROUPS_MAX = 200
 LAG_SECONDS = 15.0
+FINDINGS_SECONDS = 60.0
 FORGOTTEN_MS = 3600 * 1000
 _PUT_TOTAL, _GET_TOTAL = "msgPutTotalTodayNow", "msgGetTotalTodayNow"
 
@@ -78,7 +79,11 @@ class Trouble(NamedTuple):
 
 
 class Watcher:
-    """Polls brokers in the background with pauses of `seconds` s, and groups' lag with 3 times that (15 s at most)."""
+    """Polls brokers in the background with pauses of `seconds` s.
+
+    Groups' lag and dead letters are polled with pauses of 3 times that (15 s at most), and the doctor examines the cluster
+    with pauses of 12 times that (60 s at most).
+    """
 
     def __init__(self, inspector: AsyncInspector, clock: Clock, seconds: float) -> None:
         self._inspector = inspector
@@ -90,6 +95,9 @@ class Watcher:
         self._lag_trouble = ""
         self._lags: dict[str, int] | None = None
         self._lag_of_all: Total | None = None
+        self._dead_letters: Total | None = None
+        self._findings: list[Symptom] | None = None
+        self._findings_ms = 0
         self._is_begun = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -115,6 +123,7 @@ class Watcher:
         loops = (
             self._repeat(self.look, self._seconds),
             self._repeat(self.look_at_lag, self._lag_seconds),
+            self._repeat(self.look_for_problems, min(FINDINGS_SECONDS, 12 * self._seconds)),
         )
         self._tasks = [asyncio.ensure_future(each) for each in loops]
 
@@ -197,6 +206,21 @@ class Watcher:
         """The lag of all groups but system groups together, in messages, by the last successful poll; None before one."""
         return self._lag_of_all
 
+    @property
+    def dead_letters(self) -> Total | None:
+        """The number of dead letters of all groups by the last successful poll; None before one, or if it failed last."""
+        return self._dead_letters
+
+    @property
+    def findings(self) -> list[Symptom] | None:
+        """The problems that the doctor found last, the worst first; None before a look, or if the last look failed."""
+        return self._findings
+
+    @property
+    def findings_ms(self) -> int:
+        """Time of the doctor's last look that did not fail, ms since 1970; 0 before one."""
+        return self._findings_ms
+
     # --- polling
 
     async def look(self) -> None:
@@ -260,6 +284,28 @@ class Watcher:
                 points.append((now_ms, lag))
         for name in self._lag.keys() - {name for name, _ in wanted}:
             del self._lag[name]
+        await self._look_at_dead_letters()
+
+    async def _look_at_dead_letters(self) -> None:
+        try:
+            counts = await self._inspector.dead_letters()
+            missing = await self._inspector.missing()
+        except (
+            CometError
+        ):  # The lag's poll has just shown why, or the dashboard's user has no right to it.
+            self._dead_letters = None
+            return
+        reasons = {*map(str, missing), *chain(*(each.unknown for each in counts))}
+        self._dead_letters = Total(sum(each.letters for each in counts), tuple(sorted(reasons)))
+
+    async def look_for_problems(self) -> None:
+        """Let the doctor examine the cluster once, for `findings`; a failure is not raised."""
+        try:
+            self._findings = await self._inspector.examine()
+        except CometError:  # `troubles` says that the nameserver does not answer.
+            self._findings = None
+            return
+        self._findings_ms = self._clock.now_ms()
 
 
 def _rates(before: Sample, now: Sample) -> tuple[float, float] | None:

@@ -14,6 +14,8 @@ from cometmq.model.text import in_quotes
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"
+# Our record of the dead letters of a group that were replayed; followed by the group.
+REPLAY_LEDGER_PREFIX = "DLQ_REPLAYED_"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 # Check points and acknowledgements of pop; followed by the cluster's name.

@@ -76,6 +76,21 @@ async def test_a_group_that_hangs_in_its_first_message_lags_by_all_of_them(tmp_p
             assert await lags(served) == (4, 4)
             stats = await progress(served)
             assert not any(each.is_committed for each in stats.queues.values())
+            assert all((each.oldest_ms > 0) == (each.lag > 0) for each in stats.queues.values())
+
+
+async def test_the_oldest_message_is_the_next_one_or_the_first_that_is_left(tmp_path):
+    async with serve(tmp_path) as served:
+        for _ in range(4):
+            await send(served)
+        queue = served.broker._store.queue("orders", 0)
+        times = [served.broker._store.store_time_at(queue, offset) for offset in range(4)]
+        for offset, first, oldest in ((0, 0, 0), (2, 0, 2), (1, 3, 3)):
+            queue.min_offset = first
+            await commit(served, offset)
+            assert (await progress(served)).queues[QUEUE].oldest_ms == times[oldest]
+        await commit(served, 4)
+        assert (await progress(served)).queues[QUEUE].oldest_ms == 0
 
 
 async def test_queues_without_an_offset_count_beside_those_that_have_one(tmp_path):

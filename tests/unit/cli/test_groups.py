@@ -17,12 +17,23 @@ def test_a_line_sums_what_all_brokers_say_and_leaves_the_retry_topic_out() -> No
             "a": GroupConfig("billing"),
             "b": GroupConfig("billing", consume_enabled=False),
         },
-        {QUEUE: QueueProgress(9, 4, 4, 1000), RETRY: QueueProgress(3, 1)},
+        {
+            QUEUE: QueueProgress(9, 4, 4, 1000, oldest_ms=4_000),
+            RETRY: QueueProgress(3, 1, oldest_ms=7_500),
+        },
         rate=1.25,
     )
-    assert group_line(state) == ("billing", ["orders"], 0, None, 7, [], 1.25, False)
-    assert progress_lines(state, "orders") == [("orders", "a", 1, 4, 9, 5, 1000)]
-    assert progress_lines(state)[0] == ("%RETRY%billing", "a", 0, 1, 3, 2, None)
+    line = group_line(state, 10_500)
+    assert line == ("billing", ["orders"], 0, None, 7, [], 6, 1.25, False)
+    assert group_line(state, 3_000).behind_s == 0, "a broker's clock is ahead"
+    assert state.in_topic("%RETRY%billing").oldest_ms == 7_500
+    assert progress_lines(state, "orders") == [("orders", "a", 1, 4, 9, 5, 1000, 4_000)]
+    assert progress_lines(state)[0] == ("%RETRY%billing", "a", 0, 1, 3, 2, None, 7_500)
+
+
+def test_a_group_whose_broker_reports_no_time_is_behind_by_an_unknown_time() -> None:
+    state = GroupState("billing", progress={QUEUE: QueueProgress(9, 4)})
+    assert (state.oldest_ms, group_line(state, 5_000).behind_s) == (None, None)
 
 
 def test_a_group_ahead_of_its_queue_lacks_nothing() -> None:

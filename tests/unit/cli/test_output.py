@@ -101,6 +101,18 @@ def test_a_table_stands_numbers_to_the_right(capsys: pytest.CaptureFixture[str])
     assert len(first) == len(second) == len(head)
 
 
+def test_times_are_dates_durations_keep_their_unit_and_long_lists_are_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = (1_700_000_000_000, 1.5, ["a", "b", "c", "d"], ["a", "b", "c", "d", "e"])
+    output.print_table(("last_ms", "pull_ms", "few", "many"), [row])
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["last", "pull_ms", "few", "many"]
+    assert re.fullmatch(
+        r"2023-11-1\d \d\d:\d\d:20 +1\.5   a, b, c, d   a, b, c, … 5 in all", line
+    )
+
+
 def test_an_error_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_error("no route of orders;\n  create it")
     printed = capsys.readouterr()

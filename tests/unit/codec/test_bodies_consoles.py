@@ -81,6 +81,8 @@ def test_statistics_are_read_back():
     assert decode_topic_stats(encode_topic_stats(TOPIC)) == TOPIC
     assert decode_consume_stats(encode_consume_stats(GROUP)) == GROUP
     assert GROUP.lag == 5
+    ours = ConsumeStats({QUEUE: QueueProgress(12, 7, 7, NOON, False, NOON + 1)}, 1.5)
+    assert decode_consume_stats(encode_consume_stats(ours)) == ours
     assert decode_group_list(encode_group_list(["b", "a"])) == ("a", "b")
 
 

@@ -30,6 +30,9 @@ from cometmq.store.message_store import MessageStore
 # A group, one of its topics, and the group's position in each queue of the topic.
 _Work = tuple[str, str, dict[MessageQueue, Position]]
 
+# Store times by queue and offset, ms since 1970; groups that are at the same offset share one.
+_Times = dict[tuple[ConsumeQueue, int], int]
+
 # Number of queues that are looked up per loop iteration: some 3 ms.
 QUEUES_IN_A_TURN = 1_000
 
@@ -90,7 +93,7 @@ class ProgressStatistics:
         if topics is None:
             topics = self._positions.topics_of(group, self._offsets.topics_of(group))
         work = self._work(group, topics, in_flight, only_ordered=only_ordered)
-        return (yield from elsewhere(lambda: [self._progress(*each) for each in work]))
+        return (yield from elsewhere(lambda: self._all_progress(work)))
 
     def of_groups(
         self, groups: Sequence[str], *, only_ordered: bool
@@ -114,7 +117,7 @@ class ProgressStatistics:
         return stats
 
     def _add(self, stats: dict[str, list[ConsumeStats]], work: list[_Work]) -> Steps[None]:
-        found = yield from elsewhere(lambda: [self._progress(*each) for each in work])
+        found = yield from elsewhere(lambda: self._all_progress(work))
         for (group, _, _), each in zip(work, found, strict=True):
             stats[group].append(each)
 
@@ -142,20 +145,38 @@ class ProgressStatistics:
             for each in configs
         ]  # fmt: skip
 
+    def _all_progress(self, work: list[_Work]) -> list[ConsumeStats]:
+        times: _Times = {}
+        return [self._progress(*each, times) for each in work]
+
     def _progress(
-        self, group: str, topic: str, positions: dict[MessageQueue, Position]
+        self, group: str, topic: str, positions: dict[MessageQueue, Position], times: _Times
     ) -> ConsumeStats:
         table = {}
         for name, position in positions.items():
             # Tools subtract: end minus consumer offset is the lag, pull offset minus consumer offset is in flight.
             offset = position.next - position.in_flight
-            consumed_ms = 0
-            if position.queue is not None and position.is_committed and offset > 0:
-                consumed_ms = max(self._store.store_time_at(position.queue, offset - 1), 0)
+            queue, consumed_ms, oldest_ms = position.queue, 0, 0
+            if queue is not None and position.is_committed and offset > 0:
+                consumed_ms = self._time(queue, offset - 1, times)
+            if queue is not None and position.lag > 0:
+                oldest_ms = self._time(queue, max(offset, queue.min_offset), times)
             table[name] = QueueProgress(
-                position.end, offset, position.next, consumed_ms, position.is_committed
+                position.end,
+                offset,
+                position.next,
+                consumed_ms,
+                position.is_committed,
+                oldest_ms,
             )
         return ConsumeStats(table, self._rates.rate(group, topic))
+
+    def _time(self, queue: ConsumeQueue, offset: int, times: _Times) -> int:
+        """Return the store time of a message, ms since 1970, or 0 if unknown; from `times`, or adding it there."""
+        found = times.get((queue, offset))
+        if found is None:
+            found = times[queue, offset] = max(self._store.store_time_at(queue, offset), 0)
+        return found
 
     def time_spans(self, topic: str, group: str) -> Steps[list[TimeSpan]]:
         """Return the time span of the messages of each queue, and the age of a group's next one.

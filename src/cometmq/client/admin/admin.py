@@ -209,9 +209,15 @@ class AsyncAdmin(AsyncClient):
         return changed.broker_id
 
     async def _each_master(
-        self, ask: Callable[[str], Awaitable[Value]], cluster: str | None
+        self,
+        ask: Callable[[str], Awaitable[Value]],
+        cluster: str | None,
+        broker: str | None = None,
     ) -> dict[str, Value]:
-        masters = await self._live.nameserver_api.masters(cluster)
+        if broker is None:
+            masters = await self._live.nameserver_api.masters(cluster)
+        else:
+            masters = {broker: await self._live.nameserver_api.member(broker)}
         return dict(
             zip(masters, all_of(await side_by_side(ask, masters.values())), strict=True)
         )
@@ -230,7 +236,8 @@ class AsyncAdmin(AsyncClient):
         read_queues: int | None = None,
         perm: int | None = None,
         cluster: str | None = None,
-        attributes: Mapping[str, str] | None = None,
+        broker: str | None = None,
+        attributes: Mapping[str, str | None] | None = None,
     ) -> dict[str, TopicConfig]:
         """Create a topic, or change the given settings of an existing one; return the resulting settings by broker name.
 
@@ -240,11 +247,12 @@ class AsyncAdmin(AsyncClient):
             read_queues: Number of read queues per broker; None: as `queues`.
             perm: Bits of `model.flags.PERM_*`; None: read and write if new.
             cluster: Cluster to create it in; None: on every master.
-            attributes: Attributes such as `message.type` (5.x), added to the existing ones.
+            broker: Name of the broker group to create it at; None: all of the cluster.
+            attributes: Attributes such as `message.type` (5.x), added to the existing ones; those that are None are removed.
 
         Raises:
             RequestError: The name is invalid.
-            BrokerNotFound: No master is registered, or none of the cluster.
+            BrokerNotFound: No master is registered, none of the cluster, or not this one.
         """
         check_topic(topic)
         topic = self._full(topic)
@@ -259,6 +267,7 @@ class AsyncAdmin(AsyncClient):
                 address, topic, changes, attributes=attributes, is_made=True
             ),
             cluster,
+            broker,
         )
         self._live.routes.drop(topic)
         return self._short_configs(changed)

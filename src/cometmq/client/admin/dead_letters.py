@@ -25,13 +25,15 @@ class DeadLetterCount(NamedTuple):
     """The number of dead letters of a group.
 
     Attributes:
-        letters: Number of stored dead letters.
+        letters: Known number of stored dead letters.
         last_ms: Store time of the latest one, ms since 1970; 0 if unknown.
+        unknown: Reasons why there may be more: brokers that do not answer or have left.
     """
 
     group: str
     letters: int
     last_ms: int
+    unknown: tuple[str, ...] = ()
 
 
 class DeadLetterFilter(NamedTuple):
@@ -74,19 +76,22 @@ class DeadLetters:
         self._states = States(instance)
 
     async def counts(self) -> list[DeadLetterCount]:
-        """Return the number of dead letters at the brokers that answer, for each group that has any, sorted by name."""
+        """Return the number of dead letters for each group that has any, or may have some, sorted by name."""
+        missing = await self._states.missing()
+        away = {topic for broker in missing for topic in broker.queues or ()}
         found = []
-        for topic in await self._instance.nameserver_api.topics():
+        for topic in sorted({*await self._instance.nameserver_api.topics(), *away}):
             if not topic.startswith(DLQ_PREFIX):
                 continue
             try:
-                queues = (await self._states.topic(topic)).queues.values()
+                state = await self._states.topic(topic, missing)
             except TopicNotFound:
                 continue
-            count = sum(each.max_offset - each.min_offset for each in queues)
-            if count:
-                last_ms = max((each.updated_ms for each in queues), default=0)
-                found.append(DeadLetterCount(topic.removeprefix(DLQ_PREFIX), count, last_ms))
+            held = state.messages
+            if held.known or held.unknown:
+                last_ms = max((each.updated_ms for each in state.queues.values()), default=0)
+                group = topic.removeprefix(DLQ_PREFIX)
+                found.append(DeadLetterCount(group, held.known, last_ms, held.unknown))
         return found
 
     async def read(

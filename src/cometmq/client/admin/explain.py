@@ -96,6 +96,11 @@ class Explanation(NamedTuple):
                 return finding.text
         return "nothing blocks it: it should be consumed any moment"
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no finding says that something may keep the message from the group."""
+        return all(finding.is_fine is not False for finding in self.findings)
+
 
 @dataclass(frozen=True, slots=True)
 class _Case:

@@ -9,10 +9,12 @@
 from collections.abc import Sequence
 
 from cometmq.client.admin.absent import AbsentBroker
+from cometmq.client.admin.dead_letters import DeadLetterCount, DeadLetters
 from cometmq.client.admin.doctor import Doctor
 from cometmq.client.admin.explain import Explainer, Explanation
 from cometmq.client.admin.states import (
     BrokerState,
+    ClusterProducers,
     GroupState,
     States,
     TopicState,
@@ -155,6 +157,13 @@ class AsyncInspector(AsyncClient):
             raise group_not_found(group, state.absent)
         return state
 
+    async def producers(self) -> ClusterProducers:
+        """Return the connected members of all producer groups; requires an administrator's rights.
+
+        Raises BrokerNotFound if no master is registered, NetError if none answers, and BrokerRefused if one refuses.
+        """
+        return await self._states.producers()
+
     async def running(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> RunningState:
@@ -222,6 +231,13 @@ class AsyncInspector(AsyncClient):
         return found
 
     # --- dead letters
+
+    async def dead_letters(self) -> list[DeadLetterCount]:
+        """Return the number of dead letters of each group that has any, sorted by name; requires an administrator's rights.
+
+        Brokers that do not answer or have left are named by the counts that lack them.
+        """
+        return await DeadLetters(self._live).counts()
 
     async def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:
         """Return for each dead letter of a group whether the replay ledger records that any program has sent it.

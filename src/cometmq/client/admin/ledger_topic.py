@@ -23,10 +23,9 @@ from cometmq.client.settings import ProducerSettings
 from cometmq.codec.record import decode_records
 from cometmq.model.errors import CodecError, TopicNotFound
 from cometmq.model.message import Message
-from cometmq.model.names import INNER_PRODUCER_GROUP, check_topic
+from cometmq.model.names import INNER_PRODUCER_GROUP, REPLAY_LEDGER_PREFIX, check_topic
 from cometmq.model.queue import MessageQueue
 
-LEDGER_PREFIX = "DLQ_REPLAYED_"
 _BODY_SIZE_MAX = 4 << 20
 _SEND_TIMEOUT_MS = 8_000
 
@@ -50,7 +49,7 @@ class LedgerTopic:
         only: Collection[LetterId] | None = None,
     ) -> None:
         self.state = ReplayLedger(only)
-        self._topic = LEDGER_PREFIX + group
+        self._topic = REPLAY_LEDGER_PREFIX + group
         self._instance = instance
         settings = ProducerSettings(send_timeout_ms=_SEND_TIMEOUT_MS)
         ids = make_unique_ids(instance.ip, instance.clock, instance.chance)

@@ -113,13 +113,22 @@ class GroupState:
             reasons = ("the group has no offsets and no members, so its topics are not known",)
         return Total(sum(each.lag for each in self.progress.values()), reasons)
 
-    def lag_in(self, topic: str) -> Total:
-        """Return the part of `lag` that is in one topic; messages to be retried are in another topic."""
+    @property
+    def oldest_ms(self) -> int | None:
+        """The store time of the oldest message that is known not to be consumed, ms since 1970; None without one.
+
+        RocketMQ's own brokers do not report it. An absent broker may have an older message.
+        """
+        known = [each.oldest_ms for each in self.progress.values() if each.oldest_ms > 0]
+        return None if self.model == BROADCASTING else min(known, default=None)
+
+    def in_topic(self, topic: str) -> "GroupState":
+        """Return the group with the queues of one topic only; its messages to be retried are in another topic."""
         of_topic = {
             queue: each for queue, each in self.progress.items() if queue.topic == topic
         }
         absent = tuple(each for each in self.absent if each.has_any([topic]))
-        return replace(self, progress=of_topic, absent=absent).lag
+        return replace(self, progress=of_topic, absent=absent)
 
     @property
     def stopped_at(self) -> list[str]:
@@ -158,6 +167,29 @@ class TopicState:
         """The number of messages in `queues`, as a `Total` whose reasons name the brokers that are not counted."""
         held = sum(each.max_offset - each.min_offset for each in self.queues.values())
         return Total(held, tuple(map(str, self.absent)))
+
+
+class ProducerState(NamedTuple):
+    """A member of a producer group that is connected to brokers.
+
+    Attributes:
+        group: Name of the producer group.
+        client: The member, as one of the brokers reports it.
+        brokers: Names of the broker groups whose masters it is connected to, sorted.
+        seen_ms: Time of its last heartbeat at any of them, by the broker's clock, ms since 1970.
+    """
+
+    group: str
+    client: ClientConnection
+    brokers: tuple[str, ...]
+    seen_ms: int
+
+
+class ClusterProducers(NamedTuple):
+    """The connected members of producer groups, sorted, and the brokers that cannot be queried for more of them."""
+
+    found: tuple[ProducerState, ...]
+    absent: tuple[AbsentBroker, ...]
 
 
 def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNotFound:
@@ -362,6 +394,24 @@ class States:
 
         return those_that_answer(addresses, await side_by_side(ask, addresses.values()), absent)
 
+    async def producers(self) -> ClusterProducers:
+        """Return the members of producer groups at all masters; raises the error of one if none answers, or of one that refuses."""
+        absent = {each.name: each for each in await self.missing()}
+        masters = await self._instance.nameserver_api.masters()
+        answers = await side_by_side(self._api.all_producers, masters.values())
+        found: dict[tuple[str, str], ProducerState] = {}
+        for broker, groups in sorted(those_that_answer(masters, answers, absent).items()):
+            for group, members in groups.items():
+                for client, seen_ms in members:
+                    key = group, client.client_id
+                    known = found.get(key, ProducerState(group, client, (), 0))
+                    found[key] = known._replace(
+                        brokers=(*known.brokers, broker), seen_ms=max(known.seen_ms, seen_ms)
+                    )
+        return ClusterProducers(
+            tuple(found[key] for key in sorted(found)), tuple(absent.values())
+        )
+
     async def running(self, group: str, client_id: str, *, stacks: bool) -> RunningState:
         """Return the state that a member of a group reports, through the first master that can query the member.
 
@@ -411,8 +461,14 @@ class States:
         }
         queues = {*chain(*lacking.values())}
         bounds = await self._offsets.bounds(queues) if queues else {}
+        filled = [
+            queue
+            for queue, each in bounds.items()
+            if not isinstance(each, CometError) and each.end > each.first
+        ]
+        times = await self._offsets.first_stored_times(filled) if filled else {}
         return [
-            await self._with_queues(group, lacking[group.name], bounds)
+            await self._with_queues(group, lacking[group.name], bounds, times)
             if lacking[group.name]
             else group
             for group in groups
@@ -423,12 +479,14 @@ class States:
         group: GroupState,
         queues: Sequence[MessageQueue],
         bounds: Mapping[MessageQueue, OffsetBounds | CometError],
+        times: Mapping[MessageQueue, int | CometError],
     ) -> GroupState:
         """Return the group with the given queues, which have no committed offset, added to its progress.
 
         Without members, the lag in such a queue includes all of its messages. With members, which may have begun at its
         end, it counts from the offset that the broker returns for the group. A queue that has messages but no such
-        offset, or whose offsets cannot be read, is left out, and `uncounted` gives the number of these.
+        offset, or whose offsets cannot be read, is left out, and `uncounted` gives the number of these. `times` are the
+        store times of the first messages of the queues that have any.
         """
         starts: Mapping[MessageQueue, int | CometError | None] = dict.fromkeys(queues, 0)
         if group.members:
@@ -443,8 +501,12 @@ class States:
             ):
                 unknown += 1
             else:
-                offset = max(start or 0, ends.first)
-                progress[queue] = QueueProgress(ends.end, offset, offset, is_committed=False)
+                offset, first_ms = max(start or 0, ends.first), times.get(queue)
+                if offset > ends.first or not isinstance(first_ms, int):
+                    first_ms = 0  # That is the time of another message, or none.
+                progress[queue] = QueueProgress(
+                    ends.end, offset, offset, is_committed=False, oldest_ms=max(first_ms, 0)
+                )
         reason = f"no member reports where the group began in {unknown} {plural(unknown, 'queue')} without an offset"
         return replace(
             group,

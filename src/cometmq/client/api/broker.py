@@ -12,6 +12,7 @@ from cometmq.codec.bodies.conflicts import Conflict, decode_conflicts
 from cometmq.codec.bodies.connection import (
     ClientConnection,
     ConsumerConnections,
+    decode_all_producers,
     decode_consumer_connections,
     decode_producer_connections,
 )
@@ -167,7 +168,7 @@ class BrokerApi:
         topic: str,
         changes: Mapping[str, Any],
         *,
-        attributes: Mapping[str, str] | None = None,
+        attributes: Mapping[str, str | None] | None = None,
         is_made: bool = False,
     ) -> TopicConfig | None:
         """Change a topic's settings at a broker and return the new ones; None without `is_made` if it lacks the topic.
@@ -176,7 +177,7 @@ class BrokerApi:
             address: Address of the broker.
             topic: Name of the topic.
             changes: Fields of `TopicConfig`, except its attributes; the others are kept.
-            attributes: Added to the topic's attributes.
+            attributes: Added to the topic's attributes; those that are None are removed.
             is_made: Whether to create the topic, with defaults for other fields, if the broker does not have it or does
                 not permit this user to read it.
 
@@ -196,7 +197,7 @@ class BrokerApi:
                 return None
             known = TopicConfig(topic)
         config = replace(known, **changes)
-        added = dict(attributes or {})
+        given = attributes or {}
         header = CreateTopic(
             topic,
             config.read_queues,
@@ -205,10 +206,12 @@ class BrokerApi:
             topic_filter_type=config.filter_type,
             topic_sys_flag=config.sys_flag,
             order=config.ordered,
-            attributes=",".join(f"+{key}={value}" for key, value in added.items()) or None,
+            attributes=_attributes_text(given),
         )
         await self._change(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
-        return replace(config, attributes={**config.attributes, **added})
+        merged = {**config.attributes, **given}
+        kept = {key: value for key, value in merged.items() if value is not None}
+        return replace(config, attributes=kept)
 
     async def delete_topic(self, address: str, topic: str) -> None:
         """Delete a topic and its queues at this broker, so that its messages cannot be consumed any more."""
@@ -361,6 +364,13 @@ class BrokerApi:
             raise
         return decode_consumer_connections(answer.body)
 
+    async def all_producers(
+        self, address: str
+    ) -> dict[str, tuple[tuple[ClientConnection, int], ...]]:
+        """Return the producers connected to a broker by group, each with the time of its last heartbeat, ms since 1970."""
+        answer = await self._asks.ask(address, Command(RequestCode.GET_ALL_PRODUCER_INFO))
+        return await read_body(decode_all_producers, answer.body, f"the producers of {address}")
+
     async def producer_connections(
         self, address: str, group: str
     ) -> tuple[ClientConnection, ...]:
@@ -421,6 +431,14 @@ class BrokerApi:
     async def _change(self, address: str, code: RequestCode, header: object) -> None:
         command = Command(code, fields=encode_fields(header))
         await self._asks.ask(address, command, timeout_ms=_CHANGE_TIMEOUT_MS)
+
+
+def _attributes_text(attributes: Mapping[str, str | None]) -> str | None:
+    """Return changes of a topic's attributes as a request carries them (AttributeParser of 5.3.3); None without any."""
+    changes = (
+        f"-{key}" if value is None else f"+{key}={value}" for key, value in attributes.items()
+    )
+    return ",".join(changes) or None
 
 
 def _names(text: str) -> frozenset[str]:

@@ -19,7 +19,7 @@ from cometmq.model.codes import RequestCode, ResponseCode, request_name
 from cometmq.model.errors import BrokerRefused, CometError
 from cometmq.model.queue import MessageQueue
 
-# Results for many queues: an offset or an error for each.
+# Results for many queues: an offset or a time, or an error, for each.
 Offsets = dict[MessageQueue, int | CometError]
 
 
@@ -64,13 +64,15 @@ class OffsetApi:
 
     async def first_stored_ms(self, queue: MessageQueue) -> int:
         """Return the store time of the first message in a queue, ms since 1970; -1 if the queue has none."""
-        header = QueueRequest(queue.topic, queue.queue_id)
-        command = Command(RequestCode.GET_EARLIEST_MSG_STORETIME, fields=encode_fields(header))
+        command = _first_time(queue)
         answer = await self._finds.ask(await self._finds.broker_of(queue), command)
-        what = f"the answer to {request_name(command.code)} of {queue}"
-        return read_fields(TimestampResponse, answer, what).timestamp
+        return _timestamp(queue, command, answer)
 
     # --- many queues
+
+    async def first_stored_times(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Return a dict of queues to the store time of their first message, as `first_stored_ms`, or to an error."""
+        return await self._ask_each(queues, _first_time, _timestamp)
 
     async def min_offsets(self, queues: Iterable[MessageQueue]) -> Offsets:
         """Return a dict of queues to the offset of their first message, or to an error."""
@@ -186,8 +188,13 @@ class OffsetApi:
         return _offset(queue, command, answer)
 
     async def _ask_each(
-        self, queues: Iterable[MessageQueue], make: Callable[[MessageQueue], Command]
+        self,
+        queues: Iterable[MessageQueue],
+        make: Callable[[MessageQueue], Command],
+        read: Callable[[MessageQueue, Command, Command], int] | None = None,
     ) -> Offsets:
+        """Send each queue's request and return the numbers that `read` finds in the answers (None: offsets), or errors."""
+        read = read or _offset
         asked = [(queue, make(queue)) for queue in queues]
         answers = await ask_each(self._finds, asked)
         found: Offsets = {}
@@ -196,7 +203,7 @@ class OffsetApi:
                 found[queue] = answer
                 continue
             try:
-                found[queue] = _offset(queue, command, answer)
+                found[queue] = read(queue, command, answer)
             except CometError as error:
                 found[queue] = error
         return found
@@ -220,6 +227,16 @@ def _by_time(queue: MessageQueue, timestamp_ms: int, *, upper: bool) -> Command:
 def _committed(group: str, queue: MessageQueue) -> Command:
     header = QueryConsumerOffset(group, queue.topic, queue.queue_id)
     return Command(RequestCode.QUERY_CONSUMER_OFFSET, fields=encode_fields(header))
+
+
+def _first_time(queue: MessageQueue) -> Command:
+    header = QueueRequest(queue.topic, queue.queue_id)
+    return Command(RequestCode.GET_EARLIEST_MSG_STORETIME, fields=encode_fields(header))
+
+
+def _timestamp(queue: MessageQueue, command: Command, answer: Command) -> int:
+    what = f"the answer to {request_name(command.code)} of {queue}"
+    return read_fields(TimestampResponse, answer, what).timestamp
 
 
 def _offset(queue: MessageQueue, command: Command, answer: Command) -> int:

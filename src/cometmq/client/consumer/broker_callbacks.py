@@ -128,7 +128,7 @@ class BrokerCallbacks:
 
     def _properties(self, consume_type: str) -> dict[str, str]:
         settings = {
-            each.name: str(getattr(self._settings, each.name))
+            each.name: _value_text(getattr(self._settings, each.name))
             for each in fields(self._settings)
         }
         return {
@@ -189,6 +189,11 @@ class BrokerCallbacks:
             body_size_max=self._settings.body_size_max,
             namespace=namespace_of(self._settings.namespace),
         )
+
+
+def _value_text(value: object) -> str:
+    """Return a setting as text; a function, or an object that is called like one, by its name."""
+    return getattr(value, "__name__", type(value).__name__) if callable(value) else str(value)
 
 
 def _pop_state(loop: PopLoop) -> PopState:

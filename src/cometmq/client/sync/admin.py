@@ -153,7 +153,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         read_queues: int | None = None,
         perm: int | None = None,
         cluster: str | None = None,
-        attributes: Mapping[str, str] | None = None,
+        broker: str | None = None,
+        attributes: Mapping[str, str | None] | None = None,
     ) -> dict[str, TopicConfig]:
         """Create a topic, or change the given settings of an existing one; return the resulting settings by broker name.
 
@@ -163,11 +164,12 @@ class Admin(BlockingClient[AsyncAdmin]):
             read_queues: Number of read queues per broker; None: as `queues`.
             perm: Bits of `model.flags.PERM_*`; None: read and write if new.
             cluster: Cluster to create it in; None: on every master.
-            attributes: Attributes such as `message.type` (5.x), added to the existing ones.
+            broker: Name of the broker group to create it at; None: all of the cluster.
+            attributes: Attributes such as `message.type` (5.x), added to the existing ones; those that are None are removed.
 
         Raises:
             RequestError: The name is invalid.
-            BrokerNotFound: No master is registered, or none of the cluster.
+            BrokerNotFound: No master is registered, none of the cluster, or not this one.
         """
         result: dict[str, TopicConfig] = self._portal.call(
             self._client.create_topic,
@@ -176,6 +178,7 @@ class Admin(BlockingClient[AsyncAdmin]):
             read_queues=read_queues,
             perm=perm,
             cluster=cluster,
+            broker=broker,
             attributes=attributes,
         )
         return result

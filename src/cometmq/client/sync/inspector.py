@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from cometmq.client.admin.absent import AbsentBroker
+from cometmq.client.admin.dead_letters import DeadLetterCount
 from cometmq.client.admin.explain import Explanation
 from cometmq.client.admin.inspector import AsyncInspector
-from cometmq.client.admin.states import BrokerState, GroupState, TopicState
+from cometmq.client.admin.states import BrokerState, ClusterProducers, GroupState, TopicState
 from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
 from cometmq.client.api.broker import SettingsReport
 from cometmq.client.settings import ClientSettings
@@ -120,6 +121,14 @@ class Inspector(BlockingClient[AsyncInspector]):
         result: GroupState = self._portal.call(self._client.group, group)
         return result
 
+    def producers(self) -> ClusterProducers:
+        """Return the connected members of all producer groups; requires an administrator's rights.
+
+        Raises BrokerNotFound if no master is registered, NetError if none answers, and BrokerRefused if one refuses.
+        """
+        result: ClusterProducers = self._portal.call(self._client.producers)
+        return result
+
     def running(self, group: str, client_id: str, *, stacks: bool = False) -> RunningState:
         """Return the state that a member of a group reports; with `stacks`, also the stacks of its threads.
 
@@ -175,6 +184,14 @@ class Inspector(BlockingClient[AsyncInspector]):
         result: dict[tuple[str, MessageQueue], str] = self._portal.call(
             self._client.queue_locks, group
         )
+        return result
+
+    def dead_letters(self) -> list[DeadLetterCount]:
+        """Return the number of dead letters of each group that has any, sorted by name; requires an administrator's rights.
+
+        Brokers that do not answer or have left are named by the counts that lack them.
+        """
+        result: list[DeadLetterCount] = self._portal.call(self._client.dead_letters)
         return result
 
     def replayed(self, group: str, letters: Sequence[StoredMessage]) -> list[bool]:

@@ -4,7 +4,7 @@ Source: ConsumerConnection, ProducerConnection, Connection and ProducerTableInfo
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from cometmq.codec import fastjson
@@ -99,6 +99,23 @@ def encode_all_producers(
             }
         }
     )
+
+
+def decode_all_producers(
+    content: bytes | str,
+) -> dict[str, tuple[tuple[ClientConnection, int], ...]]:
+    """Decode the answer to GET_ALL_PRODUCER_INFO 328, as `encode_all_producers`. Raises CodecError if it is malformed."""
+    data = load_object(content, "producers").member("data")
+    return {
+        group: tuple(
+            (
+                replace(_connection(part), address=part.text("remoteIP", "").lstrip("/")),
+                part.int64("lastUpdateTimestamp", 0),
+            )
+            for part in data.objects(group)
+        )
+        for group in data.names()
+    }
 
 
 def _producer_json(producer: ClientConnection, seen_ms: int) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class QueueProgress:
         pull_offset: Next queue offset to pull or pop, as far as the broker knows it; 0 if not reported.
         consumed_ms: Store time of the message before `consumer_offset`, ms since 1970; 0 if there is none or it is unknown.
         is_committed: Whether the group has committed an offset; True if not reported. If False, `consumer_offset` is usually its start.
+        oldest_ms: Store time of the first message that the group has not consumed, ms since 1970; 0 without one, or if unknown.
     """
 
     broker_offset: int
@@ -62,6 +63,7 @@ class QueueProgress:
     pull_offset: int = 0
     consumed_ms: int = 0
     is_committed: bool = True
+    oldest_ms: int = 0
 
     @property
     def lag(self) -> int:
@@ -140,10 +142,12 @@ def _consume_stats_text(stats: ConsumeStats) -> str:
 
 
 def _progress_text(progress: QueueProgress) -> str:
+    # Two fields are ours alone; Java's tools ignore unknown ones.
     own = "" if progress.is_committed else '"committed":false,'
+    oldest = f'"oldestTimestamp":{progress.oldest_ms},' if progress.oldest_ms else ""
     return (
         f'{{"brokerOffset":{progress.broker_offset},{own}"consumerOffset":{progress.consumer_offset}'
-        f',"lastTimestamp":{progress.consumed_ms},"pullOffset":{progress.pull_offset}}}'
+        f',"lastTimestamp":{progress.consumed_ms},{oldest}"pullOffset":{progress.pull_offset}}}'
     )
 
 
@@ -161,6 +165,7 @@ def _consume_stats(body: JsonObject) -> ConsumeStats:
             part.int64("pullOffset", 0),
             part.int64("lastTimestamp", 0),
             part.raw().get("committed") is not False,
+            part.int64("oldestTimestamp", 0),
         ),
     )
     return ConsumeStats(queues, _rate(body.raw().get("consumeTps")))

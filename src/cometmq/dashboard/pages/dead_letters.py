@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 
-from cometmq.client import StoredMessage, dead_letter_origin
+from cometmq.client import AbsentBroker, StoredMessage, Total, dead_letter_origin
 from cometmq.dashboard.browsing import QueueSlice, browse, time_slice
 from cometmq.dashboard.inputs import PageMissing, WrongInput, needed, page_of
 from cometmq.dashboard.page_request import Page, PageRequest
@@ -28,29 +28,44 @@ REPLAY = "replay dead letter"
 
 
 class DeadLettersRow(NamedTuple):
-    """A group, its known number of dead letters (None: unknown), and store time of the last (ms since 1970, or 0)."""
+    """A group, its number of dead letters (None: unknown), and store time of the last (ms since 1970, or 0)."""
 
     group: str
-    letters: int | None
+    letters: Total | None
     updated_ms: int
 
 
 async def show_groups(request: PageRequest) -> Response:
     """Return an HTML page with up to 50 of the groups that have a dead-letter topic, and their numbers of dead letters."""
-    topics = [each for each in await request.admin.topics() if each.startswith(DLQ_PREFIX)]
+    missing = await request.inspector.missing()
+    away = {topic for broker in missing for topic in broker.queues or ()}
+    topics = [
+        each
+        for each in sorted({*await request.admin.topics(), *away})
+        if each.startswith(DLQ_PREFIX)
+    ]
     part = table_page(topics, page_of(request.fields), rows=_GROUPS_A_PAGE)
-    rows = await asyncio.gather(*(_row(request, topic) for topic in part.rows))
-    return request.page("dead.html", "Dead letters", section="dead", part=part, rows=rows)
+    rows = await asyncio.gather(*(_row(request, topic, missing) for topic in part.rows))
+    return request.page(
+        "dead.html",
+        "Dead letters",
+        section="dead",
+        part=part,
+        rows=rows,
+        absent=[str(each) for each in missing],
+    )
 
 
-async def _row(request: PageRequest, topic: str) -> DeadLettersRow:
+async def _row(
+    request: PageRequest, topic: str, missing: Sequence[AbsentBroker]
+) -> DeadLettersRow:
     group = topic.removeprefix(DLQ_PREFIX)
     try:
-        queues = (await request.inspector.topic_stats(topic)).queues.values()
+        state = await request.inspector.topic_stats(topic, missing)
     except CometError:
         return DeadLettersRow(group, None, 0)
-    count = sum(each.max_offset - each.min_offset for each in queues)
-    return DeadLettersRow(group, count, max((each.updated_ms for each in queues), default=0))
+    last_ms = max((each.updated_ms for each in state.queues.values()), default=0)
+    return DeadLettersRow(group, state.messages, last_ms)
 
 
 async def show_letters(request: PageRequest) -> Response:

@@ -1,25 +1,36 @@
 """Web pages of consumer groups: the list, one group with its lag per queue and its members, and changes to a group."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
 
-from cometmq.client import Conflict, GroupConfig, GroupState
+from cometmq.client import Conflict, GroupConfig, GroupState, Total
 from cometmq.dashboard.inputs import (
     PageMissing,
     WrongInput,
     needed,
     number_of,
+    order_of,
     page_of,
     text_of,
 )
 from cometmq.dashboard.page_request import Page, PageRequest
 from cometmq.dashboard.paging import table_page
 from cometmq.model.errors import CometError, GroupNotFound
-from cometmq.model.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS
+from cometmq.model.names import SYSTEM_GROUP_PREFIX, SYSTEM_GROUPS, dead_letter_topic
 from cometmq.model.text import in_quotes
+
+# Keys to sort groups by; groups with the same key are sorted by name.
+_ORDERS: dict[str, Callable[[GroupState], float]] = {
+    "lag": lambda each: -each.lag.known,
+    "age": lambda each: each.oldest_ms or math.inf,
+    "members": lambda each: -len(each.members),
+    "rate": lambda each: -each.rate,
+    "name": lambda _: 0,
+}
 
 
 def is_system_group(name: str) -> bool:
@@ -28,15 +39,19 @@ def is_system_group(name: str) -> bool:
 
 
 async def show_groups(request: PageRequest) -> Response:
-    """Return an HTML page of up to 100 consumer groups, largest known lag first; with system groups only on request."""
+    """Return an HTML page of up to 100 consumer groups, sorted as requested, by default largest known lag first.
+
+    System groups are listed only on request. Raises WrongInput for an unknown order.
+    """
     find = text_of(request.fields, "find")
+    sort = order_of(request.fields, _ORDERS)
     is_all = bool(request.fields.get("all"))
     groups = [
         each
         for each in await request.inspector.groups()
         if find.lower() in each.name.lower() and (is_all or not is_system_group(each.name))
     ]
-    groups.sort(key=lambda each: (-each.lag.known, each.name))
+    groups.sort(key=lambda each: (_ORDERS[sort](each), each.name))
     missing = await request.inspector.missing()
     absent = {
         str(broker) for part in (missing, *(each.absent for each in groups)) for broker in part
@@ -49,6 +64,7 @@ async def show_groups(request: PageRequest) -> Response:
         part=part,
         find=find,
         is_all=is_all,
+        sort=sort,
         absent=sorted(absent),
     )
 
@@ -61,10 +77,19 @@ async def show_group(request: PageRequest) -> Response:
         state.name,
         section="groups",
         group=state,
+        dead=await _dead_letters(request, state.name),
         config=next(iter(state.configs.values()), None),
         conflicts=await _conflicts(request, state.name),
         curve=request.watcher.lag_curve(state.name),
     )
+
+
+async def _dead_letters(request: PageRequest, group: str) -> Total | None:
+    """Return the number of a group's dead letters; None if it never had any, or the number cannot be queried."""
+    try:
+        return (await request.inspector.topic_bounds(dead_letter_topic(group))).messages
+    except CometError:
+        return None
 
 
 async def known_group(request: PageRequest) -> GroupState:

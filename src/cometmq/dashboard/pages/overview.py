@@ -5,10 +5,11 @@ from starlette.responses import Response
 from cometmq.dashboard.page_request import Page, PageRequest
 
 _GROUPS_SHOWN = 8
+_FINDINGS_SHOWN = 5
 
 
 async def show_overview(request: PageRequest) -> Response:
-    """Return the dashboard's start page, HTML: message rates, brokers and the 8 groups furthest behind, as last polled."""
+    """Return the dashboard's start page, HTML: rates, dead letters, problems, brokers, the 8 groups furthest behind."""
     return request.page("overview.html", "Overview", section="overview", **_seen(request))
 
 
@@ -35,6 +36,10 @@ def _seen(request: PageRequest) -> dict[str, object]:
         "lag": watcher.lag_of_all,
         "behind": [each for each in lags if each[1] > 0][:_GROUPS_SHOWN],
         "lag_trouble": watcher.lag_trouble,
+        "dead": watcher.dead_letters,
+        "findings": None if watcher.findings is None else watcher.findings[:_FINDINGS_SHOWN],
+        "found": len(watcher.findings or ()),
+        "found_ms": watcher.findings_ms,
         "seconds": watcher.seconds,
         "curve": watcher.rate_curve(),
     }

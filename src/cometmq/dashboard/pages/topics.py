@@ -1,26 +1,28 @@
 """Web pages of topics: the list, one topic with its queues and consumer groups, changes to a topic, and sending."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from cometmq.client import AbsentBroker, Message, TopicConfig, TopicState, Total
+from cometmq.client import AbsentBroker, GroupState, Message, TopicConfig, TopicState, Total
 from cometmq.dashboard.inputs import (
     WrongInput,
     hex_of,
     needed,
     number_of,
+    order_of,
     page_of,
     text_of,
 )
 from cometmq.dashboard.page_request import Page, PageRequest
-from cometmq.dashboard.paging import table_page
-from cometmq.model.errors import CometError
+from cometmq.dashboard.paging import TablePage, table_page
+from cometmq.model.errors import CometError, GroupNotFound
 from cometmq.model.flags import PERM_READ, PERM_READ_WRITE, PERM_WRITE
 from cometmq.model.names import (
     DLQ_PREFIX,
+    REPLAY_LEDGER_PREFIX,
     REPLY_TOPIC_SUFFIX,
     RETRY_PREFIX,
     is_system_topic,
@@ -28,8 +30,10 @@ from cometmq.model.names import (
 from cometmq.model.properties import split_keys
 from cometmq.model.text import in_quotes
 
-# Each row of a page costs one request to a broker.
+# Each row of a page costs one request to a broker, and sorting by a number one for each topic of the list.
 _ROWS = 50
+_SORTED_MAX = 2_000
+_GROUPS_MAX = 50
 _QUEUES_MAX = 65_536
 _BODY_MAX = 1_000_000
 PERMS = {
@@ -67,6 +71,15 @@ class TopicRow(NamedTuple):
         return max((each.updated_ms for each in queues), default=0)
 
 
+# Keys to sort topics by; topics with the same key, and those without a state, are sorted by name.
+_ORDERS: dict[str, Callable[[TopicRow], float]] = {
+    "name": lambda _: 0,
+    "messages": lambda row: -row.messages.known if row.messages else 1,
+    "rate": lambda row: -row.stats.put_rate if row.stats else 1,
+    "last": lambda row: -row.updated_ms,
+}
+
+
 def kind_of(topic: str, own: Collection[str] = ()) -> str:
     """Return the kind of a topic by its name: "retry", "dead letters", "system" or "messages".
 
@@ -76,7 +89,8 @@ def kind_of(topic: str, own: Collection[str] = ()) -> str:
         return "retry"
     if topic.startswith(DLQ_PREFIX):
         return "dead letters"
-    return "system" if topic in own or is_system_topic(topic) else "messages"
+    is_own = topic in own or is_system_topic(topic) or topic.startswith(REPLAY_LEDGER_PREFIX)
+    return "system" if is_own else "messages"
 
 
 def own_topics(request: PageRequest) -> set[str]:
@@ -87,8 +101,13 @@ def own_topics(request: PageRequest) -> set[str]:
 
 
 async def show_topics(request: PageRequest) -> Response:
-    """Return an HTML page of up to 50 topics, sorted by name; with system, retry and dead-letter topics only on request."""
+    """Return an HTML page of up to 50 topics, sorted as requested, by default by name.
+
+    System, retry and dead-letter topics are listed only on request. Raises WrongInput for an unknown order, or if more
+    than 2,000 topics are to be sorted by their numbers.
+    """
     find = text_of(request.fields, "find")
+    sort = order_of(request.fields, _ORDERS)
     is_all = bool(request.fields.get("all"))
     own = own_topics(request)
     missing = await request.inspector.missing()
@@ -99,10 +118,19 @@ async def show_topics(request: PageRequest) -> Response:
         for name in sorted({*await request.admin.topics(), *away})
         if find.lower() in name.lower() and (is_all or kind_of(name, own) == "messages")
     ]
-    part = table_page(names, page_of(request.fields), rows=_ROWS)
-    rows = await asyncio.gather(
-        *(_row(request, name, kind_of(name, own), missing) for name in part.rows)
-    )
+    part: TablePage[Any]
+    if sort == "name":
+        part = table_page(names, page_of(request.fields), rows=_ROWS)
+        rows: Sequence[TopicRow] = await _rows(request, part.rows, own, missing)
+    elif len(names) > _SORTED_MAX:
+        raise WrongInput(
+            f"{len(names)} topics are too many to sort by their numbers; find some first, at most {_SORTED_MAX}."
+        )
+    else:
+        every = await _rows(request, names, own, missing)
+        every.sort(key=lambda row: (_ORDERS[sort](row), row.name))
+        part = table_page(every, page_of(request.fields), rows=_ROWS)
+        rows = part.rows
     return request.page(
         "topics.html",
         "Topics",
@@ -112,12 +140,28 @@ async def show_topics(request: PageRequest) -> Response:
         absent=_absent(missing, rows),
         find=find,
         is_all=is_all,
+        sort=sort,
     )
 
 
 def _absent(missing: Sequence[AbsentBroker], rows: Sequence[TopicRow]) -> list[str]:
     silent = (each for row in rows if row.stats for each in row.stats.absent)
     return sorted({str(each) for each in (*missing, *silent)})
+
+
+async def _rows(
+    request: PageRequest,
+    names: Sequence[str],
+    own: Collection[str],
+    missing: Sequence[AbsentBroker],
+) -> list[TopicRow]:
+    made: list[TopicRow] = []
+    for start in range(0, len(names), _ROWS):
+        some = names[start : start + _ROWS]
+        made += await asyncio.gather(
+            *(_row(request, name, kind_of(name, own), missing) for name in some)
+        )
+    return made
 
 
 async def _row(
@@ -153,17 +197,33 @@ async def show_topic(request: PageRequest) -> Response:
         config=next(iter(configs.values()), None),
         seen=_fingerprint(configs),
         groups=groups,
+        most_groups=_GROUPS_MAX,
         perms=PERMS,
         is_ours=kind_of(name, own_topics(request)) == "messages",
     )
 
 
-async def _groups(request: PageRequest, topic: str) -> list[str] | str:
-    """Return a list of the groups that consume the topic, or a text with the reason why they are unknown."""
+async def _groups(request: PageRequest, topic: str) -> list[GroupState] | str:
+    """Return the state of up to 50 groups that consume the topic, in that topic, or the reason why they are unknown."""
     try:
-        return await request.inspector.groups_of_topic(topic)
+        names = await request.inspector.groups_of_topic(topic)
     except CometError as error:
         return str(error)
+    found = await asyncio.gather(
+        *(_group_in(request, name, topic) for name in names[:_GROUPS_MAX])
+    )
+    there = [each for each in found if each is not None]
+    return sorted(there, key=lambda each: (-each.lag.known, each.name))
+
+
+async def _group_in(request: PageRequest, group: str, topic: str) -> GroupState | None:
+    """Return the state of a group in one topic, with an unknown lag if the query fails; None if the group is deleted."""
+    try:
+        return (await request.inspector.group(group)).in_topic(topic)
+    except GroupNotFound:
+        return None
+    except CometError as error:  # A user may read a topic but not each of its groups.
+        return GroupState(group, uncounted=(str(error),))
 
 
 # --- actions

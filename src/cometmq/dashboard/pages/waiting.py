@@ -68,6 +68,7 @@ async def show_waiting(request: PageRequest) -> Response:
         kinds=KINDS,
         browsed=browsed,
         real_topic=lambda message: message.properties.get(keys_of.REAL_TOPIC, ""),
+        producer_of=lambda message: message.properties.get(keys_of.PRODUCER_GROUP, ""),
     )
 
 

@@ -31,6 +31,7 @@
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     return {
       width: place.clientWidth, height: 200,
+      padding: [null, 28, null, null], // The last label of the axis is centred at the edge.
       cursor: { y: false, points: { size: 6 } },
       scales: { y: { range: function (_, low, high) { return [0, Math.max(high, 1) * 1.1]; } } },
       axes: [
