@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -58,7 +60,9 @@ def test_what_waits_is_listed_and_can_be_taken_back(nameserver: str) -> None:
 def test_each_broker_is_asked_for_its_own_delay_levels(tmp_path: Path) -> None:
     with (
         processes.nameserver(tmp_path / "nameserver") as names,
-        processes.broker(tmp_path / "plain", names.address, settings={"brokerName": "plain"}),
+        processes.broker(
+            tmp_path / "plain", names.address, settings={"brokerName": "plain"}
+        ) as plain,
         processes.broker(
             tmp_path / "slow",
             names.address,
@@ -76,6 +80,16 @@ def test_each_broker_is_asked_for_its_own_delay_levels(tmp_path: Path) -> None:
             producer.send(message, queue=MessageQueue("orders", name, 0))
         now_ms = time.time() * 1000
         done = run("message", "delayed", "--json", nameserver=names.address)
+        os.kill(plain.pid, signal.SIGSTOP)
+        try:
+            partial = run(
+                "message", "delayed", "--json", nameserver=names.address, patience=2.0
+            )
+        finally:
+            os.kill(plain.pid, signal.SIGCONT)
+    assert partial.returncode == 1, partial.stderr
+    assert [json.loads(line)["body"] for line in partial.stdout.splitlines()] == ["slow"]
+    assert "incomplete: plain does not answer" in partial.stderr.decode()
     due = {line["body"]: line["dueMs"] for line in map(json.loads, done.stdout.splitlines())}
     assert abs(due["slow"] - now_ms - 20 * 60_000) < 60_000
     assert due.get("plain", now_ms) - now_ms < 60_000, "its level 2 are 5 s"

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from cometmq.client import Admin
 from tests.dashboard.web import Served, Visitor, text_of, wait_for
 from tests.support.command_line import run
 from tests.support.lag_world import AT_ONE_BROKER, LIVE, TOPIC, TRUTH, LagWorld, lag_world
@@ -98,6 +99,7 @@ def check_without_a_broker(world: LagWorld, folder: Path) -> None:
     ):
         _, said = printed(world, *arguments, status=1)
         assert "incomplete: broker-b left the nameserver at" in said
+    check_that_each_list_names_it(world)
     table = run("group", "list", nameserver=world.names).stdout.decode()
     for group in ("stuck-first", "stuck-later", "ordered", "offline", "popping"):
         lag, unknown = world.listed()[group]
@@ -114,6 +116,34 @@ def check_without_a_broker(world: LagWorld, folder: Path) -> None:
     check_a_dashboard_that_starts_now(world, folder)
 
 
+def check_that_each_list_names_it(world: LagWorld) -> None:
+    for arguments in (
+        ("cluster", "replicas"),
+        ("topic", "describe", TOPIC),
+        ("topic", "queues", TOPIC),
+        ("topic", "perm", TOPIC),
+        ("message", "delayed"),
+        ("message", "find", TOPIC, "--key", "none"),
+        ("transactions", "discarded"),
+        ("conflicts",),
+        ("dlq", "list"),
+    ):
+        done = run(*arguments, nameserver=world.names)
+        assert done.returncode == 1, (arguments, done.stderr)
+        said = done.stderr.decode()
+        assert said.count("incomplete: broker-b left the nameserver at") == 1, (arguments, said)
+    done = run("cluster", "list", nameserver=world.names)
+    assert done.returncode == 1
+    assert re.search(r"broker-b +0 +- +away", done.stdout.decode())
+    done = run("cluster", "show", "broker-b", nameserver=world.names)
+    assert done.returncode == 3
+    assert "broker-b left the nameserver at" in done.stderr.decode()
+    # Another topic is complete: that broker has no queue of it.
+    with Admin(world.names) as admin:
+        admin.create_topic("elsewhere", queues=1)
+    assert run("topic", "queues", "elsewhere", nameserver=world.names).returncode == 0
+
+
 def check_a_dashboard_that_starts_now(world: LagWorld, folder: Path) -> None:
     with Served(folder / "later", world.names) as served:
         visitor = Visitor(served).log_in()
@@ -122,6 +152,14 @@ def check_a_dashboard_that_starts_now(world: LagWorld, folder: Path) -> None:
         assert "broker-b (0) has not answered since" in text_of(visitor.get("/"))
         assert "Incomplete: broker-b left the nameserver at" in text_of(visitor.get("/groups"))
         assert "Incomplete: broker-b left the nameserver at" in text_of(visitor.get("/topics"))
+        for path, fields in (
+            ("/dead", {}),
+            ("/replicas", {}),
+            ("/waiting", {"kind": "level"}),
+            ("/waiting", {"kind": "half"}),
+        ):
+            said = text_of(visitor.get(path, **fields))
+            assert "Incomplete: broker-b left the nameserver at" in said, (path, fields)
         visitor.close()
 
 

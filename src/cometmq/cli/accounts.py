@@ -8,7 +8,14 @@ import typer
 
 from cometmq.cli.asking import Clients, ask
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, Yes, confirm
-from cometmq.cli.output import notes, print_error, print_json, print_lines, screen
+from cometmq.cli.output import (
+    note_absent,
+    notes,
+    print_error,
+    print_json,
+    print_lines,
+    screen,
+)
 from cometmq.cli.visible import visible
 from cometmq.client.admin.account_lines import (
     EntryLine,
@@ -200,12 +207,16 @@ def check_right(
 def _each(
     nameserver: str, work: "Callable[[UserApi, str], Awaitable[Value]]"
 ) -> dict[str, Value]:
-    """Return the answers of masters and slaves by "name:id"; print failures on stderr, but raise one if all fail."""
+    """Return the answers of masters and slaves by "name:id"; print failures on stderr, but raise one if all fail.
+
+    Also names the brokers that left: they may have other users.
+    """
     from cometmq.client.admin.accounts import each_member
     from cometmq.client.api.users import UserApi
 
     async def main(clients: Clients) -> Mapping[str, Value | CometError]:
         api = UserApi(clients.instance)
+        note_absent(await clients.inspector.missing())
         return await each_member(clients.instance, lambda address: work(api, address))
 
     said = ask(nameserver, main)

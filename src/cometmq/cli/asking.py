@@ -1,16 +1,16 @@
 """Runs a command's requests with clients of a cluster, once or repeatedly, and closes the clients."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from cometmq.cli.output import print_error
+from cometmq.cli.output import exit_if_partial, note_absent, print_error
 from cometmq.cli.patience import patient
 from cometmq.cli.running import until_stopped
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
 
 if TYPE_CHECKING:
-    from cometmq.client import AsyncAdmin, AsyncInspector, ClientInstance
+    from cometmq.client import AbsentBroker, AsyncAdmin, AsyncInspector, ClientInstance
 
 Result = TypeVar("Result")
 
@@ -64,6 +64,30 @@ def ask_again(
 
     run(until_stopped(_with_clients(nameserver, work)))
     return last
+
+
+def ask_listed(
+    nameserver: str,
+    look: "Callable[[Clients], Awaitable[Iterable[AbsentBroker]]]",
+    *,
+    is_watched: bool = False,
+) -> None:
+    """Run `look` as `ask_again` does; then name the brokers whose data it lacks, and exit with status 1 if there are any.
+
+    So each command that lists data of a cluster shows that its output is incomplete: `look` prints what the brokers
+    answered, and returns those that could not be queried.
+    """
+
+    async def noted(clients: Clients) -> bool:
+        return note_absent(await look(clients))
+
+    exit_if_partial(ask_again(nameserver, noted, is_watched=is_watched))
+
+
+async def missing_with(clients: Clients, *topics: str) -> "list[AbsentBroker]":
+    """Return the brokers that left their nameserver and may have queues of one of these topics; without topics, all of them."""
+    missing = await clients.inspector.missing()
+    return [each for each in missing if not topics or each.has_any(topics)]
 
 
 async def _with_clients(

@@ -1,17 +1,16 @@
 """The command group `cometmq cluster`, and its command `replicas`: the replication of brokers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, ask_again
+from cometmq.cli.asking import Clients, ask_again, ask_listed
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, Watch
 from cometmq.cli.output import exit_if_partial, language_name, note_absent, print_lines
-from cometmq.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from cometmq.client import Replica
+    from cometmq.client import AbsentBroker, Replica
 
 cluster = typer.Typer(help="Show and change the brokers of a cluster.", no_args_is_help=True)
 
@@ -85,7 +84,7 @@ def producers(
 ) -> None:
     """Show the connected producers and their groups; status 1 when a broker does not answer."""
 
-    async def look(clients: Clients) -> bool:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         found, absent = await clients.inspector.producers()
         lines = [
             ProducerLine(
@@ -101,9 +100,9 @@ def producers(
             if group in (None, each.group)
         ]
         print_lines(ProducerLine, lines, as_json=as_json, nothing="No producer is connected.")
-        return note_absent(absent)
+        return absent
 
-    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
+    ask_listed(nameserver, look, is_watched=watch)
 
 
 @cluster.command()
@@ -115,7 +114,7 @@ def replicas(
 ) -> None:
     """Show each master and slave, and how far its copy of the log is; status 1 if one is late, stopped, away or has a fault."""
 
-    async def look(clients: Clients) -> list[ReplicaLine]:
+    async def look(clients: Clients) -> bool:
         from cometmq.client.admin.copies import settled_replicas
 
         lines = lines_of(await settled_replicas(clients.admin.replicas))
@@ -125,11 +124,10 @@ def replicas(
             as_json=as_json,
             nothing="No broker is registered at the nameserver.",
         )
-        return lines
+        is_partial = note_absent(await clients.inspector.missing())
+        return is_partial or not all(line.is_well for line in lines)
 
-    lines = ask_again(nameserver, look, is_watched=watch)
-    if not all(line.is_well for line in lines or ()):
-        raise typer.Exit(ExitStatus.FOUND)
+    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
 
 
 def lines_of(members: Sequence["Replica"]) -> list[ReplicaLine]:

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from cometmq.cli.options import NAMESERVER_DEFAULT, Nameserver
+from cometmq.cli.options import NAMESERVER_DEFAULT, IgnoreFile, Nameserver
 from cometmq.cli.output import notes, print_table
 from cometmq.cli.running import until_stopped
 from cometmq.model.errors import SettingsError
@@ -94,6 +94,7 @@ def run_dashboard(
     data: Data = FOLDER,
     jobs: JobFolders = None,
     sample_seconds: SampleSeconds = 5.0,
+    ignore_file: IgnoreFile = None,
 ) -> None:
     """Serve web pages to look after a cluster: topics, groups, messages, brokers. A login is always required.
 
@@ -118,6 +119,7 @@ def run_dashboard(
         proxies=tuple(proxy or ("127.0.0.1", "::1")),
         job_folders=tuple(jobs or ()),
         sample_seconds=sample_seconds,
+        ignore_file=ignore_file,
     )
     log = ProgramLog(os.environ)
     run(until_stopped(_serve(settings, log)))

@@ -1,14 +1,15 @@
 """`cometmq dlq`: dead letters of consumer groups, and their replay."""
 
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.asking import Clients, ask, ask_listed, missing_with
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     AsJson,
@@ -20,10 +21,8 @@ from cometmq.cli.options import (
     read_time,
 )
 from cometmq.cli.output import (
-    exit_if_partial,
     message_json,
     message_line,
-    note_absent,
     notes,
     print_json,
     print_lines,
@@ -37,6 +36,7 @@ from cometmq.model.names import REPLAY_LEDGER_PREFIX, dead_letter_topic
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
+    from cometmq.client import AbsentBroker
     from cometmq.client.admin.dead_letters import DeadLetterFilter
     from cometmq.client.admin.replay import ReplayResult
 
@@ -130,7 +130,8 @@ def list_letters(
 ) -> None:
     """Show groups that have dead letters, how many, and the time of the last one; status 1 when a broker is missing."""
 
-    async def look(clients: Clients) -> bool:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+        counts = await clients.inspector.dead_letters()
         lines = [
             DeadLetterLine(
                 each.group,
@@ -138,14 +139,14 @@ def list_letters(
                 list(each.unknown),
                 each.last_ms or None,
             )
-            for each in await clients.inspector.dead_letters()
+            for each in counts
         ]
         print_lines(
             DeadLetterLine, lines, as_json=as_json, nothing="No group has dead letters."
         )
-        return note_absent(await clients.inspector.missing())
+        return chain(await missing_with(clients), *(each.absent for each in counts))
 
-    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
+    ask_listed(nameserver, look, is_watched=watch)
 
 
 @letters.command()
@@ -163,10 +164,13 @@ def show(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show the newest dead letters of a group that match; status 1 when there is none."""
+    """Show the newest dead letters of a group that match; status 1 when there is none, or a broker is missing."""
     wanted = _wanted(sql, key, since, until)
 
-    async def work(clients: Clients) -> list[StoredMessage]:
+    is_found = False
+
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+        nonlocal is_found
         last: list[StoredMessage] = []
         # Without a filter it is enough to read the last `count_max` letters of each queue.
         ends = None if any((sql, key, until)) else count_max
@@ -174,18 +178,12 @@ def show(
             last.append(letter)
             if len(last) >= 2 * count_max + _SORTED_MIN:
                 last = _youngest(last, count_max)
-        return _youngest(last, count_max)
+        _print_letters(_youngest(last, count_max), as_json=as_json)
+        is_found = bool(last)
+        return await missing_with(clients, dead_letter_topic(group))
 
-    found = ask(nameserver, work)
-    for letter in found:
-        if as_json:
-            print_json(letter_json(letter))
-        else:
-            line = message_line(letter)
-            line.append(f"  from {visible(str(letter_json(letter)['origin']))}", style="dim")
-            screen().print(line)
-    if not found:
-        notes().print("[dim]No dead letter matches.")
+    ask_listed(nameserver, look)
+    if not is_found:
         raise typer.Exit(ExitStatus.FOUND)
 
 
@@ -200,14 +198,17 @@ def stats(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Count the dead letters of a group for each pair of original topic and number of tries."""
+    """Count the dead letters of a group for each pair of original topic and number of tries; status 1 when a broker is missing."""
     wanted = _wanted(sql, key, since, until)
 
-    async def work(clients: Clients) -> list[DeadLetterStatsLine]:
-        return await _counted(_read(clients, group, wanted))
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+        lines = await _counted(_read(clients, group, wanted))
+        print_lines(
+            DeadLetterStatsLine, lines, as_json=as_json, nothing="No dead letter matches."
+        )
+        return await missing_with(clients, dead_letter_topic(group))
 
-    lines = ask(nameserver, work)
-    print_lines(DeadLetterStatsLine, lines, as_json=as_json, nothing="No dead letter matches.")
+    ask_listed(nameserver, look)
 
 
 @letters.command()
@@ -266,12 +267,12 @@ def export_letters(
     until: Until = "",
     nameserver: Nameserver = NAMESERVER_DEFAULT,
 ) -> None:
-    """Write dead letters of a group as JSON, one a line, to FILE or stdout."""
+    """Write dead letters of a group as JSON, one a line, to FILE or stdout; status 1 when a broker is missing."""
     import orjson
 
     wanted = _wanted(sql, key, since, until)
 
-    async def work(clients: Clients) -> int:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         count = 0
         # The file gets its name only when it is complete.
         part = None if file is None else file.with_name(f"{file.name}.part")
@@ -289,10 +290,10 @@ def export_letters(
                 output.close()
         if part is not None and file is not None:
             part.replace(file)
-        return count
+        notes().print(f"{count} dead {plural(count, 'letter')}.", style="dim")
+        return await missing_with(clients, dead_letter_topic(group))
 
-    count = ask(nameserver, work)
-    notes().print(f"{count} dead {plural(count, 'letter')}.", style="dim")
+    ask_listed(nameserver, look)
 
 
 @letters.command()
@@ -321,6 +322,18 @@ def purge(
 
     ask(nameserver, work)
     notes().print(f"The dead letters of group {visible(group)} are deleted.", markup=False)
+
+
+def _print_letters(found: list[StoredMessage], *, as_json: bool) -> None:
+    for letter in found:
+        if as_json:
+            print_json(letter_json(letter))
+        else:
+            line = message_line(letter)
+            line.append(f"  from {visible(str(letter_json(letter)['origin']))}", style="dim")
+            screen().print(line)
+    if not found:
+        notes().print("[dim]No dead letter matches.")
 
 
 def _read(

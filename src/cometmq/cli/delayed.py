@@ -1,12 +1,13 @@
 """`cometmq message delayed` and `cometmq message recall`: list messages that wait for their time, and recall one."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask
+from cometmq.cli.asking import Clients, ask_listed
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
 from cometmq.cli.output import message_json, notes, print_json, print_table
 from cometmq.cli.patience import patient
@@ -15,7 +16,8 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.names import TOOLS_GROUP
 
 if TYPE_CHECKING:
-    from cometmq.client.admin.delayed import DelayedMessage
+    from cometmq.client import AbsentBroker
+    from cometmq.client.admin.delayed import DelayedMessage, DelayedMessages
 
 COUNT_DEFAULT = 100
 
@@ -40,14 +42,22 @@ def delayed(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """List messages that wait for a delay level or a time, the next one first."""
+    """List messages that wait for a delay level or a time, the next one first; status 1 when a broker is missing."""
     try:
         delay_levels_ms(levels or "")
     except SettingsError as error:
         raise typer.BadParameter(str(error), param_hint="--levels") from None
-    found = [
-        each for each in _find(nameserver, levels) if topic is None or each.queue.topic == topic
-    ][:count_max]
+
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+        waiting = await _find(clients, levels)
+        found = [each for each in waiting.messages if topic in (None, each.queue.topic)]
+        _print(found[:count_max], as_json=as_json)
+        return waiting.absent
+
+    ask_listed(nameserver, look)
+
+
+def _print(found: "list[DelayedMessage]", *, as_json: bool) -> None:
     if as_json:
         for each in found:
             print_json(_json(each))
@@ -74,21 +84,17 @@ def recall(
         notes().print(f"[dim]Recalled message {admin.recall(handle)}")
 
 
-def _find(nameserver: str, levels: str | None) -> "list[DelayedMessage]":
+async def _find(clients: Clients, levels: str | None) -> "DelayedMessages":
     from cometmq.client import AsyncPullConsumer, ConsumerSettings
     from cometmq.client.admin.delayed import DelayedFinder
     from cometmq.net.clock import SystemClock
 
-    async def work(clients: Clients) -> "list[DelayedMessage]":
-        instance = clients.instance
-        async with AsyncPullConsumer(
-            group=TOOLS_GROUP, settings=patient(ConsumerSettings), instance=instance
-        ) as consumer:
-            now_ms = SystemClock().now_ms()
-            finder = DelayedFinder(consumer, instance, now_ms=now_ms, levels=levels)
-            return (await finder.all()).messages
-
-    return ask(nameserver, work)
+    instance = clients.instance
+    async with AsyncPullConsumer(
+        group=TOOLS_GROUP, settings=patient(ConsumerSettings), instance=instance
+    ) as consumer:
+        now_ms = SystemClock().now_ms()
+        return await DelayedFinder(consumer, instance, now_ms=now_ms, levels=levels).all()
 
 
 def _json(each: "DelayedMessage") -> dict[str, object]:

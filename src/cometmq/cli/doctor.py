@@ -5,42 +5,94 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cometmq.cli.asking import ask
-from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
+from cometmq.cli.asking import Clients, ask
+from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, IgnoreFile, Nameserver
 from cometmq.cli.output import notes, print_json, screen
 from cometmq.cli.visible import visible
 from cometmq.model.exit_status import ExitStatus
+from cometmq.model.text import plural
 
 if TYPE_CHECKING:
     from cometmq.client import Symptom
 
 _LAG_DEFAULT = 10_000
+_WAIT_DEFAULT = 300.0
+_STYLES = {"bad": "bold red", "warning": "bold yellow", "note": "bold"}
+_NAMED_MAX = 4
+_INDENT = " " * 8
+
+
+Lag = Annotated[
+    int, typer.Option(min=0, metavar="COUNT", help="Lag in messages that a group may have.")
+]
+Wait = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        metavar="SECONDS",
+        help="How long a message may wait for a consumer, or for the end of its transaction.",
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CHECK[:OBJECT]",
+        help="Leave out these findings, such as abandoned:test-*; may be repeated.",
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="List each finding, also if many are alike.")]
 
 
 def doctor(
     *,
-    lag: Annotated[
-        int, typer.Option(min=0, metavar="COUNT", help="Lag in messages that a group may have.")
-    ] = _LAG_DEFAULT,
+    lag: Lag = _LAG_DEFAULT,
+    wait: Wait = _WAIT_DEFAULT,
+    ignore: Ignore = None,
+    ignore_file: IgnoreFile = None,
+    all_: All = False,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Check a cluster, and show what is wrong and what to do; status 1 if something is bad."""
-    found = ask(nameserver, lambda clients: clients.inspector.examine(lag_max=lag))
+    from cometmq.client import IgnoreList
+
+    ignored = IgnoreList.read(ignore_file, ignore or ())
+
+    async def look(clients: Clients) -> "list[Symptom]":
+        return await clients.inspector.examine(lag_max=lag, wait_ms=int(wait * 1000))
+
+    seen = ask(nameserver, look)
+    found = [each for each in seen if each not in ignored]
     if as_json:
-        print_json([each._asdict() for each in found])
+        print_json([{**each._asdict(), "see": each.see} for each in found])
     else:
-        _print(found)
+        _print(found, count_ignored=len(seen) - len(found), is_each_listed=all_)
     if any(each.severity == "bad" for each in found):
         raise typer.Exit(ExitStatus.FOUND)
 
 
-def _print(found: Sequence["Symptom"]) -> None:
-    page = screen()
-    for each in found:
-        style = "bold red" if each.severity == "bad" else "bold yellow"
-        page.print(f"{each.severity:<4}", style=style, end=" ")
-        page.print(visible(f"{each.check} {each.subject}: {each.text}"), markup=False)
-        page.print(f"     {visible(each.advice)}", style="dim", markup=False)
+def _print(found: Sequence["Symptom"], *, count_ignored: int, is_each_listed: bool) -> None:
+    from cometmq.client import grouped_symptoms
+    from cometmq.client.admin.facts import moment
+
+    page, say = screen(), notes()
+    for part in [[each] for each in found] if is_each_listed else grouped_symptoms(found):
+        first = part[0]
+        page.print(f"{first.severity:<7}", style=_STYLES[first.severity], end=" ")
+        if len(part) > 1:
+            named = ", ".join(each.subject for each in part[:_NAMED_MAX])
+            text = f"{first.check}: {len(part)} findings, of {named} and {len(part) - _NAMED_MAX} more (--all lists each)"
+            page.print(visible(text), markup=False)
+            page.print(f"{_INDENT}{visible(f'{first.subject}: {first.text}')}", markup=False)
+        else:
+            page.print(visible(f"{first.check} {first.subject}: {first.text}"), markup=False)
+        since = "" if first.since_ms is None else f"since {moment(first.since_ms)}: "
+        page.print(
+            f"{_INDENT}{since}{visible(first.advice)} ({first.see})", style="dim", markup=False
+        )
     if not found:
-        notes().print("[green]No problem found.")
+        say.print("[green]No problem found.")
+    if count_ignored:
+        say.print(
+            f"{count_ignored} {plural(count_ignored, 'finding is', 'findings are')} ignored."
+        )

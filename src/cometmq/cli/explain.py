@@ -1,10 +1,12 @@
 """`cometmq explain`, `conflicts` and `transactions`: unconsumed messages, conflicts, and discarded half messages."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cometmq.cli import complete
+from cometmq.cli.asking import Clients, ask_listed, missing_with
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver
 from cometmq.cli.output import (
     message_json,
@@ -21,7 +23,7 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP, TRANS_CHECK_MAX_TIME_TOPIC
 
 if TYPE_CHECKING:
-    from cometmq.client import Explanation
+    from cometmq.client import AbsentBroker, Explanation
 
 _MARKS = {True: "yes", False: "NO", None: "?"}
 
@@ -113,24 +115,29 @@ def conflicts(
     """Show groups whose members have different subscriptions or the same client id; status 1 if there are any."""
     from dataclasses import asdict
 
-    from cometmq.client import ClientSettings, Inspector
+    is_found = False
 
-    with Inspector(nameserver, settings=patient(ClientSettings)) as inspector:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+        nonlocal is_found
         if group is not None:
-            inspector.group(group)  # Raises if the group is misspelt.
-        found = inspector.conflicts(group)
-    rows = [
-        (conflict.group, conflict.kind, ", ".join(side.clients), side.says)
-        for conflict in found
-        for side in conflict.sides
-    ]
-    if as_json:
-        print_json([asdict(each) for each in found])
-    elif rows:
-        print_table(("group", "conflict", "members", "say"), rows)
-    else:
-        notes().print("[dim]The members of every group have the same subscriptions.")
-    if found:
+            await clients.inspector.group(group)  # Raises if the group is misspelt.
+        found = await clients.inspector.conflicts(group)
+        rows = [
+            (conflict.group, conflict.kind, ", ".join(side.clients), side.says)
+            for conflict in found
+            for side in conflict.sides
+        ]
+        if as_json:
+            print_json([asdict(each) for each in found])
+        elif rows:
+            print_table(("group", "conflict", "members", "say"), rows)
+        else:
+            notes().print("[dim]The members of every group have the same subscriptions.")
+        is_found = bool(found)
+        return await missing_with(clients)
+
+    ask_listed(nameserver, look)
+    if is_found:
         raise typer.Exit(ExitStatus.FOUND)
 
 
@@ -140,32 +147,43 @@ def discarded(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show half messages that brokers discarded, for example after too many checks."""
-    from cometmq.client import ConsumerSettings, PullConsumer
+    """Show half messages that brokers discarded, for example after too many checks; status 1 when a broker is missing."""
+
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+        found = await _discarded(clients)
+        for message in found:
+            if as_json:
+                print_json(message_json(message))
+            else:
+                screen().print(message.offset_message_id, end=" ")
+                print_message(message, as_json=False)
+        if not found:
+            notes().print("[dim]No transaction was discarded.")
+        return await missing_with(clients)
+
+    ask_listed(nameserver, look)
+
+
+async def _discarded(clients: Clients) -> list[StoredMessage]:
+    from cometmq.client import AsyncPullConsumer, ConsumerSettings
     from cometmq.model.errors import TopicNotFound
 
     found: list[StoredMessage] = []
-    with PullConsumer(
-        nameserver, group=TOOLS_GROUP, settings=patient(ConsumerSettings)
+    settings = patient(ConsumerSettings)
+    async with AsyncPullConsumer(
+        group=TOOLS_GROUP, settings=settings, instance=clients.instance
     ) as consumer:
         try:
-            queues = consumer.queues(TRANS_CHECK_MAX_TIME_TOPIC)
+            queues = await consumer.queues(TRANS_CHECK_MAX_TIME_TOPIC)
         except TopicNotFound:
             queues = []  # Brokers create the topic with its first message.
         for queue in queues:
-            offset, end = consumer.min_offset(queue), consumer.max_offset(queue)
+            offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
             while offset < end:
-                pull = consumer.fetch(queue, offset)
+                pull = await consumer.fetch(queue, offset)
                 found += pull.messages
                 offset = pull.next_offset
-    for message in found:
-        if as_json:
-            print_json(message_json(message))
-        else:
-            screen().print(message.offset_message_id, end=" ")
-            print_message(message, as_json=False)
-    if not found:
-        notes().print("[dim]No transaction was discarded.")
+    return found
 
 
 @transactions.command()

@@ -1,13 +1,13 @@
 """`cometmq group`: consumer groups with their lag, members and settings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.asking import Clients, ask, ask_listed
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     AsJson,
@@ -18,9 +18,7 @@ from cometmq.cli.options import (
     confirm,
 )
 from cometmq.cli.output import (
-    exit_if_partial,
     language_name,
-    note_absent,
     notes,
     print_json,
     print_lines,
@@ -34,7 +32,7 @@ from cometmq.model.group import GroupConfig
 from cometmq.model.names import dead_letter_topic, is_system_group, retry_topic
 
 if TYPE_CHECKING:
-    from cometmq.client import GroupState, RunningState
+    from cometmq.client import AbsentBroker, GroupState, RunningState
 
 groups = typer.Typer(help="Show and change consumer groups.", no_args_is_help=True)
 
@@ -153,7 +151,7 @@ def list_groups(
 ) -> None:
     """Show consumer groups: topics, members, lag in messages and time, rate; status 1 when a broker does not answer."""
 
-    async def look(clients: Clients) -> bool:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         states = await clients.inspector.groups()
         missing = await clients.inspector.missing()
         now_ms = clients.instance.clock.now_ms()
@@ -168,9 +166,9 @@ def list_groups(
             as_json=as_json,
             nothing="There are no consumer groups. The first member of a group creates it.",
         )
-        return note_absent(chain(missing, *(each.absent for each in states)))
+        return chain(missing, *(each.absent for each in states))
 
-    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
+    ask_listed(nameserver, look, is_watched=watch)
 
 
 @groups.command()
@@ -189,7 +187,7 @@ def show(
 ) -> None:
     """Show one group: its settings, members, and lag by queue; status 1 when a broker does not answer."""
 
-    async def look(clients: Clients) -> bool:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         state = await clients.inspector.group(group)
         said: list[dict[str, Any]] = []
         if running or threads:
@@ -202,9 +200,9 @@ def show(
             print_json(group_json(state, line, said))
         else:
             _print_group(state, line, said)
-        return note_absent(state.absent)
+        return state.absent
 
-    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
+    ask_listed(nameserver, look, is_watched=watch)
 
 
 @groups.command()

@@ -1,13 +1,20 @@
 """`cometmq message find`: finds messages by key, id, offset or time, without changing a group's offsets."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cometmq.cli.asking import Clients, ask_listed, missing_with
 from cometmq.cli.options import NAMESERVER_DEFAULT, AsJson, Nameserver, TopicName, read_time
-from cometmq.cli.output import message_json, message_line, notes, print_json, screen
+from cometmq.cli.output import (
+    message_json,
+    message_line,
+    notes,
+    print_json,
+    screen,
+)
 from cometmq.cli.patience import patient
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
 from cometmq.model.exit_status import ExitStatus
@@ -15,20 +22,32 @@ from cometmq.model.message import StoredMessage
 from cometmq.model.names import TOOLS_GROUP
 
 if TYPE_CHECKING:
-    from cometmq.client import AsyncAdmin, AsyncPullConsumer, MessageQueue
+    from cometmq.client import AbsentBroker, AsyncAdmin, AsyncPullConsumer, MessageQueue
 
 COUNT_DEFAULT = 32
 
 messages = typer.Typer(help="Find messages and what happened to them.", no_args_is_help=True)
 
 Found = list[StoredMessage]
-T = TypeVar("T")
 
+Key = Annotated[
+    str | None, typer.Option("--key", help="Messages with this key, from the index.")
+]
+Queue = Annotated[
+    int | None,
+    typer.Option("--queue", min=0, help="Only in this queue. Default: all queues."),
+]
+CountMax = Annotated[
+    int, typer.Option("--max", min=1, metavar="COUNT", help="Maximum number of messages.")
+]
 MessageId = Annotated[
     str | None,
     typer.Option(
         "--id", help="The message with this id: the producer's message id, or the offset id."
     ),
+]
+AtOffset = Annotated[
+    int | None, typer.Option("--offset", min=0, help="The message at this offset of a queue.")
 ]
 StoreTime = Annotated[
     str | None,
@@ -47,49 +66,53 @@ def group() -> None:
 def find(
     topic: TopicName,
     *,
-    key: Annotated[
-        str | None, typer.Option("--key", help="Messages with this key, from the index.")
-    ] = None,
+    key: Key = None,
     id_: MessageId = None,
-    offset: Annotated[
-        int | None,
-        typer.Option("--offset", min=0, help="The message at this offset of a queue."),
-    ] = None,
+    offset: AtOffset = None,
     time: StoreTime = None,
-    queue: Annotated[
-        int | None,
-        typer.Option("--queue", min=0, help="Only in this queue. Default: all queues."),
-    ] = None,
-    count_max: Annotated[
-        int, typer.Option("--max", min=1, metavar="COUNT", help="Maximum number of messages.")
-    ] = COUNT_DEFAULT,
+    queue: Queue = None,
+    count_max: CountMax = COUNT_DEFAULT,
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Find messages by one of --key, --id, --offset and --time; status 1 when there is none."""
-    if sum(option is not None for option in (key, id_, offset, time)) != 1:
+    """Find messages by one of --key, --id, --offset and --time; status 1 when there is none, or a broker is missing."""
+    _check_one([key, id_, offset, time])
+    begin = None if time is None else read_time(time, option="--time")
+    places, is_found = _Places(topic, queue, count_max), False
+
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+        from cometmq.client import AsyncPullConsumer, ConsumerSettings
+
+        nonlocal is_found
+        async with AsyncPullConsumer(
+            group=TOOLS_GROUP, settings=patient(ConsumerSettings), instance=clients.instance
+        ) as consumer:
+            if key is not None:
+                found = await _by_key(clients.admin, topic, key, count_max)
+            elif id_ is not None:
+                found = await _by_id(clients.admin, topic, id_)
+            else:
+                found = await places.of(consumer, offset, begin)
+            wanted = [each for each in found if queue in (None, each.queue.queue_id)]
+            dead = await _dead_of(consumer, wanted) if key or id_ else set()
+        _print(wanted, dead, as_json=as_json)
+        is_found = bool(wanted)
+        # An id that is found needs no other broker.
+        return () if id_ and wanted else await missing_with(clients, topic)
+
+    ask_listed(nameserver, look)
+    if not is_found:
+        raise typer.Exit(ExitStatus.FOUND)
+
+
+def _check_one(options: list[object]) -> None:
+    if sum(option is not None for option in options) != 1:
         text = "give exactly one of --key, --id, --offset and --time"
         raise typer.BadParameter(text, param_hint="find")
-    places = _Places(topic, queue, count_max)
-    if key is not None:
-        found = _ask_admin(nameserver, lambda admin: _by_key(admin, topic, key, count_max))
-    elif id_ is not None:
-        found = _ask_admin(nameserver, lambda admin: _by_id(admin, topic, id_))
-    elif offset is not None:
-        found = _pull(nameserver, lambda consumer: places.at_offset(consumer, offset))
-    else:
-        begin = read_time(time or "", option="--time")
-        found = _pull(nameserver, lambda consumer: places.since(consumer, begin))
-    wanted = [each for each in found if queue in (None, each.queue.queue_id)]
-    _show(wanted, nameserver if key or id_ else None, as_json=as_json)
 
 
-def _show(found: Found, nameserver: str | None, *, as_json: bool) -> None:
-    """Print the found messages; raise typer.Exit with status 1 if there are none, so that a script notices.
-
-    Messages of deleted topics are marked, for which brokers are queried through `nameserver`; None: no marks.
-    """
-    dead = set[str]() if nameserver is None else _dead_of(nameserver, found)
+def _print(found: Found, dead: set[str], *, as_json: bool) -> None:
+    """Print the found messages, and mark those whose offset id is in `dead`: their topic was deleted."""
     for message in found:
         is_dead = message.offset_message_id in dead
         if as_json:
@@ -101,17 +124,12 @@ def _show(found: Found, nameserver: str | None, *, as_json: bool) -> None:
             )
     if not found:
         notes().print("[dim]No message matches.")
-        raise typer.Exit(ExitStatus.FOUND)
 
 
-def _dead_of(nameserver: str, found: Found) -> set[str]:
+async def _dead_of(consumer: "AsyncPullConsumer", found: Found) -> set[str]:
     from cometmq.client import deleted_messages
 
-    return (
-        _pull(nameserver, lambda consumer: deleted_messages(consumer, found))
-        if found
-        else set()
-    )
+    return await deleted_messages(consumer, found) if found else set()
 
 
 async def _by_key(admin: "AsyncAdmin", topic: str, key: str, count_max: int) -> Found:
@@ -139,6 +157,14 @@ class _Places:
         self._topic = topic
         self._queue_id = queue_id
         self._count_max = count_max
+
+    async def of(
+        self, consumer: "AsyncPullConsumer", offset: int | None, begin_ms: int | None
+    ) -> Found:
+        """Return the messages at an offset; without one (None), those stored at or after `begin_ms`, ms since 1970."""
+        if offset is not None:
+            return await self.at_offset(consumer, offset)
+        return await self.since(consumer, begin_ms or 0)
 
     async def at_offset(self, consumer: "AsyncPullConsumer", offset: int) -> Found:
         """Return the messages at an offset, one from each searched queue that holds it."""
@@ -185,28 +211,3 @@ class _Places:
 
 async def _ready(offset: int) -> int:
     return offset
-
-
-def _ask_admin(nameserver: str, ask: "Callable[[AsyncAdmin], Awaitable[Found]]") -> Found:
-    from cometmq.client import AsyncAdmin, ClientSettings
-    from cometmq.net.loop import run
-
-    async def work() -> Found:
-        async with AsyncAdmin(nameserver, settings=patient(ClientSettings)) as admin:
-            return await ask(admin)
-
-    return run(work())
-
-
-def _pull(nameserver: str, read: "Callable[[AsyncPullConsumer], Awaitable[T]]") -> T:
-    from cometmq.client import AsyncPullConsumer, ConsumerSettings
-    from cometmq.net.loop import run
-
-    async def work() -> T:
-        settings = patient(ConsumerSettings)
-        async with AsyncPullConsumer(
-            nameserver, group=TOOLS_GROUP, settings=settings
-        ) as consumer:
-            return await read(consumer)
-
-    return run(work())

@@ -3,7 +3,7 @@
 A command that moves offsets first shows the moves. With --dry-run it then ends; without, it asks unless --yes is given.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.asking import Clients, ask, ask_listed
 from cometmq.cli.groups import progress_lines
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
@@ -27,14 +27,14 @@ from cometmq.cli.options import (
     confirm,
     read_time,
 )
-from cometmq.cli.output import exit_if_partial, note_absent, notes, print_lines
+from cometmq.cli.output import notes, print_lines
 from cometmq.cli.visible import visible
 from cometmq.model.errors import SettingsError
 from cometmq.model.names import is_retry_topic, is_system_group
 from cometmq.model.text import plural
 
 if TYPE_CHECKING:
-    from cometmq.client import MessageQueue
+    from cometmq.client import AbsentBroker, MessageQueue
 
 _FILE_SIZE_MAX = 64 << 20
 
@@ -114,7 +114,7 @@ def show_offsets(
     With --json and --watch each look prints one line, so that a file can keep a history of lag.
     """
 
-    async def look(clients: Clients) -> bool:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         missing = await clients.inspector.missing()
         if group is None:
             states = [
@@ -131,9 +131,9 @@ def show_offsets(
             for line in progress_lines(state, topic)
         ]
         print_lines(OffsetLine, lines, as_json=as_json, nothing="No offsets are committed.")
-        return note_absent(chain(missing, *(each.absent for each in states)))
+        return chain(missing, *(each.absent for each in states))
 
-    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
+    ask_listed(nameserver, look, is_watched=watch)
 
 
 class MoveLine(NamedTuple):

@@ -1,6 +1,7 @@
 """Options that several commands share, and the parsing of their values."""
 
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -46,6 +47,15 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print JSON for programs; stdout has nothing else.")
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="Repeat every 2 s until Ctrl-C.")]
+IgnoreFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ignore-file",
+        envvar="COMETMQ_DOCTOR_IGNORE",
+        metavar="FILE",
+        help="A file of findings that doctor leaves out, one CHECK or CHECK:OBJECT a line.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 BrokerName = Annotated[
     str,

@@ -1,12 +1,12 @@
 """`cometmq topic stats`, `queues` and `perm`: traffic, queues and permissions of a topic."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask, ask_again
+from cometmq.cli.asking import Clients, ask_listed, missing_with
 from cometmq.cli.groups import behind_s
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
@@ -16,8 +16,6 @@ from cometmq.cli.options import (
     Watch,
 )
 from cometmq.cli.output import (
-    exit_if_partial,
-    note_absent,
     print_json,
     print_lines,
     print_totals,
@@ -93,13 +91,13 @@ def queues(
 ) -> None:
     """Show each queue of a topic, its permissions and its messages; status 1 when only some brokers answer."""
 
-    async def look(clients: Clients) -> bool:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         held = await clients.inspector.topic_stats(topic)
         lines = queue_lines(await clients.admin.route(topic), held)
         print_lines(QueueStateLine, lines, as_json=as_json, nothing="The topic has no queues.")
-        return note_absent(held.absent)
+        return held.absent
 
-    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
+    ask_listed(nameserver, look, is_watched=watch)
 
 
 def stats(
@@ -111,7 +109,7 @@ def stats(
 ) -> None:
     """Show the rates of a topic, and the groups that read it with their lag; status 1 when only some brokers answer."""
 
-    async def look(clients: Clients) -> bool:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         found, absent = await _stats(clients, topic)
         if as_json:
             print_json(found)
@@ -121,9 +119,9 @@ def stats(
             if found["groups"]:
                 rows = [list(each.values()) for each in found["groups"]]
                 print_totals(ReaderLine._fields, rows)
-        return note_absent(absent)
+        return absent
 
-    exit_if_partial(ask_again(nameserver, look, is_watched=watch))
+    ask_listed(nameserver, look, is_watched=watch)
 
 
 def perm(
@@ -143,7 +141,7 @@ def perm(
     nameserver: Nameserver = NAMESERVER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Show a topic's permission at each broker; flags such as --no-write change it first."""
+    """Show a topic's permission at each broker; flags such as --no-write change it first; status 1 when a broker is missing."""
 
     def change(bits: int) -> int:
         for flag, wanted in ((PERM_READ, read), (PERM_WRITE, write)):
@@ -151,18 +149,20 @@ def perm(
                 bits = bits | flag if wanted else bits & ~flag
         return bits
 
-    async def work(clients: Clients) -> list[PermLine]:
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
         is_changed = read is not None or write is not None
         bits = await _perms(clients, topic, change if is_changed else None, broker)
-        return [
+        lines = [
             PermLine(name, is_readable(each), is_writable(each))
             for name, each in sorted(bits.items())
             if broker in (None, name)
         ]
+        if not lines and broker is not None:
+            raise BrokerNotFound(f"broker {in_quotes(broker)} has no topic {in_quotes(topic)}")
+        print_lines(PermLine, lines, as_json=as_json, nothing="No broker has this topic.")
+        return () if broker is not None else await missing_with(clients, topic)
 
-    if not (lines := ask(nameserver, work)) and broker is not None:
-        raise BrokerNotFound(f"broker {in_quotes(broker)} has no topic {in_quotes(topic)}")
-    print_lines(PermLine, lines, as_json=as_json, nothing="No broker has this topic.")
+    ask_listed(nameserver, look)
 
 
 async def _perms(

@@ -1,13 +1,13 @@
 """`cometmq topic`: list, create, describe and delete topics."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
 from cometmq.cli import complete
-from cometmq.cli.asking import Clients, ask
+from cometmq.cli.asking import Clients, ask_listed
 from cometmq.cli.options import (
     NAMESERVER_DEFAULT,
     AsJson,
@@ -16,8 +16,6 @@ from cometmq.cli.options import (
     read_pairs,
 )
 from cometmq.cli.output import (
-    exit_if_partial,
-    note_absent,
     notes,
     print_json,
     print_lines,
@@ -98,14 +96,18 @@ def list_topics(
     as_json: AsJson = False,
 ) -> None:
     """Show topics, their queues and how many messages they hold; status 1 when data of a broker is missing."""
-    lines, absent = ask(nameserver, lambda clients: _list(clients, with_system=all_))
-    print_lines(
-        TopicLine,
-        lines,
-        as_json=as_json,
-        nothing="There are no topics. The first message sent to a topic creates it.",
-    )
-    exit_if_partial(note_absent(absent))
+
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+        lines, absent = await _list(clients, with_system=all_)
+        print_lines(
+            TopicLine,
+            lines,
+            as_json=as_json,
+            nothing="There are no topics. The first message sent to a topic creates it.",
+        )
+        return absent
+
+    ask_listed(nameserver, look)
 
 
 @topics.command()
@@ -158,22 +160,26 @@ def describe(
     topic: TopicName, *, nameserver: Nameserver = NAMESERVER_DEFAULT, as_json: AsJson = False
 ) -> None:
     """Show the readable queues of a topic with their offsets and messages; status 1 when data of a broker is missing."""
-    held = ask(nameserver, lambda clients: clients.inspector.topic_bounds(topic))
-    lines = [
-        QueueLine(
-            queue.broker_name,
-            queue.queue_id,
-            each.min_offset,
-            each.max_offset,
-            each.max_offset - each.min_offset,
-        )
-        for queue, each in held.queues.items()
-    ]
-    if as_json:
-        print_json({"topic": topic, "queues": [line._asdict() for line in lines]})
-    else:
-        print_table(QueueLine._fields, lines)
-    exit_if_partial(note_absent(held.absent))
+
+    async def look(clients: Clients) -> "Iterable[AbsentBroker]":
+        held = await clients.inspector.topic_bounds(topic)
+        lines = [
+            QueueLine(
+                queue.broker_name,
+                queue.queue_id,
+                each.min_offset,
+                each.max_offset,
+                each.max_offset - each.min_offset,
+            )
+            for queue, each in held.queues.items()
+        ]
+        if as_json:
+            print_json({"topic": topic, "queues": [line._asdict() for line in lines]})
+        else:
+            print_table(QueueLine._fields, lines)
+        return held.absent
+
+    ask_listed(nameserver, look)
 
 
 @topics.command()

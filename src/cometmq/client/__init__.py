@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cometmq.client.admin.delayed import DelayedFinder, DelayedMessage, DelayedMessages
     from cometmq.client.admin.deleted_messages import deleted_messages
     from cometmq.client.admin.explain import ExplainFinding, Explanation
+    from cometmq.client.admin.facts import Symptom
     from cometmq.client.admin.inspector import AsyncInspector
     from cometmq.client.admin.replay import ReplayCandidate
     from cometmq.client.admin.replay_claims import AsyncReplayClaims
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         ProducerState,
         TopicState,
     )
-    from cometmq.client.admin.symptoms import Symptom
+    from cometmq.client.admin.symptom_lists import IgnoreList, grouped_symptoms
     from cometmq.client.api.broker import SettingsReport
     from cometmq.client.api.transactions import HalfMessage
     from cometmq.client.connection.instance import ClientInstance
@@ -203,6 +204,7 @@ __all__ = [
     "HaStatus",
     "HalfJudge",
     "HalfMessage",
+    "IgnoreList",
     "InProcesses",
     "IndexedMessages",
     "Inspector",
@@ -282,6 +284,7 @@ __all__ = [
     "decode_traces",
     "deleted_messages",
     "first_key",
+    "grouped_symptoms",
     "nearby_room",
     "round_robin",
 ]
@@ -326,7 +329,8 @@ _NAMES = {
     "cometmq.client.admin.deleted_messages": "deleted_messages",
     "cometmq.client.admin.delayed": "DelayedFinder DelayedMessage DelayedMessages",
     "cometmq.client.admin.states": "BrokerState ClusterProducers GroupState ProducerState TopicState",
-    "cometmq.client.admin.symptoms": "Symptom",
+    "cometmq.client.admin.facts": "Symptom",
+    "cometmq.client.admin.symptom_lists": "IgnoreList grouped_symptoms",
     "cometmq.client.sync.admin": "Admin",
     "cometmq.client.sync.inspector": "Inspector",
     "cometmq.client.sync.producer": "Producer",

@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cometmq.client import Credentials
+from cometmq.client import Credentials, IgnoreList
 from cometmq.model.address import is_loopback
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
@@ -30,9 +30,10 @@ class DashboardSettings:
         credentials: Sign requests of the dashboard and its own users; None: those of the environment, if any.
         job_folders: Folders with outputs of Spark jobs, whose runs are shown.
         sample_seconds: Pause between two polls of the brokers, seconds, 0.1 to 3600.
+        ignore_file: Findings that the doctor leaves out, one `CHECK` or `CHECK:OBJECT` a line; read anew for each page.
 
     Raises:
-        SettingsError: Cleartext passwords on a network; certificate or key alone; invalid `proxies` or `sample_seconds`.
+        SettingsError: An unusable ignore file; cleartext passwords on a network; certificate or key alone; invalid `proxies` or `sample_seconds`.
     """
 
     nameservers: str | None = None
@@ -47,8 +48,10 @@ class DashboardSettings:
     credentials: Credentials | None = None
     job_folders: tuple[Path, ...] = ()
     sample_seconds: float = 5.0
+    ignore_file: Path | None = None
 
     def __post_init__(self) -> None:
+        self.ignored()
         if (self.certificate is None) != (self.key is None):
             raise SettingsError("--tls-cert and --tls-key belong together: set both or neither")
         if not (self.is_secure or is_loopback(self.host)):
@@ -66,6 +69,10 @@ class DashboardSettings:
                 ) from None
         if not 0.1 <= self.sample_seconds <= 3600:
             raise SettingsError(f"sample_seconds={self.sample_seconds}: write 0.1 to 3600")
+
+    def ignored(self) -> IgnoreList:
+        """Read the list of findings that the doctor leaves out; raise SettingsError if its file is unusable."""
+        return IgnoreList.read(self.ignore_file)
 
     @property
     def is_secure(self) -> bool:

@@ -14,6 +14,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from cometmq.client import AsyncInspector, BrokerState, Symptom
+from cometmq.dashboard.settings import DashboardSettings
 from cometmq.model.clock import Clock
 from cometmq.model.errors import CometError
 from cometmq.model.names import is_system_group
@@ -79,16 +80,19 @@ class Trouble(NamedTuple):
 
 
 class Watcher:
-    """Polls brokers in the background with pauses of `seconds` s.
+    """Polls brokers in the background with pauses of `sample_seconds` of the settings.
 
     Groups' lag and dead letters are polled with pauses of 3 times that (15 s at most), and the doctor examines the cluster
     with pauses of 12 times that (60 s at most).
     """
 
-    def __init__(self, inspector: AsyncInspector, clock: Clock, seconds: float) -> None:
+    def __init__(
+        self, inspector: AsyncInspector, clock: Clock, settings: DashboardSettings
+    ) -> None:
         self._inspector = inspector
         self._clock = clock
-        self._seconds = seconds
+        self._settings = settings
+        self._seconds = settings.sample_seconds
         self._brokers: dict[tuple[str, int], WatchedBroker] = {}
         self._nameserver: Trouble | None = None
         self._lag: dict[str, deque[tuple[int, int]]] = {}
@@ -213,7 +217,7 @@ class Watcher:
 
     @property
     def findings(self) -> list[Symptom] | None:
-        """The problems that the doctor found last, the worst first; None before a look, or if the last look failed."""
+        """The problems that the doctor found last, without ignored ones, the worst first; None before a look, or after a failed one."""
         return self._findings
 
     @property
@@ -301,8 +305,10 @@ class Watcher:
     async def look_for_problems(self) -> None:
         """Let the doctor examine the cluster once, for `findings`; a failure is not raised."""
         try:
-            self._findings = await self._inspector.examine()
-        except CometError:  # `troubles` says that the nameserver does not answer.
+            ignored = self._settings.ignored()
+            found = await self._inspector.examine()
+            self._findings = [each for each in found if each not in ignored]
+        except CometError:  # `troubles` or the page Doctor says what is wrong.
             self._findings = None
             return
         self._findings_ms = self._clock.now_ms()

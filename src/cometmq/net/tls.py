@@ -14,6 +14,7 @@ import ssl
 from dataclasses import field
 from enum import Enum
 
+from cometmq.model.address import split_address
 from cometmq.model.errors import ConnectError, SettingsError
 from cometmq.model.frozen import dataclass
 from cometmq.model.tls import TlsSettings
@@ -37,6 +38,7 @@ class TlsMode(Enum):
     enforcing = "TLS only"
 
 
+_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME of OpenSSL.
 # X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL.
 _WRONG_DATES = {
     9: "is not valid yet: check its dates and this machine's clock",
@@ -160,6 +162,52 @@ def check_dates(context: ssl.SSLContext, cert_file: str) -> float | None:
     except ValueError:  # The handshake has not ended.
         return None
     return float(ssl.cert_time_to_seconds(until)) if isinstance(until, str) else None
+
+
+async def served_certificate_end(address: str, *, seconds: float) -> int | None:
+    """Return when the certificate that a server shows expires or expired, ms since 1970; None if it shows none in time.
+
+    `ssl` reveals the dates of a trusted certificate only. So the first connection fetches the certificate, and the second
+    one trusts it, whoever has signed it.
+    """
+    anyone = _asking_context()
+    anyone.verify_mode = ssl.CERT_NONE
+    trusting = _asking_context()
+    trusting.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
+    try:
+        async with asyncio.timeout(seconds):
+            shown, _ = await _shown_certificate(address, anyone)
+            trusting.load_verify_locations(cadata=shown)
+            _, end = await _shown_certificate(address, trusting)
+        return ssl.cert_time_to_seconds(end) * 1000
+    except (TimeoutError, OSError, ValueError):  # An ssl.SSLError is an OSError.
+        return None
+
+
+def _asking_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    return context
+
+
+async def _shown_certificate(address: str, context: ssl.SSLContext) -> tuple[bytes, str]:
+    """Return the certificate that a server shows in a handshake, and its end as text if `context` trusts it, else "".
+
+    Raises OSError or ValueError if there is no server, no handshake or no certificate.
+    """
+    host, port = split_address(address)
+    transport, _ = await asyncio.get_running_loop().create_connection(
+        asyncio.Protocol, host, port, ssl=context
+    )
+    try:
+        state: ssl.SSLObject = transport.get_extra_info("ssl_object")
+        shown, dates = state.getpeercert(binary_form=True), state.getpeercert() or {}
+    finally:
+        transport.abort()
+    if shown is None:
+        raise ValueError(f"{address} shows no certificate")
+    return shown, str(dates.get("notAfter", ""))
 
 
 def load_trusted(context: ssl.SSLContext, path: str) -> None:

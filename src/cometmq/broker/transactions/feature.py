@@ -151,6 +151,18 @@ class Transactions(Feature):
         self._count()
         await self._counts.close()
 
+    def facts(self) -> dict[str, str]:
+        """Return the number of open transactions, and when the producer created the first of them, ms since 1970."""
+        table = self._table.open
+        if not table:
+            return {"openTransactions": "0"}
+        # They are in the order in which they came, or after a start in the order of their last copies.
+        first = next(iter(table.values()))
+        return {
+            "openTransactions": str(len(table)),
+            "oldestTransactionTimestamp": str(first.born_ms),
+        }
+
     def _gauges(self) -> Iterator[Gauge]:
         for topic, count in self._table.counts.items():
             yield Gauge("rocketmq_half_messages", (topic,), count)

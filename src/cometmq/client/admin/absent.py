@@ -6,7 +6,14 @@ from typing import NamedTuple, TypeVar
 
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.codec.bodies.missing_brokers import MissingBroker
-from cometmq.model.errors import BrokerRefused, CodecError, CometError, NetError
+from cometmq.model.errors import (
+    BrokerNotFound,
+    BrokerRefused,
+    CodecError,
+    CometError,
+    NetError,
+)
+from cometmq.model.queue import MessageQueue
 
 Value = TypeVar("Value")
 
@@ -54,6 +61,23 @@ def _absent(broker: MissingBroker) -> AbsentBroker:
     left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
     why = f"left the nameserver at {left:%Y-%m-%d %H:%M:%S} and has not returned"
     return AbsentBroker(broker.name, why, broker.cluster, broker.left_ms, broker.queues)
+
+
+def queues_that_answer(
+    queues: Iterable[MessageQueue],
+    answers: Iterable[Value | CometError],
+    silent: dict[str, AbsentBroker],
+) -> dict[MessageQueue, Value]:
+    """Return a dict of queues to answers, and add the brokers that do not answer to `silent`; raise the first other error."""
+    found: dict[MessageQueue, Value] = {}
+    for queue, answer in zip(queues, answers, strict=True):
+        if isinstance(answer, NetError | BrokerNotFound):
+            silent[queue.broker_name] = silent_broker(queue.broker_name, answer)
+        elif isinstance(answer, CometError):
+            raise answer
+        else:
+            found[queue] = answer
+    return found
 
 
 def those_that_answer(

@@ -6,21 +6,27 @@ within its delay, and those of the timer within the last days.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from cometmq.client.admin.absent import (
+    AbsentBroker,
+    missing_brokers,
+    queues_that_answer,
+    those_that_answer,
+)
+from cometmq.client.api.asking import side_by_side
 from cometmq.client.api.broker import BrokerApi
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
 from cometmq.codec.recall_handle import RecallHandle, encode_recall_handle
 from cometmq.model import properties as keys_of
 from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
-from cometmq.model.errors import BrokerNotFound, TopicNotFound
+from cometmq.model.errors import ConnectError, TopicNotFound
 from cometmq.model.message import StoredMessage
 from cometmq.model.names import SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from cometmq.model.queue import MessageQueue
-from cometmq.model.text import in_quotes
 
 # The timer stores a waiting message again at least every two days (timerRollWindowSlot).
 _TIMER_LOOK_BACK_MS = 3 * 86_400_000
@@ -55,10 +61,12 @@ class DelayedMessages(NamedTuple):
     Attributes:
         messages: Messages that are not due yet, sorted by due time.
         unread: Number of messages within the searched ranges that were not read; some of them may wait, too.
+        absent: Brokers on which more of them may wait, but which do not answer or left their nameserver.
     """
 
     messages: list[DelayedMessage]
     unread: int = 0
+    absent: tuple[AbsentBroker, ...] = ()
 
 
 class DelayedFinder:
@@ -97,48 +105,69 @@ class DelayedFinder:
     async def of_levels(self) -> DelayedMessages:
         """Return the messages that wait for a delay level and are not due yet, sorted by due time.
 
-        Raises TopicNotFound if no registered broker has the delay topic, SettingsError if the levels are malformed, and
-        NetError, BrokerRefused, BrokerNotFound or CodecError if a broker or the nameserver cannot be queried.
+        Raises TopicNotFound if no registered broker has the delay topic, SettingsError if the levels are malformed,
+        NetError if the nameserver does not answer, and BrokerRefused or CodecError if a broker refuses or its answer is
+        malformed. Brokers that do not answer are in `absent` of the result.
         """
+        absent = await self._missing()
         queues = await self._consumer.queues(SCHEDULE_TOPIC)
-        levels = await self._levels_of({each.broker_name for each in queues})
-        return _joined(
-            await asyncio.gather(
-                *(
-                    self._of_level(each, levels[each.broker_name][each.queue_id])
-                    for each in queues
-                    if each.queue_id < len(levels[each.broker_name])
-                )
-            )
+        levels = await self._levels_of({each.broker_name for each in queues}, absent)
+        wanted = [
+            each for each in queues if each.queue_id < len(levels.get(each.broker_name, ()))
+        ]
+        return await self._of_queues(
+            lambda each: self._of_level(each, levels[each.broker_name][each.queue_id]),
+            wanted,
+            absent,
         )
 
     async def of_timer(self) -> DelayedMessages:
         """Return the messages that wait for a time, are not due yet and were not cancelled, sorted by due time.
 
-        Raises NetError, BrokerRefused, BrokerNotFound or CodecError if a broker or the nameserver cannot be queried.
+        Raises NetError if the nameserver does not answer, and BrokerRefused or CodecError if a broker refuses or its answer
+        is malformed. Brokers that do not answer are in `absent` of the result.
         """
+        absent = await self._missing()
         try:
             queues = await self._consumer.queues(WHEEL_TIMER_TOPIC)
         except TopicNotFound:  # A Java broker creates it with its first message.
-            return DelayedMessages([])
-        return _joined(await asyncio.gather(*map(self._of_timer_queue, queues)))
+            return DelayedMessages([], absent=tuple(absent.values()))
+        return await self._of_queues(self._of_timer_queue, queues, absent)
 
-    async def _levels_of(self, brokers: set[str]) -> dict[str, tuple[int, ...]]:
+    async def _missing(self) -> dict[str, AbsentBroker]:
+        """Return the brokers that left, by name: each broker has the topics of delayed messages."""
+        return {each.name: each for each in await missing_brokers(self._instance)}
+
+    async def _of_queues(
+        self,
+        look: Callable[[MessageQueue], Awaitable[DelayedMessages]],
+        queues: Sequence[MessageQueue],
+        absent: dict[str, AbsentBroker],
+    ) -> DelayedMessages:
+        """Search each queue with `look`, and return the messages of all whose brokers answer; the others join `absent`."""
+        answers = await side_by_side(look, queues)
+        found = _joined(queues_that_answer(queues, answers, absent).values())
+        return found._replace(absent=tuple(absent.values()))
+
+    async def _levels_of(
+        self, brokers: set[str], absent: dict[str, AbsentBroker]
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the delay levels of each broker, ms, by its name; brokers that do not answer join `absent` instead."""
         if self._levels is not None:
             return dict.fromkeys(brokers, delay_levels_ms(self._levels))
         addresses = await self._instance.nameserver_api.readable_brokers()
         api = BrokerApi(self._instance)
 
-        async def ask(name: str) -> tuple[str, tuple[int, ...]]:
+        async def ask(name: str) -> tuple[int, ...]:
             if name not in addresses:
-                raise BrokerNotFound(
-                    f"no member of broker {in_quotes(name)} is registered, so its delay levels are not known; "
-                    "start it, or name them (--levels)"
+                raise ConnectError(
+                    "no member of it is registered, so its delay levels are not known; start it, or name them (--levels)"
                 )
             settings = await api.settings(addresses[name])
-            return name, delay_levels_ms(settings.values.get(_LEVELS_KEY, DELAY_LEVELS))
+            return delay_levels_ms(settings.values.get(_LEVELS_KEY, DELAY_LEVELS))
 
-        return dict(await asyncio.gather(*map(ask, brokers)))
+        names = sorted(brokers)
+        return those_that_answer(names, await side_by_side(ask, names), absent)
 
     async def _of_level(self, queue: MessageQueue, delay_ms: int) -> DelayedMessages:
         begin, end = await self._range_since(queue, self._now_ms - delay_ms)
@@ -212,7 +241,8 @@ def _joined(parts: Iterable[DelayedMessages]) -> DelayedMessages:
     parts = list(parts)
     messages = [each for part in parts for each in part.messages]
     messages.sort(key=lambda each: each.due_ms)
-    return DelayedMessages(messages, sum(part.unread for part in parts))
+    absent = {each.name: each for part in parts for each in part.absent}
+    return DelayedMessages(messages, sum(part.unread for part in parts), tuple(absent.values()))
 
 
 def _real_queue(message: StoredMessage) -> MessageQueue:

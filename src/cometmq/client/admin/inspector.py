@@ -12,6 +12,7 @@ from cometmq.client.admin.absent import AbsentBroker
 from cometmq.client.admin.dead_letters import DeadLetterCount, DeadLetters
 from cometmq.client.admin.doctor import Doctor
 from cometmq.client.admin.explain import Explainer, Explanation
+from cometmq.client.admin.facts import LAG_DEFAULT, WAIT_MS_DEFAULT, Symptom
 from cometmq.client.admin.states import (
     BrokerState,
     ClusterProducers,
@@ -20,7 +21,6 @@ from cometmq.client.admin.states import (
     TopicState,
     group_not_found,
 )
-from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
 from cometmq.client.api.asking import all_of, side_by_side
 from cometmq.client.api.broker import BrokerApi, SettingsReport
 from cometmq.client.connection.instance import ClientInstance
@@ -31,7 +31,7 @@ from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import StatsWindows
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
-from cometmq.model.errors import SettingsError
+from cometmq.model.errors import BrokerNotFound, SettingsError
 from cometmq.model.message import StoredMessage
 from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
@@ -84,20 +84,30 @@ class AsyncInspector(AsyncClient):
 
     async def runtime(self, broker_name: str, broker_id: int = MASTER_ID) -> dict[str, str]:
         """Return the runtime values of a broker by RocketMQ's names; raise BrokerNotFound if it is not registered."""
-        address = await self._live.nameserver_api.member(broker_name, broker_id)
+        address = await self._member(broker_name, broker_id)
         return await self._api.runtime(address)
 
     async def settings(self, broker_name: str, broker_id: int = MASTER_ID) -> SettingsReport:
         """Return the settings that are in effect at a broker; raise BrokerNotFound if it is not registered."""
-        address = await self._live.nameserver_api.member(broker_name, broker_id)
+        address = await self._member(broker_name, broker_id)
         return await self._api.settings(address)
+
+    async def _member(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
+        """Return the address of a broker; the error for one that left its nameserver says so."""
+        try:
+            return await self._live.nameserver_api.member(broker_name, broker_id)
+        except BrokerNotFound as error:
+            for each in await self.missing():
+                if each.name == broker_name:
+                    raise BrokerNotFound(f"{error}; {each}") from None
+            raise
 
     async def stats(self, broker_name: str, name: str, key: str) -> StatsWindows:
         """Return sums and rates of a statistic such as `TOPIC_PUT_NUMS` at a master, for its last minute, hour and day.
 
         Raises BrokerNotFound if the master is not registered, and BrokerRefused if it has no such statistic or key.
         """
-        address = await self._live.nameserver_api.member(broker_name)
+        address = await self._member(broker_name)
         return await self._api.stats(address, name, key)
 
     # --- topics and groups
@@ -176,13 +186,19 @@ class AsyncInspector(AsyncClient):
 
     # --- diagnosis
 
-    async def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
+    async def examine(
+        self, *, lag_max: int = LAG_DEFAULT, wait_ms: int = WAIT_MS_DEFAULT
+    ) -> list[Symptom]:
         """Check the cluster for problems (`Symptom.check`) and return them, the worst first, with advice.
 
-        It takes 2 s longer if a queue has no reader, and 2 s if a slave seems late. A group with members may lag by up to
-        `lag_max` messages.
+        It takes 2 s longer if a queue has no reader or a member seems stuck, and 2 s if a slave seems late.
+
+        Args:
+            lag_max: Number of messages by which a group with members may lag.
+            wait_ms: Time that a message may wait for a member or for its acknowledgement, and a half message for the end
+                of its transaction, ms.
         """
-        return await Doctor(self._live).look(lag_max)
+        return await Doctor(self._live).look(lag_max, wait_ms)
 
     async def explain(
         self, message_id: str, group: str, *, topic: str | None = None

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 from cometmq.client.admin.absent import (
     AbsentBroker,
     missing_brokers,
+    queues_that_answer,
     silent_broker,
     those_that_answer,
 )
@@ -25,7 +26,6 @@ from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import ConsumeStats, QueueBounds, QueueProgress
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
-    BrokerNotFound,
     BrokerRefused,
     CometError,
     GroupNotFound,
@@ -307,14 +307,9 @@ class States:
             if not absent:
                 raise
             queues = ()
-        found: dict[MessageQueue, QueueBounds] = {}
-        for queue, bounds in sorted((await self._offsets.bounds(queues)).items()):
-            if isinstance(bounds, NetError | BrokerNotFound):
-                absent[queue.broker_name] = silent_broker(queue.broker_name, bounds)
-            elif isinstance(bounds, CometError):
-                raise bounds
-            else:
-                found[queue] = QueueBounds(bounds.first, bounds.end)
+        bounds = dict(sorted((await self._offsets.bounds(queues)).items()))
+        held = queues_that_answer(bounds, bounds.values(), absent)
+        found = {queue: QueueBounds(each.first, each.end) for queue, each in held.items()}
         return TopicState(found, absent=tuple(absent.values()))
 
     async def groups_of_topic(self, topic: str) -> list[str]:

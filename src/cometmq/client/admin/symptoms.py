@@ -1,105 +1,59 @@
-"""Diagnosis of the facts of a cluster: finds problems and gives advice.
-
-The severity of a symptom is "bad" or "note".
-"""
+"""Diagnosis of the facts of a cluster: finds problems of its servers, adds those of its groups, and gives advice."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import NamedTuple
+import re
+from collections.abc import Iterator, Mapping
 
 from cometmq.client.admin.copies import judge_copies
-from cometmq.client.admin.states import BrokerState, GroupState
-from cometmq.client.results import Replica
+from cometmq.client.admin.facts import (
+    BAD,
+    NAMED_MAX,
+    NOTE,
+    WARNING,
+    WORST_FIRST,
+    ClusterFacts,
+    Symptom,
+    duration,
+    moment,
+    number_of,
+    some,
+)
+from cometmq.client.admin.group_symptoms import group_symptoms
+from cometmq.client.admin.states import BrokerState
 from cometmq.codec.bodies.cluster import ClusterInfo
-from cometmq.codec.bodies.conflicts import CLIENT_ID, Conflict
 from cometmq.codec.bodies.ha_status import STOPPED_WORDS
-from cometmq.codec.bodies.missing_brokers import MissingBroker
 from cometmq.model.errors import CometError
-from cometmq.model.names import is_system_group
-from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
 from cometmq.model.text import plural
 
-BAD, NOTE = "bad", "note"
-
-DISK_NOTE, DISK_BAD = (
+DISK_WARNING, DISK_BAD = (
     0.75,
     0.85,
 )  # RocketMQ deletes early above the first, and stops taking above 0.9.
 DESCRIPTORS_BAD = 0.8
 CLOCK_SECONDS_MAX = 3.0  # A broker reports its uptime in whole seconds.
-LAG_DEFAULT = 10_000
-_QUEUES_NAMED = 4
-
-
-class Symptom(NamedTuple):
-    """A problem or notable condition of a cluster.
-
-    Attributes:
-        check: The check: nameserver, broker, route, replica, disk, descriptors, clock, group, members, queues or asking.
-        subject: The affected nameserver, broker or group, or what could not be queried.
-        severity: BAD or NOTE.
-        text: Description of the problem.
-        advice: What to do.
-    """
-
-    check: str
-    subject: str
-    severity: str
-    text: str
-    advice: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
-    """The facts of a cluster that the doctor has queried.
-
-    Attributes:
-        nameservers: The brokers that each nameserver lists, or its error, by address of the nameserver.
-        brokers: Each member of a broker group, with its runtime values or the reason why there are none.
-        asked_ms: Local time when a broker reported its runtime values, ms since 1970, by address of the broker.
-        replicas: Each member of a broker group, and each broker that claims a member's id, with its replication status.
-        missing: Broker groups that left and have not returned, as far as a CometMQ nameserver remembers them.
-        groups: Consumer groups of the brokers that answered.
-        conflicts: Contradictions between members of a group, as CometMQ brokers report them.
-        unread: Queues of subscribed topics that no member of a group reads, by group name.
-        unknown: What could not be queried, as pairs of the subject and a description.
-        lag_max: Largest acceptable lag of a group, messages.
-        open_nameservers: Addresses of nameservers that answer unsigned requests.
-        guarded_brokers: Addresses of brokers that refuse unsigned requests.
-    """
-
-    nameservers: Mapping[str, ClusterInfo | CometError]
-    brokers: Sequence[BrokerState] = ()
-    asked_ms: Mapping[str, float | None] = field(default_factory=dict)
-    replicas: Sequence[Replica] = ()
-    missing: Sequence[MissingBroker] = ()
-    groups: Sequence[GroupState] = ()
-    conflicts: Sequence[Conflict] = ()
-    unread: Mapping[str, Sequence[MessageQueue]] = field(default_factory=dict)
-    unknown: Sequence[tuple[str, str]] = ()
-    lag_max: int = LAG_DEFAULT
-    open_nameservers: Sequence[str] = ()
-    guarded_brokers: Sequence[str] = ()
+CERTIFICATE_WARNING_DAYS, CERTIFICATE_BAD_DAYS = 30, 7
+# A log must be so old before its growth is extrapolated.
+_TREND_HOURS_MIN = 1.0
+_HOUR_MS, _DAY_MS = 3600 * 1000, 24 * 3600 * 1000
 
 
 def symptoms_of(facts: ClusterFacts) -> list[Symptom]:
-    """Return the problems that the facts of a cluster show, bad ones before notes."""
+    """Return the problems that the facts of a cluster show: bad ones, then warnings, then notes."""
     found = [
         *_of_nameservers(facts),
         *_of_brokers(facts),
+        *_of_versions(facts),
         *_of_numbers(facts),
+        *_of_certificates(facts),
         *_of_replicas(facts),
-        *_of_groups(facts),
-        *_of_members(facts),
+        *group_symptoms(facts),
         *(
             Symptom("asking", subject, NOTE, text, "read its log, or use mqadmin")
             for subject, text in facts.unknown
         ),
     ]
-    return sorted(found, key=lambda symptom: symptom.severity != BAD)
+    return sorted(found, key=lambda symptom: WORST_FIRST.index(symptom.severity))
 
 
 def _of_nameservers(facts: ClusterFacts) -> Iterator[Symptom]:
@@ -129,18 +83,18 @@ def _of_nameservers(facts: ClusterFacts) -> Iterator[Symptom]:
         for address in facts.open_nameservers:
             yield Symptom(
                 "nameserver", address, BAD,
-                f"brokers require signed requests ({', '.join(facts.guarded_brokers[:_QUEUES_NAMED])}), this nameserver "
+                f"brokers require signed requests ({', '.join(facts.guarded_brokers[:NAMED_MAX])}), this nameserver "
                 "does not: every program that can reach it can register a broker and receive the messages of others",
                 "set aclEnable=true or authenticationEnabled=true there, too (docs/operate/security.md), or "
                 "restrict access to its port",
             )  # fmt: skip
     for broker in facts.missing:
-        left = datetime.fromtimestamp(max(broker.left_ms, 0) / 1000).astimezone()
         yield Symptom(
             "broker", broker.name, BAD,
-            f"it left at {left:%Y-%m-%d %H:%M:%S} and has not returned; it had queues of {len(broker.queues)} "
+            f"it left at {moment(broker.left_ms)} and has not returned; it had queues of {len(broker.queues)} "
             f"{plural(len(broker.queues), 'topic')}",
             "start it again to consume its messages; after an orderly stop it is forgotten within an hour",
+            broker.left_ms if broker.left_ms > 0 else None,
         )  # fmt: skip
 
 
@@ -170,8 +124,29 @@ def _of_brokers(facts: ClusterFacts) -> Iterator[Symptom]:
             )  # fmt: skip
         if each.is_writable is False and each.broker_id == MASTER_ID and each.error is None:
             yield Symptom(
-                "route", subject, NOTE, "it is drained: producers do not send to it",
+                "drained", subject, NOTE, "it is drained: producers do not send to it",
                 f"cometmq cluster undrain {each.broker_name} ends that",
+            )  # fmt: skip
+
+
+def _of_versions(facts: ClusterFacts) -> Iterator[Symptom]:
+    clusters: dict[str, dict[str, list[str]]] = {}
+    for each in facts.brokers:
+        if each.runtime:
+            own = each.runtime.get("cometmqVersion")
+            version = (
+                f"CometMQ {own}" if own else each.runtime.get("brokerVersionDesc", "unknown")
+            )
+            of_version = clusters.setdefault(each.cluster, {}).setdefault(version, [])
+            of_version.append(f"{each.broker_name}:{each.broker_id}")
+    for cluster, versions in sorted(clusters.items()):
+        if len(versions) > 1:
+            named = "; ".join(
+                f"{version}: {some(members)}" for version, members in sorted(versions.items())
+            )
+            yield Symptom(
+                "version", cluster, NOTE, f"its brokers have different versions: {named}",
+                "complete the upgrade: bring all brokers to the same version",
             )  # fmt: skip
 
 
@@ -180,6 +155,9 @@ def _of_numbers(facts: ClusterFacts) -> Iterator[Symptom]:
         if each.error is None:
             subject = f"{each.broker_name}:{each.broker_id}"
             yield from _of_disk(subject, each.runtime)
+            yield from _of_disk_trend(subject, each, facts)
+            if each.broker_id == MASTER_ID:
+                yield from _of_transactions(subject, each.runtime, facts)
             yield from _of_descriptors(subject, each.runtime)
             yield from _of_clock(subject, each.runtime, facts.asked_ms.get(each.address))
             if each.broker_id == MASTER_ID:
@@ -194,17 +172,88 @@ def _of_disk(subject: str, numbers: Mapping[str, str]) -> Iterator[Symptom]:
             "free disk space, or find the failed write in its log; it continues without a restart as soon as "
             "writes succeed",
         )  # fmt: skip
-    used = _number(numbers.get("commitLogDiskRatio"))
-    if used is not None and used >= DISK_NOTE:
+    used = number_of(numbers.get("commitLogDiskRatio"))
+    if used is not None and used >= DISK_WARNING:
         yield Symptom(
-            "disk", subject, BAD if used >= DISK_BAD else NOTE, f"{used:.0%} of the disk of its log is used",
+            "disk", subject, BAD if used >= DISK_BAD else WARNING, f"{used:.0%} of the disk of its log is used",
             "add disk space, or keep messages for a shorter time (fileReservedTime)",
+        )  # fmt: skip
+
+
+def _of_disk_trend(subject: str, broker: BrokerState, facts: ClusterFacts) -> Iterator[Symptom]:
+    """Extrapolate the growth of a log that is younger than the time that messages are kept; later it stays as it is."""
+    numbers = broker.runtime
+    total = _capacity(numbers.get("commitLogDirCapacity", ""))
+    known = (
+        numbers.get("commitLogDiskRatio"),
+        numbers.get("commitLogMinOffset"),
+        numbers.get("commitLogMaxOffset"),
+        numbers.get("earliestMessageTimeStamp"),
+        facts.settings.get(broker.address, {}).get("fileReservedTime"),
+    )
+    values = [value for text in known if (value := number_of(text)) is not None]
+    if total is None or len(values) < len(known):
+        return
+    used, first, end, oldest_ms, hours = values
+    age_hours = (facts.now_ms - oldest_ms) / _HOUR_MS
+    if oldest_ms <= 0 or not _TREND_HOURS_MIN <= age_hours < hours or used >= DISK_BAD:
+        return
+    per_hour = (end - first) / age_hours
+    room = (DISK_BAD - used) * total
+    if per_hour * (hours - age_hours) > room:
+        yield Symptom(
+            "disk", subject, WARNING,
+            f"its disk will be {DISK_BAD:.0%} full in about {duration(room / per_hour * _HOUR_MS)}: its log grows by "
+            f"{per_hour * 24 / 2**30:.1f} GiB a day and keeps messages for {hours:.0f} h",
+            "add disk space, or keep messages for a shorter time (fileReservedTime)",
+        )  # fmt: skip
+
+
+def _capacity(text: str) -> float | None:
+    """Return the bytes of a disk from commitLogDirCapacity, "Total : 437.4 GiB, Free : 103.5 GiB."; None if malformed."""
+    found = re.match(r"Total : (\d{1,9}(?:\.\d{1,9})?) ([KMGTPE]?)i?B", text)
+    if found is None:
+        return None
+    return float(found[1]) * 1024.0 ** " KMGTPE".index(found[2] or " ")
+
+
+def _of_transactions(
+    subject: str, numbers: Mapping[str, str], facts: ClusterFacts
+) -> Iterator[Symptom]:
+    count, oldest_ms = (
+        number_of(numbers.get(key))
+        for key in ("openTransactions", "oldestTransactionTimestamp")
+    )
+    if count and oldest_ms and oldest_ms <= facts.now_ms - facts.wait_ms:
+        yield Symptom(
+            "transactions", subject, WARNING,
+            f"{count:.0f} {plural(int(count), 'transaction is', 'transactions are')} open, the first for "
+            f"{duration(facts.now_ms - oldest_ms)}: consumers do not get {plural(int(count), 'its message', 'their messages')}",
+            "check that a producer of the group runs and answers checks; cometmq transactions discarded shows those that "
+            "were given up",
+            int(oldest_ms),
+        )  # fmt: skip
+
+
+def _of_certificates(facts: ClusterFacts) -> Iterator[Symptom]:
+    names = {each.address: f"{each.broker_name}:{each.broker_id}" for each in facts.brokers}
+    for address, end_ms in sorted(facts.certificates.items()):
+        left = end_ms - facts.now_ms
+        if left > CERTIFICATE_WARNING_DAYS * _DAY_MS:
+            continue
+        when = f"in {duration(left)}" if left > 0 else f"{duration(-left)} ago"
+        yield Symptom(
+            "certificate", names.get(address, address),
+            BAD if left <= CERTIFICATE_BAD_DAYS * _DAY_MS else WARNING,
+            f"its certificate {'expires' if left > 0 else 'expired'} {when}, at {moment(end_ms)}",
+            "replace the files of tls.server.certPath and tls.server.keyPath; they are used without a restart",
+            end_ms if left <= 0 else None,
         )  # fmt: skip
 
 
 def _of_descriptors(subject: str, numbers: Mapping[str, str]) -> Iterator[Symptom]:
     used, most = (
-        _number(numbers.get(key)) for key in ("openFileDescriptors", "maxFileDescriptors")
+        number_of(numbers.get(key)) for key in ("openFileDescriptors", "maxFileDescriptors")
     )
     if used is not None and most and used >= DESCRIPTORS_BAD * most:
         yield Symptom(
@@ -223,10 +272,10 @@ def _of_unread_queues(subject: str, numbers: Mapping[str, str]) -> Iterator[Symp
         return  # A broker of another implementation, or a malformed answer.
     if not pairs:
         return
-    named = ", ".join(f"{count} of {topic}" for count, topic in pairs[:_QUEUES_NAMED])
+    named = ", ".join(f"{count} of {topic}" for count, topic in pairs[:NAMED_MAX])
     more = (
-        f" and of {len(pairs) - _QUEUES_NAMED} more {plural(len(pairs) - _QUEUES_NAMED, 'topic')}"
-        if len(pairs) > _QUEUES_NAMED
+        f" and of {len(pairs) - NAMED_MAX} more {plural(len(pairs) - NAMED_MAX, 'topic')}"
+        if len(pairs) > NAMED_MAX
         else ""
     )
     yield Symptom(
@@ -254,7 +303,7 @@ def _of_clock(
 
 def broker_now_ms(numbers: Mapping[str, str]) -> float | None:
     """Return the time by a broker's clock at its answer (start plus uptime), ms since 1970; None without valid values."""
-    started = _number(numbers.get("bootTimestamp"))
+    started = number_of(numbers.get("bootTimestamp"))
     words = numbers.get("runtime", "").strip("[] ").replace(",", "").split()
     # As "[ 0 days, 6 hours, 0 minutes, 33 seconds ]".
     if started is None or len(words) != 8 or not all(word.isdecimal() for word in words[::2]):
@@ -276,59 +325,6 @@ def _of_replicas(facts: ClusterFacts) -> Iterator[Symptom]:
             fault = f"topics, groups and offsets are not replicated: {fault}"
         subject = f"{copy.member.broker_name}:{copy.member.broker_id}"
         yield Symptom("replica", subject, BAD, fault, copy.advice)
-
-
-def _of_groups(facts: ClusterFacts) -> Iterator[Symptom]:
-    for group in facts.groups:
-        if is_system_group(group.name) or not group.lag.known:
-            continue
-        show = f"cometmq group show {group.name}"
-        if group.stopped_at:
-            yield Symptom(
-                "group", group.name, BAD, f"it may not consume, and {group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it",
-                f"cometmq group set {group.name} --consume",
-            )  # fmt: skip
-        if not group.members:
-            yield Symptom(
-                "queues", group.name, BAD, f"it has no members, and {group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it",
-                f"start its members; if the group is not needed any more, delete it: cometmq group delete {group.name}",
-            )  # fmt: skip
-        elif group.lag.known > facts.lag_max:
-            yield Symptom(
-                "group", group.name, BAD,
-                f"{group.lag} {plural(group.lag.known, 'message waits', 'messages wait')} for it, and it consumes "
-                f"{group.rate:.1f} per second",
-                f"check with {show} --running whether a listener is slow or one queue is far behind; add members, "
-                "up to the number of queues",
-            )  # fmt: skip
-
-
-def _of_members(facts: ClusterFacts) -> Iterator[Symptom]:
-    for conflict in facts.conflicts:
-        sides = "; ".join(f"{', '.join(side.clients)}: {side.says}" for side in conflict.sides)
-        is_id = conflict.kind == CLIENT_ID
-        yield Symptom(
-            "members", conflict.group, BAD,
-            f"{'several members have the same client id' if is_id else 'members have different subscriptions'}: "
-            f"{sides}",
-            "give each process an instance name of its own" if is_id
-            else "start all members with the same subscriptions: otherwise the group misses messages",
-        )  # fmt: skip
-    for group, queues in sorted(facts.unread.items()):
-        named = ", ".join(map(str, queues[:_QUEUES_NAMED]))
-        more = f" and {len(queues) - _QUEUES_NAMED} more" if len(queues) > _QUEUES_NAMED else ""
-        yield Symptom(
-            "queues", group, BAD, f"no member reads {named}{more}",
-            f"cometmq group show {group} --running shows which member has which queue; restart the member that "
-            "does not consume",
-        )  # fmt: skip
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
 
 
 def _is_own(address: str) -> bool:

@@ -229,14 +229,19 @@ class BrokerApi:
             return await self._topic_config_of_4(address, topic)
         return decode_topic_config(answer.body)
 
+    async def topics(self, address: str) -> dict[str, TopicConfig]:
+        """Return the settings of all topics at a broker, by name."""
+        answer = await self._asks.ask(address, Command(RequestCode.GET_ALL_TOPIC_CONFIG))
+        table = await read_body(decode_topic_table, answer.body, f"the topics of {address}")
+        return dict(table.topics)
+
     async def _topic_config_of_4(self, address: str, topic: str) -> TopicConfig:
-        command = Command(RequestCode.GET_ALL_TOPIC_CONFIG)
-        table = decode_topic_table((await self._asks.ask(address, command)).body)
-        if topic not in table.topics:
+        topics = await self.topics(address)
+        if topic not in topics:
             raise BrokerRefused(
                 ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist", address
             )
-        return table.topics[topic]
+        return topics[topic]
 
     # --- groups
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from cometmq.client.admin.absent import AbsentBroker
 from cometmq.client.admin.dead_letters import DeadLetterCount
 from cometmq.client.admin.explain import Explanation
+from cometmq.client.admin.facts import LAG_DEFAULT, WAIT_MS_DEFAULT, Symptom
 from cometmq.client.admin.inspector import AsyncInspector
 from cometmq.client.admin.states import BrokerState, ClusterProducers, GroupState, TopicState
-from cometmq.client.admin.symptoms import LAG_DEFAULT, Symptom
 from cometmq.client.api.broker import SettingsReport
 from cometmq.client.settings import ClientSettings
 from cometmq.client.sync.client import BlockingClient
@@ -140,13 +140,21 @@ class Inspector(BlockingClient[AsyncInspector]):
         )
         return result
 
-    def examine(self, *, lag_max: int = LAG_DEFAULT) -> list[Symptom]:
+    def examine(
+        self, *, lag_max: int = LAG_DEFAULT, wait_ms: int = WAIT_MS_DEFAULT
+    ) -> list[Symptom]:
         """Check the cluster for problems (`Symptom.check`) and return them, the worst first, with advice.
 
-        It takes 2 s longer if a queue has no reader, and 2 s if a slave seems late. A group with members may lag by up to
-        `lag_max` messages.
+        It takes 2 s longer if a queue has no reader or a member seems stuck, and 2 s if a slave seems late.
+
+        Args:
+            lag_max: Number of messages by which a group with members may lag.
+            wait_ms: Time that a message may wait for a member or for its acknowledgement, and a half message for the end
+                of its transaction, ms.
         """
-        result: list[Symptom] = self._portal.call(self._client.examine, lag_max=lag_max)
+        result: list[Symptom] = self._portal.call(
+            self._client.examine, lag_max=lag_max, wait_ms=wait_ms
+        )
         return result
 
     def explain(self, message_id: str, group: str, *, topic: str | None = None) -> Explanation:

@@ -12,6 +12,7 @@ async def show_replicas(request: PageRequest) -> Response:
         "Replication",
         section="replicas",
         replicas=await request.admin.replicas(),
+        absent=[str(each) for each in await request.inspector.missing()],
     )
 
 

@@ -60,6 +60,8 @@ async def show_waiting(request: PageRequest) -> Response:
         # Brokers create these topics with their first message.
         slices = []
     browsed = await browse_slices(request.cluster.puller, slices, page_of(request.fields))
+    # Every broker has these topics.
+    missing = await request.inspector.missing()
     return request.page(
         "waiting.html",
         "Delayed and half",
@@ -67,6 +69,7 @@ async def show_waiting(request: PageRequest) -> Response:
         kind=kind,
         kinds=KINDS,
         browsed=browsed,
+        absent=[str(each) for each in missing],
         real_topic=lambda message: message.properties.get(keys_of.REAL_TOPIC, ""),
         producer_of=lambda message: message.properties.get(keys_of.PRODUCER_GROUP, ""),
     )
@@ -92,6 +95,7 @@ async def _show_delayed(request: PageRequest, kind: str) -> Response:
         part=part,
         rows=[WaitingRow(each, row_of(each.message)) for each in part.rows],
         unread=found.unread,
+        absent=sorted(map(str, found.absent)),
     )
 
 
