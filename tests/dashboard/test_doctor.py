@@ -64,8 +64,7 @@ def test_readers_see_what_is_switched_off(nameserver: str, reader: Visitor) -> N
         admin.create_group(GroupConfig("stopped", consume_enabled=False))
         admin.change_topic("topic-007", {"perm": 4})
         try:
-            fields: dict[str, Any]
-            for path, fields, says in (
+            cases: tuple[tuple[str, dict[str, Any], str], ...] = (
                 ("/groups", {"find": "stopped"}, "stopped may not consume"),
                 ("/group", {"name": "stopped"}, "may not consume at broker-a"),
                 ("/topics", {"find": "topic-007"}, "topic-007 read only"),
@@ -74,7 +73,8 @@ def test_readers_see_what_is_switched_off(nameserver: str, reader: Visitor) -> N
                     {"name": "topic-007"},
                     "The topic is not open for everything: read only",
                 ),
-            ):
+            )
+            for path, fields, says in cases:
                 wait_for(reader, path, says, **fields)
         finally:
             admin.change_topic("topic-007", {"perm": 6})

@@ -335,8 +335,9 @@ def test_while_it_waits_for_brokers_it_is_not_ready(tmp_path):
     import urllib.request
 
     port = processes.free_port()
-    settings = {"metricsPromExporterPort": port, "needWaitForService": "true"}
-    with processes.nameserver(tmp_path, **settings):
+    with processes.nameserver(
+        tmp_path, metricsPromExporterPort=port, needWaitForService="true"
+    ):
         with pytest.raises(urllib.error.HTTPError, match="503") as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60)
         assert b"more for brokers to register (needWaitForService)" in refused.value.read()

@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -224,14 +225,16 @@ def running(paths: list[Path]) -> Iterator[dict[str, tuple[subprocess.Popen[byte
             process.wait(timeout=60)
 
 
+def has_started_or_ended(process: subprocess.Popen[bytes], log: Path) -> bool:
+    return b"boot success" in log.read_bytes() or process.poll() is not None
+
+
 def test_a_start_agrees_with_the_check(tmp_path):
     paths = [conf_of(name, tmp_path) for name in BROKERS]
     with running(paths) as started:
         for name, (process, log) in started.items():
             wait_until(
-                lambda log=log, process=process: (
-                    b"boot success" in log.read_bytes() or process.poll() is not None
-                ),
+                partial(has_started_or_ended, process, log),
                 seconds=90,
                 what=f"the start with {name}",
             )

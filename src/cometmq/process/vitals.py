@@ -21,7 +21,7 @@ VITALS = {
     "process_start_time_seconds": Metric(
         GAUGE, (), "When the process was started, seconds since 1970."
     ),
-    "cometmq_build_info": Metric(
+    "cometmq_this_build": Metric(
         GAUGE,
         ("version", "python", "kernel"),
         "1, with the versions of CometMQ and Python, and whether the kernel is compiled or plain.",
@@ -40,11 +40,11 @@ def vital_sources() -> Mapping[str, Source]:
         "process_open_fds": _open_descriptors,
         "process_max_fds": lambda: [((), limit())],
         "process_start_time_seconds": _start_time,
-        "cometmq_build_info": _build_info,
+        "cometmq_this_build": _this_build,
     }
 
 
-def _build_info() -> list[Sample]:
+def _this_build() -> list[Sample]:
     version, kernel, python = this_build()
     return [((version, python, kernel), 1)]
 

@@ -79,6 +79,7 @@ def make_parts(
         settings=in_force.current,
         in_force=in_force,
         address="127.0.0.1:9999",
+        listen_host="127.0.0.1",
         store=store, clock=clock, disk=RealDisk(), pool=pool,
         chance=random.Random(1),
         world=HandWorld(clock),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import zlib
 from types import GeneratorType
+from typing import Any
 
 import pytest
 
+from cometmq.codec.bodies import register
 from cometmq.codec.bodies.register import RegisterBrokerBody, encode_registration
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.remoting import Command
@@ -30,7 +32,7 @@ class Nameserver:
         self.table = RouteTable(HandClock())
         self.decoded = 0
         self.peer = Peer()
-        decode = registration.decode_registration
+        decode = register.decode_registration
 
         def counted(*args, **kwargs):
             self.decoded += 1
@@ -44,7 +46,8 @@ class Nameserver:
     def register(self, body: bytes, **fields):
         fields = encode_fields(header(**fields))
         command = Command(RequestCode.REGISTER_BROKER, fields=fields, body=body)
-        return self.handlers.handle_register(command, self.peer)
+        peer: Any = self.peer
+        return self.handlers.handle_register(command, peer)
 
 
 class Peer(Wire):

@@ -81,8 +81,13 @@ def test_a_change_is_one_line(audit):
 
 def test_who_signed_is_named_and_the_signature_is_not(audit):
     seen = []
+
+    def answer(_command, _peer, asker):
+        seen.append(asker.name)
+        return Answer()
+
     call(
-        WithAsker(lambda _command, _peer, asker: seen.append(asker.name) or Answer()),
+        WithAsker(answer),
         gate=Signed(), topic="orders", AccessKey="admin", Signature=CANARY, SecurityToken=CANARY,
     )  # fmt: skip
     assert seen == ["admin"]
