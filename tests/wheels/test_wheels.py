@@ -17,7 +17,11 @@ ONE_MESSAGE = ROOT / "tests" / "wheels" / "one_message.py"
 INSTALL: list[str | Path] = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
 # Tests of what touches each byte: they find what a Python does differently, as all the rest stands on it.
 TESTS = ["kernel", "codec", "wire", "store"]
-TOOLS = ["pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis"]
+TOOLS = [
+    "pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis", "pyarrow", "numpy",
+]  # fmt: skip
+# As in the Makefile: some tests measure the memory of their process.
+OPTIONS = ["-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider"]
 
 pytestmark = pytest.mark.timeout(900)  # The first builds the source distribution and a wheel.
 
@@ -64,8 +68,8 @@ def test_kernel_codec_and_store_pass_their_tests_as_installed(clean) -> None:
     pins = ["--constraint", str(ROOT / "requirements.lock")]
     run([python, *INSTALL, *pins, *TOOLS], env=environment)
     folders = [f"tests/unit/{name}" for name in TESTS]
-    command = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *folders]
-    print(f"\n{run(command, cwd=ROOT, env=environment).splitlines()[-1]}")
+    said = run([python, "-m", "pytest", *OPTIONS, *folders], cwd=ROOT, env=environment)
+    print(f"\n{said.splitlines()[-1]}")
 
 
 def test_a_missing_extra_is_there_after_what_the_command_says(clean, tmp_path) -> None:
