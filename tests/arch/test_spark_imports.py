@@ -29,7 +29,8 @@ def imported(text: str) -> Iterator[str]:
 
 def strangers(text: str) -> list[str]:
     """Of these what Spark may not know."""
-    public = {f"cometmq.client.{name}" for name in client.__all__} | {"cometmq.client"}
+    public = {f"cometmq.client.{name}" for name in client.__all__}
+    public |= {"cometmq.client", "cometmq.__version__"}
     return [
         name
         for name in imported(text)

@@ -18,6 +18,7 @@ def begin_writing(fd: int, offset: int, size: int) -> None:
 @cache
 def _sync_file_range() -> Callable[[int, int, int, int], int]:
     """Return the C function, found at its first use: systems without it run clients, which write no log."""
-    function = ctypes.CDLL(None).sync_file_range
-    function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-    return function
+    kind = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint
+    )
+    return kind(("sync_file_range", ctypes.CDLL(None)))

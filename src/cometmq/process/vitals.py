@@ -21,7 +21,7 @@ VITALS = {
     "process_start_time_seconds": Metric(
         GAUGE, (), "When the process was started, seconds since 1970."
     ),
-    "cometmq_this_build": Metric(
+    "cometmq_build_info": Metric(
         GAUGE,
         ("version", "python", "kernel"),
         "1, with the versions of CometMQ and Python, and whether the kernel is compiled or plain.",
@@ -40,7 +40,7 @@ def vital_sources() -> Mapping[str, Source]:
         "process_open_fds": _open_descriptors,
         "process_max_fds": lambda: [((), limit())],
         "process_start_time_seconds": _start_time,
-        "cometmq_this_build": _this_build,
+        "cometmq_build_info": _this_build,
     }
 
 

@@ -49,7 +49,7 @@ class IgnoreList:
         try:
             if path.stat().st_size > _FILE_SIZE_MAX:
                 raise SettingsError(f"{path} is no ignore list: it has more than 1 MiB")
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8").split("\n")
         except OSError as error:
             raise SettingsError(
                 f"the ignore list {path} cannot be read: {error.strerror or error}"
