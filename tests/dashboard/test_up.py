@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 
-from tests.dashboard.web import text_of
+from tests.dashboard.web import Visitor, text_of, wait_for
 from tests.support.processes import Program, free_port, wait_until
 
 
-def up(folder: Path, dashboard_port: int) -> Program:
+def up(folder: Path, dashboard_port: int, *more: str) -> Program:
     names = free_port()
     command = [
         sys.executable,
@@ -22,7 +24,7 @@ def up(folder: Path, dashboard_port: int) -> Program:
         str(folder / "data"),
     ]
     command += ["--nameserver-port", str(names), "--broker-port", "0"]
-    command += ["--dashboard-port", str(dashboard_port)]
+    command += ["--dashboard-port", str(dashboard_port), *more]
     return Program(command, log=folder / "up.log", port=names)
 
 
@@ -42,4 +44,23 @@ def test_up_has_a_dashboard_with_users_beside_its_messages(tmp_path):
                 what="the reason",
             )
             assert b"CometMQ is up" in second.log.read_bytes()
+        assert program.stop() == 0
+
+
+def test_two_brokers_are_shown_as_one_cluster(tmp_path):
+    port = free_port()
+    with up(tmp_path, port, "--brokers", "2") as program:
+        password = wait_until(
+            lambda: re.search(r"first login +admin +(\S+)", program.log.read_text()),
+            seconds=30,
+            what="the password",
+        )
+        assert password is not None
+        dashboard = SimpleNamespace(url=f"http://127.0.0.1:{port}", password=password[1])
+        visitor = Visitor(dashboard).log_in()
+        wait_for(visitor, "/", "Brokers up 2 of 2")
+        shown = text_of(visitor.get("/brokers"))
+        assert shown.count("DefaultCluster") >= 1
+        assert all(name in shown for name in ("broker-a", "broker-b"))
+        visitor.close()
         assert program.stop() == 0

@@ -25,7 +25,8 @@ class Entry(NamedTuple):
 
 
 def _programs(app: typer.Typer) -> None:
-    from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver, up
+    from cometmq.cli.programs import SETTINGS_AS_FLAGS, broker, nameserver
+    from cometmq.cli.up import up
 
     app.command()(up)
     app.command(context_settings=SETTINGS_AS_FLAGS)(nameserver)
@@ -168,7 +169,7 @@ TABLE: dict[str, Entry] = {
     "up": Entry(
         _programs,
         PROGRAMS,
-        "Run nameserver, broker and dashboard in one process, for this machine.",
+        "Run nameserver, broker and dashboard in one process, for this machine; with --brokers, several broker processes.",
     ),
     "nameserver": Entry(_programs, PROGRAMS, "Run a nameserver."),
     "broker": Entry(_programs, PROGRAMS, "Run a broker."),

@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 LOG_FILE_SIZE = 64 << 20
 FOLDER_PREFIX = "cometmq-"
+STORE_FOLDER = "store"
+BROKER_NAME = "broker-a"
 _OUR_KEYS = frozenset(("namesrvAddr", "listenPort", "storePathRootDir", "storePathCommitLog"))
 
 
@@ -100,13 +102,7 @@ class AsyncEmbedded:
         self._data_dir.mkdir(parents=True, exist_ok=True)
 
     async def _start_nameserver(self) -> None:
-        settings = NameServerSettings(
-            bind_address=LOOPBACK,
-            listen_port=self._nameserver_port,
-            kv_config_path=str(self.data_dir / "kvConfig.json"),
-        )
-        nameserver = NameServer(settings, loop_clock())
-        await nameserver.start()
+        nameserver = await start_nameserver(self.data_dir, self._nameserver_port)
         self._running.append(nameserver)
         self.nameserver = nameserver.address
 
@@ -114,7 +110,7 @@ class AsyncEmbedded:
         settings = replace(
             self._settings,
             nameservers=self.nameserver,
-            store_path=str(self.data_dir.absolute() / "store"),
+            store_path=str(self.data_dir.absolute() / STORE_FOLDER),
         )
         broker = Broker(settings, loop_clock())
         await broker.start()
@@ -146,6 +142,23 @@ class AsyncEmbedded:
         await self.close()
 
 
+async def start_nameserver(data_dir: Path, port: int) -> NameServer:
+    """Start a nameserver on the running loop, with its file in a directory; port 0 selects a free one.
+
+    Raises:
+        NetError: The port cannot be opened.
+        CodecError, OSError: Its file cannot be read.
+    """
+    settings = NameServerSettings(
+        bind_address=LOOPBACK,
+        listen_port=port,
+        kv_config_path=str(data_dir / "kvConfig.json"),
+    )
+    nameserver = NameServer(settings, loop_clock())
+    await nameserver.start()
+    return nameserver
+
+
 def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSettings:
     if clash := _OUR_KEYS.intersection(given):
         raise SettingsError(
@@ -153,7 +166,7 @@ def _read_settings(given: Mapping[str, str | int | bool], port: int) -> BrokerSe
             f"{plural(len(clash), 'it', 'them')} from its arguments"
         )
     defaults = {
-        "brokerName": "broker-a",
+        "brokerName": BROKER_NAME,
         "listenPort": port,
         "mappedFileSizeCommitLog": LOG_FILE_SIZE,
         # On free ports several brokers may run at a time, and nobody would know the metrics port.

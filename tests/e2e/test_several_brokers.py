@@ -1,0 +1,191 @@
+"""`cometmq up --brokers N`: one cluster of processes, which start, end, come back and are fewer as its page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.command_line import Running, run
+from tests.support.processes import broker_port, free_port, wait_until
+
+PORTS = ("--nameserver-port", "0", "--broker-port", "0")
+
+
+class Cluster(Running):
+    """`cometmq up` in a folder, when it says that it is up."""
+
+    def __init__(self, folder: Path, brokers: int, *ports: str) -> None:
+        self.data = folder / "data"
+        super().__init__(
+            folder, "up", "--data", str(self.data), "--no-dashboard",
+            "--brokers", str(brokers), *(ports or PORTS), nameserver=None,
+        )  # fmt: skip
+
+    def __enter__(self) -> Cluster:
+        try:
+            self.wait_for("Ctrl-C stops", path=self.err)
+        except BaseException:
+            self.__exit__()
+            raise
+        self.nameserver = self.said(r"nameserver +(\S+)")
+        return self
+
+    def said(self, pattern: str) -> str:
+        return self.wait_for(pattern, path=self.err)[1]
+
+    def run(self, *arguments: str) -> bytes:
+        done = run(*arguments, nameserver=self.nameserver)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    def send(self, broker: str, body: str) -> None:
+        self.run("send", "orders", body, "--queue", f"{broker}:0")
+
+    def bodies(self, count: int) -> set[str]:
+        found = self.run("tail", "orders", "--from", "earliest", "--max", str(count), "--json")
+        return {orjson.loads(line)["body"] for line in found.splitlines()}
+
+    def pid(self, letter: str) -> int:
+        """The process of a broker, as it wrote it into its store."""
+        store = self.data / ("store" if letter == "a" else f"store-{letter}")
+        return int((store / "abort").read_text())
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process runs that is no child of ours; one that has ended may still wait for its new parent."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("two"), 2) as made:
+        made.run("topic", "create", "orders", "--queues", "2")
+        yield made
+
+
+def test_two_brokers_are_one_cluster_of_two_processes(cluster):
+    brokers = orjson.loads(cluster.run("cluster", "list", "--json"))
+    assert {(each["cluster"], each["broker"], each["state"]) for each in brokers} == {
+        ("DefaultCluster", "broker-a", "up"),
+        ("DefaultCluster", "broker-b", "up"),
+    }
+    # The addresses of the welcome are those of the routes.
+    said = {cluster.said(rf"{each['broker']} +(\S+)") for each in brokers}
+    assert said == {each["address"] for each in brokers}
+    pids = {cluster.process.pid, cluster.pid("a"), cluster.pid("b")}
+    assert len(pids) == 3
+
+
+def test_a_topic_is_created_on_both_and_its_messages_go_to_both(cluster):
+    [topic] = orjson.loads(cluster.run("topic", "list", "--json"))
+    assert (topic["topic"], topic["queues"]) == ("orders", 4)
+    assert topic["brokers"] == ["broker-a", "broker-b"]
+    for broker in topic["brokers"]:
+        cluster.send(broker, f"at {broker}")
+    assert cluster.bodies(2) == {"at broker-a", "at broker-b"}
+
+
+def test_a_killed_broker_is_reported_and_its_messages_are_back_when_it_is(tmp_path):
+    with Cluster(tmp_path, 2) as first:
+        first.run("topic", "create", "orders", "--queues", "1")
+        for broker in ("broker-a", "broker-b"):
+            first.send(broker, f"kept by {broker}")
+        os.kill(first.pid("b"), signal.SIGKILL)
+        first.said(r"(broker-b was killed by SIGKILL)")
+        command = first.said(r"\n  (cometmq broker --broker-name broker-b .*)\n")
+        assert "broker-b" in first.said(r"its log, (\S+):\n(?:    .*\n)*    .*boot success")
+        first.send("broker-a", "while b is away")
+        # The printed command, in another terminal; its port is free again.
+        again = subprocess.Popen(
+            [sys.executable, "-m", "cometmq.cli", *shlex.split(command)[1:]],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            wait_until(
+                lambda: run(
+                    "send", "orders", "back", "--queue", "broker-b:0", nameserver=first.nameserver
+                ).returncode == 0,
+                seconds=30, what="broker-b is back",
+            )  # fmt: skip
+        finally:
+            again.terminate()
+            assert again.wait(30) == 0
+        assert first.end() == 3
+        text = first.err.read_text()
+        assert (
+            f"error: broker-b was killed by SIGKILL; the messages are in {first.data}" in text
+        )
+        assert "Traceback" not in text
+    everything = {"kept by broker-a", "kept by broker-b", "while b is away", "back"}
+    with Cluster(tmp_path, 2) as second:
+        assert second.bodies(4) == everything
+        assert second.end(signal.SIGTERM) == 0
+        assert "Stopped cleanly" in second.err.read_text()
+    for store in ("store", "store-b"):  # Stopped in order, and free.
+        assert not (second.data / store / "abort").exists()
+    check_fewer(tmp_path)
+
+
+def check_fewer(folder: Path) -> None:
+    """With one broker broker-a has its messages, and it is said whose are not served."""
+    with Cluster(folder, 1) as one:
+        warned = re.sub(r"\s+", " ", one.said(r"(broker-b does not run[^.]*\.)"))
+        assert f"the messages in {one.data}/store-b are not served; --brokers 2" in warned
+        assert one.bodies(2) == {"kept by broker-a", "while b is away"}
+        assert one.end() == 0
+
+
+def test_brokers_end_with_the_process_that_started_them(tmp_path):
+    with Cluster(tmp_path, 2) as killed:
+        pids = [killed.pid("a"), killed.pid("b")]
+        killed.process.kill()
+        wait_until(lambda: not any(map(is_running, pids)), seconds=30, what="their end")
+        for store in ("store", "store-b"):
+            assert not (killed.data / store / "abort").exists()
+
+
+def test_the_last_broker_that_ends_ends_the_command(tmp_path):
+    with Cluster(tmp_path, 2) as up:
+        for letter in "ab":
+            os.kill(up.pid(letter), signal.SIGKILL)
+        assert up.process.wait(30) == 3
+        assert "broker-a was killed by SIGKILL, broker-b was killed" in up.err.read_text()
+
+
+def test_a_broker_that_cannot_start_is_named_with_its_reason_and_nothing_remains(tmp_path):
+    port = broker_port()
+    with socket.create_server(("127.0.0.1", port + 10)):
+        done = run(
+            "up", "--data", str(tmp_path / "data"), "--no-dashboard", "--brokers", "2",
+            "--nameserver-port", str(free_port()), "--broker-port", str(port), nameserver=None,
+        )  # fmt: skip
+    assert done.returncode == 3
+    assert re.search(
+        rb"error: broker-b ended with status 3 during its start: The broker cannot start: cannot "
+        rb"listen on 127\.0\.0\.1:%d.*data/broker-b\.log" % (port + 10), done.stderr
+    )  # fmt: skip
+    assert not (tmp_path / "data" / "store" / "abort").exists()
+
+
+def test_ports_beyond_the_last_one_are_refused(tmp_path):
+    done = run(
+        "up", "--data", str(tmp_path / "data"), "--brokers", "3", "--broker-port", "65520",
+        nameserver=None,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert b"3 brokers from port 65520 on need ports up to 65540" in done.stderr
+    assert not (tmp_path / "data").exists()
