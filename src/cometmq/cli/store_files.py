@@ -167,6 +167,7 @@ def archive_store(
     source = StoreFolder(str(folder.absolute()))
     end_ms = read_time(until, option="--until") if until else None
     rules = archive.ArchiveRules(same_place(to), is_raw=raw, topics=_names(topic))
+    kept = archive.read_config(source)
     splits = archive.plan_archive(source, LogRange(end_ms=end_ms), rules)
     archive.begin_archive(splits, rules)
     counts, found = {"rows": 0, "bytes": 0, "files": 0}, Findings()
@@ -179,7 +180,7 @@ def archive_store(
                 counts["files"] += 1
             done += split.hi - split.lo
             show(done)
-    archive.finish_archive(source, splits, rules)
+    archive.finish_archive(source, splits, rules, config=kept)
     for finding in archive.findings_of(source, rules):
         found.take(finding)
     _end(counts, found.told(), as_json=as_json)

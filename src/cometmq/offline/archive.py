@@ -3,7 +3,7 @@
     PLACE/topic=orders/dt=2026-11-21/00000000000000000000-00000000000134217728.parquet
     PLACE/_archive/splits/00000000000000000000-00000000000134217728.json     its number of messages, its files
     PLACE/_archive/archive.json     the archived ranges of the log
-    PLACE/_archive/config/…         the JSON files of the broker's configuration, as of the last runs
+    PLACE/_archive/config/…         the broker's configuration and the timer's progress, as before the last run read the log
     PLACE/_archive/sizes.json       the sizes of a local store's files, and its delay levels
     PLACE/_archive/queues.json      the oldest message of each queue, if known: which records are of deleted topics
 
@@ -18,7 +18,7 @@ mode is PERMISSIVE and all topics are archived.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
@@ -63,6 +63,7 @@ _PROOF_BYTES = 4096
 _PROOFS_MAX = 50  # A mark in the store names one of the last two.
 KEPT_CONFIG = "_archive/config"
 _CONFIG = "config"
+TIMER_CHECK_FILE = "timercheck"
 QUEUES_FILE = "_archive/queues.json"
 
 
@@ -138,15 +139,17 @@ def _held_ranges(
         return []
     _check_kind(known, _fresh(files, rules), rules.place)
     target = StoreFolder(rules.place)
-    whole = [
-        (each.lo, each.hi)
-        for each in held_splits(disk_of(target), target.root)
-        if each.is_whole
-    ]
+    whole = _whole_ranges(target)
     held = overlap(known.ranges, whole)
     if held:  # An emptied place may be filled with another log.
         _check_log(folder, files, present, known, rules.place)
     return held
+
+
+def _whole_ranges(place: StoreFolder) -> list[tuple[int, int]]:
+    """Return (start, end) of each range of the log that an archive has with all of its files."""
+    held = held_splits(disk_of(place), place.root)
+    return [(each.lo, each.hi) for each in held if each.is_whole]
 
 
 def _log_file_size(files: Sequence[ListedFile]) -> int:
@@ -365,11 +368,21 @@ def read_manifest(place: str) -> ArchiveManifest | None:
 
 
 def finish_archive(
-    folder: StoreFolder, splits: Sequence[Split], rules: ArchiveRules
+    folder: StoreFolder,
+    splits: Sequence[Split],
+    rules: ArchiveRules,
+    *,
+    config: Mapping[str, bytes] | None = None,
 ) -> int | None:
     """Record in the archive which ranges it has, then mostly in the store how far it is archived (archived.json).
 
     Also saves the store's configuration, each queue's oldest message if known and, of a local store, the file sizes.
+
+    Args:
+        folder: The store.
+        splits: The archived ranges.
+        rules: The archive.
+        config: Result of `read_config` from before `plan_archive`; None reads it now, for a store that no broker has open.
 
     Returns:
         The archived end (physical offset); None if it is not recorded: some topics only, a remote store, or no splits
@@ -388,13 +401,9 @@ def finish_archive(
     _check_kind(known, fresh, rules.place)
     target = StoreFolder(rules.place)
     target.files.create_dir(target.path("_archive"), recursive=True)
-    _keep_config(folder, target)
+    _keep_config(read_config(folder) if config is None else config, target)
     _keep_queues(folder, target)
-    whole = [
-        (each.lo, each.hi)
-        for each in held_splits(disk_of(target), target.root)
-        if each.is_whole
-    ]
+    whole = _whole_ranges(target)
     fresh = fresh.with_ranges((split.lo, split.hi) for split in splits)
     ranges = overlap([*known.ranges, *fresh.ranges], whole)
     start, proofs = files[0].start, list(known.proofs)
@@ -486,11 +495,22 @@ def parquet_files(
     return sorted(found)
 
 
-def _keep_config(folder: StoreFolder, target: StoreFolder) -> None:
-    """Copy the JSON files of the store's `config` to the archive, because a log is of little use without its topics."""
-    for each in folder.entries(folder.path(_CONFIG)):
-        if each.is_file and each.base_name.endswith(".json"):
-            content = folder.read(f"{_CONFIG}/{each.base_name}")
-            if content is not None:
-                target.files.create_dir(target.path(KEPT_CONFIG), recursive=True)
-                write_whole(target, f"{KEPT_CONFIG}/{each.base_name}", content)
+def read_config(folder: StoreFolder) -> dict[str, bytes]:
+    """Read the files of a store's `config` that an archive keeps, by name: its JSON files and the timer's progress.
+
+    Read them before `plan_archive` if a broker may have the store open. They must not be ahead of the archived log: a
+    restored broker would skip the messages between the log's end and an offset beyond it.
+    """
+    names = [each.base_name for each in folder.entries(folder.path(_CONFIG)) if each.is_file]
+    found = {
+        name: folder.read(f"{_CONFIG}/{name}")
+        for name in names
+        if name.endswith(".json") or name == TIMER_CHECK_FILE
+    }
+    return {name: content for name, content in found.items() if content is not None}
+
+
+def _keep_config(config: Mapping[str, bytes], target: StoreFolder) -> None:
+    for name, content in config.items():
+        target.files.create_dir(target.path(KEPT_CONFIG), recursive=True)
+        write_whole(target, f"{KEPT_CONFIG}/{name}", content)

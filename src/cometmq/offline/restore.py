@@ -21,9 +21,16 @@ import pyarrow.parquet as pq
 from cometmq.codec.checkpoint import Checkpoint
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
 from cometmq.codec.record import BLANK_TAIL_SIZE, blank_tail
+from cometmq.codec.timer_files import TimerCheck, decode_check, encode_check
 from cometmq.model.clock import Clock
-from cometmq.model.errors import SettingsError, StoreDamaged
-from cometmq.offline.archive import KEPT_CONFIG, kept_queues, parquet_files, read_manifest
+from cometmq.model.errors import CodecError, SettingsError, StoreDamaged
+from cometmq.offline.archive import (
+    KEPT_CONFIG,
+    TIMER_CHECK_FILE,
+    kept_queues,
+    parquet_files,
+    read_manifest,
+)
 from cometmq.offline.archive_files import read_kept
 from cometmq.offline.columns.pieces import contents
 from cometmq.offline.columns.schema import RAW_RECORD
@@ -219,11 +226,7 @@ def finish_restore(
         keys_task(folder, task, out)
     entries = finish(target, written, kept_queues(source))
     finish_keys(out, IndexShape(settings.index.slots, settings.index.entries), clock=clock)
-    Path(out, "config").mkdir(exist_ok=True)
-    for each in source.entries(source.path(KEPT_CONFIG)):
-        content = source.read(f"{KEPT_CONFIG}/{each.base_name}")
-        if content is not None:
-            Path(out, "config", each.base_name).write_bytes(content)
+    _restore_config(source, Path(out, "config"))
     _note_progress(out, settings)
     RealDisk().sync_all(out)
     if Path(to).is_dir():
@@ -231,6 +234,31 @@ def finish_restore(
     Path(out).rename(to)
     RealDisk().sync_directory(str(Path(to).absolute().parent))
     return entries
+
+
+def _restore_config(source: StoreFolder, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for each in source.entries(source.path(KEPT_CONFIG)):
+        content = source.read(f"{KEPT_CONFIG}/{each.base_name}")
+        if content is not None:
+            if each.base_name == TIMER_CHECK_FILE:
+                content = _timer_again(content)
+            (folder / each.base_name).write_bytes(content)
+
+
+def _timer_again(content: bytes) -> bytes:
+    """Return the timer's progress for a store without its wheel and log, which the broker builds again from its topic.
+
+    As after a promotion: another broker has delivered what was due before `read_ms`. Raises StoreDamaged.
+    """
+    try:
+        check = decode_check(content)
+    except CodecError as error:
+        raise StoreDamaged(
+            f"{KEPT_CONFIG}/{TIMER_CHECK_FILE} of the archive: {error}"
+        ) from error
+    known = max(check.queue_offset, check.master_queue_offset)
+    return encode_check(TimerCheck(read_ms=check.read_ms, master_queue_offset=known))
 
 
 def _note_progress(out: str, settings: StoreSettings) -> None:

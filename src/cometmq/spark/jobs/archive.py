@@ -137,9 +137,10 @@ def _archive_new(
 ) -> list[str]:
     """Archive the records added since the last round, or the range of a killed round; return the findings as texts."""
     rules = _rules(options)
+    config = kernel.read_config(folder)
     splits = _splits(folder, run, options, rules)
     if not splits:
-        kernel.finish_archive(folder, splits, rules)
+        kernel.finish_archive(folder, splits, rules, config=config)
         return [str(each) for each in kernel.findings_of(folder, rules)]
 
     def work(task: Task) -> list[Row]:
@@ -157,7 +158,7 @@ def _archive_new(
         size_of=log_size,
         rows_of=lambda of: sum(row[0] for row in of if len(row) > 1),
     )
-    kernel.finish_archive(folder, splits, rules)
+    kernel.finish_archive(folder, splits, rules, config=config)
     files = [row for row in rows if len(row) > 1]
     count_round(run, files, end={"end": splits[-1].hi})
     lacking = map(str, kernel.findings_of(folder, rules))
