@@ -20,7 +20,7 @@ from typing import Self
 
 from bench.load import run_loadgen
 from bench.measure import anonymous_bytes
-from bench.systems import COMETMQ, FLOOR, JAVA, JAVA_HEAP, LOG_FILE_SIZE, SETTINGS, Running
+from bench.systems import COMETMQ, FLOOR, JAVA, Running, broker_program
 from bench.work import Measured, Round, warm_up
 from tests.interop import reference
 from tests.support import processes
@@ -234,20 +234,9 @@ def group(name: str, folder: Path, role: str) -> Iterator[tuple[Running, Program
 
 def member(name: str, folder: Path, names: str, **role: object) -> Program:
     """A broker of the group; in a process group of its own, so that its processor time is."""
-    settings = {
-        **SETTINGS,
-        "mappedFileSizeCommitLog": LOG_FILE_SIZE,
-        "inSyncReplicas": 2,
-        "totalReplicas": 2,
-        **role,
-    }
-    if name == JAVA:
-        program = reference.broker(folder, names, heap=JAVA_HEAP, settings=settings, options=())
-    else:
-        program = processes.broker(folder, names, settings=settings)
-        program.env["PYTHONDONTWRITEBYTECODE"] = ""
-    program.own_group = True
-    return program
+    return broker_program(
+        name, folder, names, {"inSyncReplicas": 2, "totalReplicas": 2, **role}
+    )
 
 
 def fill_log(work: Round, size: int) -> None:

@@ -1,6 +1,6 @@
 """Measures Java, CometMQ and the floor in turn, three rounds in one session, and writes the tables.
 
-Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|ha|spark|spark-store|clients|timed|operate|secure|face] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
+Usage: python -m bench.run [--section broker|alone|columns|crowd|store|recovery|ha|spark|spark-store|clients|cores|timed|operate|secure|face] [--rounds 3] [--seconds 8] [--systems java,cometmq,floor]
                            [--results FOLDER] [--dry]
 
 Machines are noisy, so only ratios within one round mean something; the table shows their medians. Run
@@ -23,6 +23,7 @@ from typing import Any
 
 from bench import table
 from bench.clients import client_rounds
+from bench.cores_work import do_cores
 from bench.crowd_work import do_crowd
 from bench.ha_work import COPIED_BYTES, do_ha
 from bench.instructions import count_columns, require_callgrind
@@ -146,8 +147,8 @@ def do_section(
     section: str, name: str, folder: Path, number: int, given: argparse.Namespace
 ) -> dict[str, Any]:
     """One system's rows of one round."""
-    if section in ("crowd", "operate", "secure"):
-        do = {"crowd": do_crowd, "operate": do_operate, "secure": do_secure}[section]
+    simple = {"crowd": do_crowd, "operate": do_operate, "secure": do_secure, "cores": do_cores}
+    if (do := simple.get(section)) is not None:
         return do(name, folder, seconds=given.seconds)
     if section == "store":
         rows = do_store(name, folder, seconds=given.seconds)

@@ -244,6 +244,25 @@ SPARK_STORE_LINES = [
 ]  # fmt: skip
 
 
+CORES_LINES = [
+    Line("one broker: send 128 B, 4 connections, window 256: throughput", "send 128 one", "per_second", None),
+    Line("two brokers: the same, 2 connections each: throughput of both", "send 128 two", "per_second", None),
+    Line("the same: of one broker's", "send 128 two", "per_second_of_one", None, against=None, unit="x"),
+    Line(f"one broker: {PROCESSOR}", "send 128 one", "processor_us", None, at_least=False, unit=" us"),
+    Line(f"two brokers: {PROCESSOR}", "send 128 two", "processor_us", None, at_least=False, unit=" us"),
+    Line("one broker: send 1 KiB: throughput", "send 1024 one", "per_second", None),
+    Line("two brokers: the same", "send 1024 two", "per_second", None),
+    Line("the same: of one broker's", "send 1024 two", "per_second_of_one", None, against=None, unit="x"),
+    Line("one broker: pull, 4 connections: throughput", "pull one", "per_second", None),
+    Line("two brokers: the same, 2 connections each", "pull two", "per_second", None),
+    Line("the same: of one broker's", "pull two", "per_second_of_one", None, against=None, unit="x"),
+    Line("one broker: Java client, async, 1,024 in flight", "java async one", "per_second", None),
+    Line("two brokers: the same, to a topic of both", "java async two", "per_second", None),
+    Line("the same: of one broker's", "java async two", "per_second_of_one", None, against=None, unit="x"),
+    Line("anonymous memory of both brokers then", "memory", "bytes", None, at_least=False, unit=" MB", scale=1e-6),
+]  # fmt: skip
+
+
 TIMED_LINES = [
     Line("1 million timed messages waiting: anonymous memory", "timed", "waiting_bytes", 150.0, against=None, at_least=False, unit=" MB", scale=1e-6),
     Line("stored in its topic after its time: p99", "timed", "p99_ms", 1_000.0, against=None, at_least=False, unit=" ms"),
@@ -280,6 +299,7 @@ SECTIONS = {
         Section("spark", SPARK_LINES, (KAFKA, COMETMQ)),
         Section("spark-store", SPARK_STORE_LINES, (KAFKA, COMETMQ)),
         Section("clients", CLIENT_LINES, (JAVA, KAFKA, REDIS, COMETMQ)),
+        Section("cores", CORES_LINES, (JAVA, COMETMQ)),
         Section("timed", TIMED_LINES, (COMETMQ,)),
         Section("operate", OPERATE_LINES, (JAVA, COMETMQ)),
         Section("secure", SECURE_LINES, (JAVA, COMETMQ)),
