@@ -28,7 +28,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,18 +131,21 @@ class Machine:
             code = code.replace(address, self.nameserver)
         for port in ("10911", "10921", "9877"):
             if port in code:
-                code = code.replace(port, str(self._port(port)))
-        own = f"cometmq up --nameserver-port {free_port()} --broker-port {broker_port()}"
+                find = broker_port if port.startswith("10") else free_port
+                code = code.replace(port, str(self._port(port, find)))
+        # The same each time, so that Ctrl-C finds the command.
+        ports = self._port("up's nameserver", free_port), self._port("up's broker", broker_port)
+        own = f"cometmq up --nameserver-port {ports[0]} --broker-port {ports[1]}"
         for store in _STORES:
             if store in code:
                 code = code.replace(store, str(self._store()))
         code = _SPARK_FILE.sub(rf'\1"{self.folder}/', code)
         return code.replace("cometmq up", own).replace(_EXAMPLE_ID, self.last_id)
 
-    def _port(self, port: str) -> int:
-        if port not in self.ports:
-            self.ports[port] = broker_port() if port.startswith("10") else free_port()
-        return self.ports[port]
+    def _port(self, name: str, find: Callable[[], int]) -> int:
+        if name not in self.ports:
+            self.ports[name] = find()
+        return self.ports[name]
 
     def _store(self) -> Path:
         store = self.folder / "given" / "store"
