@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 
@@ -56,7 +57,7 @@ def test_two_brokers_are_shown_as_one_cluster(tmp_path):
             what="the password",
         )
         assert password is not None
-        dashboard = SimpleNamespace(url=f"http://127.0.0.1:{port}", password=password[1])
+        dashboard: Any = SimpleNamespace(url=f"http://127.0.0.1:{port}", password=password[1])
         visitor = Visitor(dashboard).log_in()
         wait_for(visitor, "/", "Brokers up 2 of 2")
         shown = text_of(visitor.get("/brokers"))

@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import orjson
 from typer.testing import CliRunner
@@ -63,7 +64,7 @@ def test_offsets_of_an_archive_are_not_ahead_of_its_log(tmp_path, monkeypatch):
     offsets = store / "config" / "consumerOffset.json"
     before, plan = offsets.read_bytes(), archive.plan_archive
 
-    def goes_on(*arguments: object, **more: object) -> object:
+    def goes_on(*arguments: Any, **more: Any) -> Any:
         made = plan(*arguments, **more)
         offsets.write_bytes(before.replace(b"offsetTable", b"laterTable"))
         return made

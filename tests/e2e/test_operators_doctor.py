@@ -284,9 +284,9 @@ def test_many_of_one_kind_are_one_entry_and_can_be_ignored(
     every = [part for check in CASES for part in ("--ignore", check)]
     done = run("doctor", *every, nameserver=names)
     assert (done.returncode, done.stdout) == (0, b"")
-    done = run("doctor", "--ignore", "abandond", nameserver=names)
+    done = run("doctor", "--ignore", "abandnd", nameserver=names)
     assert done.returncode == 2
-    assert "'abandond' ignores no finding of doctor: write CHECK" in done.stderr.decode()
+    assert "'abandnd' ignores no finding of doctor: write CHECK" in done.stderr.decode()
 
 
 def test_a_certificate_that_ends_is_found_until_it_is_replaced(tmp_path: Path) -> None:

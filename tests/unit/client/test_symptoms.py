@@ -287,8 +287,8 @@ def test_an_address_in_an_entry_is_no_pattern() -> None:
 
 
 def test_an_entry_without_a_check_is_refused() -> None:
-    with pytest.raises(SettingsError, match="'abandond:x' ignores no finding of doctor"):
-        IgnoreList(["abandond:x"])
+    with pytest.raises(SettingsError, match="'abandnd:x' ignores no finding of doctor"):
+        IgnoreList(["abandnd:x"])
 
 
 @pytest.mark.parametrize("content", [None, b"nothing", b"\xff", b"#" * (1 << 20) + b"#"])
