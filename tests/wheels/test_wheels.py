@@ -95,5 +95,5 @@ def test_a_release_that_lost_its_compiled_kernel_is_none(sdist, tmp_path) -> Non
         command, env=broken, capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode != 0
-    assert "command '/bin/false' failed" in done.stdout + done.stderr
+    assert "/bin/false" in done.stdout + done.stderr
     assert not list(out.glob("*.whl"))
