@@ -93,7 +93,7 @@ class ProgressStatistics:
         if topics is None:
             topics = self._positions.topics_of(group, self._offsets.topics_of(group))
         work = self._work(group, topics, in_flight, only_ordered=only_ordered)
-        return (yield from elsewhere(lambda: self._all_progress(work)))
+        return (yield from elsewhere(lambda: [self._progress(*each, {}) for each in work]))
 
     def of_groups(
         self, groups: Sequence[str], *, only_ordered: bool
@@ -103,6 +103,7 @@ class ProgressStatistics:
         offsets = self._offsets.places()
         topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))
         stats: dict[str, list[ConsumeStats]] = {group: [] for group in groups}
+        times: _Times = {}
         work: list[_Work] = []
         count = 0
         for group in groups:
@@ -111,13 +112,15 @@ class ProgressStatistics:
             work += added
             count += sum(len(queues) for _, _, queues in added)
             if count >= QUEUES_IN_A_TURN:
-                yield from self._add(stats, work)
+                yield from self._add(stats, work, times)
                 work, count = [], 0
-        yield from self._add(stats, work)
+        yield from self._add(stats, work, times)
         return stats
 
-    def _add(self, stats: dict[str, list[ConsumeStats]], work: list[_Work]) -> Steps[None]:
-        found = yield from elsewhere(lambda: self._all_progress(work))
+    def _add(
+        self, stats: dict[str, list[ConsumeStats]], work: list[_Work], times: _Times
+    ) -> Steps[None]:
+        found = yield from elsewhere(lambda: [self._progress(*each, times) for each in work])
         for (group, _, _), each in zip(work, found, strict=True):
             stats[group].append(each)
 
@@ -144,10 +147,6 @@ class ProgressStatistics:
             })
             for each in configs
         ]  # fmt: skip
-
-    def _all_progress(self, work: list[_Work]) -> list[ConsumeStats]:
-        times: _Times = {}
-        return [self._progress(*each, times) for each in work]
 
     def _progress(
         self, group: str, topic: str, positions: dict[MessageQueue, Position], times: _Times
