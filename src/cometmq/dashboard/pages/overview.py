@@ -2,6 +2,7 @@
 
 from starlette.responses import Response
 
+from cometmq.client import grouped_symptoms
 from cometmq.dashboard.page_request import Page, PageRequest
 
 _GROUPS_SHOWN = 8
@@ -28,6 +29,7 @@ def _seen(request: PageRequest) -> dict[str, object]:
     brokers = watcher.brokers()
     rates = [each.rates for each in brokers if each.state.broker_id == 0 and each.rates]
     lags = sorted((watcher.lags() or {}).items(), key=lambda each: (-each[1], each[0]))
+    findings = None if watcher.findings is None else grouped_symptoms(watcher.findings)
     return {
         "brokers": brokers,
         "up": sum(1 for each in brokers if each.away_ms is None),
@@ -37,8 +39,8 @@ def _seen(request: PageRequest) -> dict[str, object]:
         "behind": [each for each in lags if each[1] > 0][:_GROUPS_SHOWN],
         "lag_trouble": watcher.lag_trouble,
         "dead": watcher.dead_letters,
-        "findings": None if watcher.findings is None else watcher.findings[:_FINDINGS_SHOWN],
-        "found": len(watcher.findings or ()),
+        "findings": findings and findings[:_FINDINGS_SHOWN],
+        "found": len(findings or ()),
         "found_ms": watcher.findings_ms,
         "seconds": watcher.seconds,
         "curve": watcher.rate_curve(),
