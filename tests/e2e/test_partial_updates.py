@@ -94,7 +94,10 @@ def test_a_topic_that_is_there_is_not_changed_where_nothing_is_named(
 ) -> None:
     before = make(admin, nameserver, "same")
     done = run("topic", "create", "same", nameserver=nameserver)
-    assert b"same has 3 queues on broker-a, 4 queues on broker-b" in done.stdout + done.stderr
+    assert (
+        b"same has 3 queues to write and 5 to read on broker-a, 4 queues to write and 6 to read on broker-b"
+        in done.stdout + done.stderr
+    )
     assert admin.topic_configs("same") == before
 
 

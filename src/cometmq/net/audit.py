@@ -187,6 +187,11 @@ def _facts(fields: Mapping[str, str], body: bytes) -> Iterator[tuple[str, object
         try:
             if body.lstrip()[:1] in (b"{", b"["):
                 values = fastjson.loads(body, lenient_size_max=_BODY_MAX >> 3)
+                if not isinstance(
+                    values, Mapping
+                ):  # Without names nothing says what is a secret.
+                    yield "body", f"a list of {len(body)} bytes"
+                    return
                 yield from _leaves("", values, _DEPTH_MAX)
             else:
                 yield from decode_java_properties(body).items()

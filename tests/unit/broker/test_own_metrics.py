@@ -163,10 +163,9 @@ async def test_the_delays_of_the_loop_are_counted_also_where_none_is_refused(tmp
         await watch.close()
 
 
-async def test_a_page_of_1000_topics_and_300_groups_takes_a_fifth_of_a_second_in_short_steps(
+async def test_a_page_of_1000_topics_and_300_groups_is_made_in_short_steps(
     tmp_path,
 ):
-    """The best of three: a machine may be busy."""
     async with serve(tmp_path) as served:
         broker = served.broker
         for number in range(1_000):
@@ -188,8 +187,9 @@ async def test_a_page_of_1000_topics_and_300_groups_takes_a_fifth_of_a_second_in
             seconds.append(sum(steps))
             longest.append(max(steps))
             await asyncio.sleep(0)
-        assert min(seconds) <= 0.2
-        assert min(longest) <= 0.005
+        # `make bench ARGS="--section operate"` measures; this finds a page that is made in one piece, or walks everything.
+        assert min(seconds) <= 1
+        assert min(longest) <= 0.02
 
 
 def timed(steps: Steps[list[bytes]]) -> list[float]:
