@@ -416,7 +416,7 @@ def test_14_times_are_dates_under_a_name_without_ms(world: World) -> None:
 def test_the_overview_has_dead_letters_and_problems(world: World) -> None:
     wait_for(world.visitor, "/", f"Dead letters {LETTERS}")
     page = wait_for(world.visitor, "/", "it has no members, and 34 messages wait for it")
-    assert "queues offline-group" in page
+    assert "abandoned offline-group" in page
     assert "Brokers up 3 of 3" in page
 
 

@@ -234,10 +234,10 @@ def _end_all(programs: Mapping[str, Program]) -> None:
 
 def other_version(folder: Path, version: str) -> dict[str, str]:
     """An environment in which an installed CometMQ has another version than this one."""
-    metadata = folder / f"cometmq-{version}.dist-info"
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: cometmq\nVersion: {version}\n"
+    folder.mkdir()
+    # Python runs it at its start.
+    (folder / "sitecustomize.py").write_text(
+        f"import cometmq\ncometmq.__version__ = {version!r}\n"
     )
     before = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join([str(folder), *([before] if before else [])])}
