@@ -92,7 +92,7 @@ def test_a_groups_lag_is_that_of_consumer_progress(world):
     )
     total = re.search(r"Consume Diff Total: (\d+)|Diff Total: (\d+)", said)
     page = world.visitor.get("/group", name=world.group)
-    ours = sorted(tuple(row[1:5]) for row in table(page.text) if len(row) == 7)
+    ours = sorted(tuple(row[1:5]) for row in table(page.text) if len(row) == 8)
     assert len(ours) == 4
     assert ours == theirs
     assert total
