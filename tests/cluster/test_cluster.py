@@ -38,7 +38,8 @@ def executors(spark: SparkSession) -> dict[int, int]:
     return {
         int(one.hostPort().rpartition(":")[2]): one.totalTasks()
         for one in found
-        if one.id() != "driver" and one.isActive()
+        # One that is being registered has no port yet.
+        if one.id() != "driver" and one.isActive() and ":" in one.hostPort()
     }
 
 
