@@ -12,7 +12,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections import defaultdict
@@ -47,6 +46,7 @@ from cometmq.model.flags import PERM_READ, PERM_READ_WRITE
 from tests.dashboard.web import READER, READER_PASSWORD, Served, Visitor, text_of, wait_for
 from tests.support import processes
 from tests.support.command_line import COMETMQ, environment, run
+from tests.support.lag_world import StuckMembers
 from tests.support.processes import Program, free_port, wait_until
 
 pytestmark = pytest.mark.timeout(180)
@@ -54,7 +54,6 @@ pytestmark = pytest.mark.timeout(180)
 ORDERS, MAILS = "orders", "mails"
 QUEUES, EACH = 2, 10  # At each of two masters: 40 orders.
 BROKERS = ("broker-a", "broker-b")
-STOPS_AT = 2  # A member that gets stuck later has handled so many of each queue.
 LETTERS = 3
 # What each group has not consumed.
 TRUTH = {"billing": 0, "analytics": 40, "fraud-check": 32, "offline-group": 34, "mailing": 0}
@@ -184,14 +183,7 @@ def fill(names: str) -> int:
 
 def members(names: str, stack: ExitStack) -> None:
     """Start the members of the groups; those that hang are released before they are closed."""
-    over = threading.Event()
-
-    def stuck(_: StoredMessage) -> None:
-        over.wait(300)
-
-    def stuck_later(message: StoredMessage) -> None:
-        if message.body == b"%d" % STOPS_AT:
-            over.wait(300)
+    stuck = StuckMembers()
 
     def fails(_: StoredMessage) -> None:
         raise ValueError("this mail cannot be sent")
@@ -201,8 +193,8 @@ def members(names: str, stack: ExitStack) -> None:
     )
     for group, topic, listener in (
         ("billing", ORDERS, lambda _: None),
-        ("analytics", ORDERS, stuck),
-        ("fraud-check", ORDERS, stuck_later),
+        ("analytics", ORDERS, stuck.at_once),
+        ("fraud-check", ORDERS, stuck.later),
         ("mailing", MAILS, fails),
     ):
         stack.enter_context(
@@ -210,7 +202,7 @@ def members(names: str, stack: ExitStack) -> None:
                 names, group=group, listener=listener, subscriptions=[topic], settings=settings
             )
         )
-    stack.callback(over.set)
+    stack.callback(stuck.over.set)
 
 
 # --- 1 and 4: lag

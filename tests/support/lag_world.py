@@ -147,21 +147,28 @@ def _offline(names: str) -> None:
         consumer.commit(_queues()[0], 3)
 
 
-def _members(names: str, stack: ExitStack) -> None:
-    over = threading.Event()
+class StuckMembers:
+    """Listeners that hang until `over` is set."""
 
-    def stuck(message: StoredMessage) -> None:
-        over.wait(300)
+    def __init__(self) -> None:
+        self.over = threading.Event()
 
-    def stuck_later(message: StoredMessage) -> None:
+    def at_once(self, _message: StoredMessage) -> None:
+        self.over.wait(300)
+
+    def later(self, message: StoredMessage) -> None:
+        """Hang in the message after STOPS_AT others of its queue."""
         if message.body == b"%d" % STOPS_AT:
-            over.wait(300)
+            self.over.wait(300)
 
+
+def _members(names: str, stack: ExitStack) -> None:
+    stuck = StuckMembers()
     listeners = {
         "healthy": lambda _: None,
-        "stuck-first": stuck,
-        "stuck-later": stuck_later,
-        "ordered": stuck_later,
+        "stuck-first": stuck.at_once,
+        "stuck-later": stuck.later,
+        "ordered": stuck.later,
         "broadcasting": lambda _: None,
     }
     for group, listener in listeners.items():
@@ -186,4 +193,4 @@ def _members(names: str, stack: ExitStack) -> None:
 
     wait_until(has_taken, seconds=30, what="popped messages of each broker")
     popping.ack(taken[1:3])
-    stack.callback(over.set)
+    stack.callback(stuck.over.set)

@@ -19,7 +19,6 @@ from cometmq.broker.start_check import check_unstarted
 from cometmq.kernel import WHY_PLAIN
 from cometmq.model.address import is_loopback
 from cometmq.model.errors import CometError
-from cometmq.model.exit_status import status_of
 from cometmq.model.settings import settings_table
 from cometmq.model.text import as_utf8
 from cometmq.net.clock import SystemClock
@@ -29,7 +28,7 @@ from cometmq.process.build import running_versions, version_line
 from cometmq.process.descriptors import raise_limit
 from cometmq.process.freed_memory import give_back_bursts, keep_freed_memory
 from cometmq.process.huge_pages import join_as_it_grows
-from cometmq.process.log_file import ProgramLog
+from cometmq.process.log_file import ProgramLog, failed_start
 from cometmq.process.program_log import UNCOUNTED
 from cometmq.process.systemd import notify, ping_watchdog
 from cometmq.store.conf_file import ConfFile
@@ -78,18 +77,9 @@ def main(arguments: list[str] | None = None) -> int:
         why = str(error)
         if lack_of(error) is not None:
             why = f"{failed(error.filename or 'a file', error)}; free some, then start the broker again"
-        return _failed(log, why, error)
+        return failed_start("broker", why, error, log)
     except CometError as error:
-        return _failed(log, as_utf8(str(error)), error)
-
-
-def _failed(log: ProgramLog | None, why: str, error: Exception) -> int:
-    text = f"The broker cannot start: {why}"
-    if log is None:
-        sys.stderr.write(f"{text}\n")
-    else:
-        log.failed(text)
-    return status_of(error)
+        return failed_start("broker", str(error), error, log)
 
 
 def _split(words: list[str]) -> tuple[str | None, list[str], str | None]:

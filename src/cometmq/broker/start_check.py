@@ -15,7 +15,7 @@ from cometmq.broker.settings.broker_settings import (
     BrokerSettings,
 )
 from cometmq.broker.settings.metrics_keys import MetricsExporter
-from cometmq.model.address import PortClaim, check_collisions
+from cometmq.model.address import PortClaim, check_collisions, metrics_claim
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.file_chain import FileChain
 from cometmq.store.folder_check import check_writable
@@ -63,12 +63,7 @@ def ports_of(settings: BrokerSettings, host: str) -> list[PortClaim]:
         is_needed = bool(settings.ha_port) or settings.broker_role is BrokerRole.SYNC_MASTER
         claims.append(PortClaim("haListenPort", host, ha_port, is_needed))
     if settings.metrics_port and settings.metrics_exporter is not MetricsExporter.DISABLE:
-        claims.append(
-            PortClaim(
-                "metricsPromExporterPort", settings.metrics_host, settings.metrics_port,
-                is_needed=False,
-            )
-        )  # fmt: skip
+        claims.append(metrics_claim(settings.metrics_host, settings.metrics_port))
     return claims
 
 

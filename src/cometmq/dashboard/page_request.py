@@ -22,7 +22,7 @@ from cometmq.dashboard.settings import DashboardSettings
 from cometmq.dashboard.watcher import Watcher
 from cometmq.model.clock import Clock
 from cometmq.model.text import cut
-from cometmq.net.audit import WHAT_MAX, note
+from cometmq.process.audit_log import WHAT_MAX, note
 
 _log = logging.getLogger(__name__)
 

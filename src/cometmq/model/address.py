@@ -51,6 +51,11 @@ class PortClaim(NamedTuple):
     is_needed: bool
 
 
+def metrics_claim(host: str, port: int) -> PortClaim:
+    """Return the claim of the port of /metrics, without which a program starts, too."""
+    return PortClaim("metricsPromExporterPort", host, port, is_needed=False)
+
+
 def check_collisions(claims: Sequence[PortClaim]) -> None:
     """Raise SettingsError if a program needs two ports that are the same one."""
     needed = [claim for claim in claims if claim.is_needed]

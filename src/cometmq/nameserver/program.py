@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from cometmq.codec.java_properties import encode_properties_text
 from cometmq.model.errors import CometError
-from cometmq.model.exit_status import status_of
 from cometmq.model.settings import settings_table
 from cometmq.model.text import as_utf8
 from cometmq.nameserver.server import NameServer
@@ -20,7 +19,7 @@ from cometmq.net.loop import run
 from cometmq.process.build import running_versions
 from cometmq.process.descriptors import raise_limit
 from cometmq.process.freed_memory import give_back_bursts
-from cometmq.process.log_file import ProgramLog
+from cometmq.process.log_file import ProgramLog, failed_start
 from cometmq.process.program_log import UNCOUNTED
 from cometmq.process.systemd import notify, ping_watchdog
 from cometmq.store.conf_file import ConfFile
@@ -64,12 +63,7 @@ def run_nameserver(
         raise_limit()
         run(_serve(log, settings, conf))
     except (CometError, OSError) as error:
-        text = f"The nameserver cannot start: {as_utf8(str(error))}"
-        if log is None:
-            sys.stderr.write(f"{text}\n")
-        else:
-            log.failed(text)
-        return status_of(error)
+        return failed_start("nameserver", str(error), error, log)
     return 0
 
 

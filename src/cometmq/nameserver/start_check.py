@@ -2,7 +2,7 @@
 
 import os
 
-from cometmq.model.address import PortClaim
+from cometmq.model.address import PortClaim, metrics_claim
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.store.folder_check import check_writable
 
@@ -13,12 +13,7 @@ def ports_of(settings: NameServerSettings, host: str) -> list[PortClaim]:
     if settings.listen_port:
         claims.append(PortClaim("listenPort", host, settings.listen_port, is_needed=True))
     if settings.metrics_port:
-        claims.append(
-            PortClaim(
-                "metricsPromExporterPort", settings.metrics_host, settings.metrics_port,
-                is_needed=False,
-            )
-        )  # fmt: skip
+        claims.append(metrics_claim(settings.metrics_host, settings.metrics_port))
     return claims
 
 

@@ -10,7 +10,7 @@ What a request says comes from a peer: it is cut, and never contains passwords, 
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cometmq.codec import fastjson
 from cometmq.codec.java_properties import decode_java_properties
@@ -22,8 +22,8 @@ from cometmq.model.rights import EVERYBODY, Asker
 from cometmq.model.settings import HIDDEN
 from cometmq.model.text import cut, printable
 from cometmq.net.answer import Answer, answer_to_error
+from cometmq.process.audit_log import WHAT_MAX, note
 from cometmq.process.log_file import AUDIT
-from cometmq.process.program_log import UNCOUNTED
 from cometmq.steps.steps import Steps
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(AUDIT)
 
-# Maximum characters of the fields and the body of a request, of one value and of one name in it, and of a user's name.
-WHAT_MAX, _VALUE_MAX, _NAME_MAX, USER_MAX = 1000, 200, 100, 128
+# Maximum characters of one value and of one name in a request.
+_VALUE_MAX, _NAME_MAX = 200, 100
 # Larger bodies are not decoded for the log, which would hold up the loop; and values nested deeper are left out.
 _BODY_MAX = 16 << 10
 _DEPTH_MAX = 6
@@ -46,53 +46,6 @@ _SECRET = re.compile(
 _COMPOSED = re.compile(r"[\"':=]")
 # Fields that sign a request.
 _SIGNING = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
-
-
-class _Whole(NamedTuple):
-    """A text of bounded length, which the formatter of the log must not cut again as it does long arguments."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def note(
-    outcome: str,
-    request: str,
-    *,
-    user: str | None,
-    address: str,
-    what: str = "",
-    reason: str = "",
-    is_counted: bool = False,
-) -> None:
-    """Write a line of the audit log, as information if the outcome is "done", else as a warning.
-
-    Args:
-        outcome: "done", "failed" or "refused".
-        request: Name of the request or, in the dashboard, of the action.
-        user: Name of the user; None if nobody has signed.
-        address: Address from which the request came.
-        what: What it concerns, of at most `WHAT_MAX` characters.
-        reason: Why it has failed or was refused; or the fields of its answer.
-        is_counted: Whether lines of this kind may be left out and counted, because anybody can cause them.
-    """
-    level = logging.INFO if outcome == "done" else logging.WARNING
-    who = EVERYBODY.name if user is None else f"user {cut(user, USER_MAX)}"
-    fields = {
-        "outcome": outcome,
-        "request": request,
-        "user": user and cut(user, USER_MAX),
-        "address": address,
-        "what": what,
-        "reason": reason,
-    }
-    _log.log(
-        level, "%s %s of %s from %s%s%s",
-        outcome, request, who, address, _Whole(what and f" ({what})"), _Whole(reason and f": {reason}"),
-        extra={"fields": fields, **({} if is_counted else UNCOUNTED)},
-    )  # fmt: skip
 
 
 def audited(handler: "AskedHandler") -> "AskedHandler":

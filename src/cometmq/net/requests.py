@@ -25,7 +25,8 @@ from cometmq.model.rights import (
     topic_access,
 )
 from cometmq.net.answer import Answer, answer_to_error
-from cometmq.net.audit import audited, described, note
+from cometmq.net.audit import audited, described
+from cometmq.process.audit_log import note
 from cometmq.steps.steps import Steps
 
 if TYPE_CHECKING:

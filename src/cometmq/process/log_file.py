@@ -20,7 +20,8 @@ from pathlib import Path
 from types import TracebackType
 
 from cometmq.model.errors import SettingsError
-from cometmq.model.text import cut, error_text
+from cometmq.model.exit_status import status_of
+from cometmq.model.text import as_utf8, cut, error_text
 from cometmq.process.program_log import (
     LINE_FORMAT,
     MESSAGE_MAX,
@@ -213,6 +214,16 @@ class ProgramLog:
             return f"{text}\n"
         record = logging.LogRecord("cometmq", level, "", 0, text, None, None)
         return f"{self._formatter.format(record)}\n"
+
+
+def failed_start(program: str, why: str, error: Exception, log: ProgramLog | None) -> int:
+    """Write why a program cannot start, to its log if it has one already; return the exit status for the error."""
+    text = f"The {program} cannot start: {as_utf8(why)}"
+    if log is None:
+        sys.stderr.write(f"{text}\n")
+    else:
+        log.failed(text)
+    return status_of(error)
 
 
 def _opened(path: str) -> RotatedFile:

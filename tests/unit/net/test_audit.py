@@ -20,7 +20,7 @@ from cometmq.model.settings import secret_names
 from cometmq.nameserver import requests as nameserver
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
-from cometmq.net.audit import WHAT_MAX, described
+from cometmq.net.audit import described
 from cometmq.net.requests import (
     GateRefusal,
     OwnMachineGate,
@@ -30,6 +30,7 @@ from cometmq.net.requests import (
     cluster,
     topic,
 )
+from cometmq.process.audit_log import WHAT_MAX
 from cometmq.process.log_file import AUDIT, JsonLineFormatter
 from cometmq.process.program_log import OneLineFormatter
 
