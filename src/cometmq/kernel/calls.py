@@ -17,7 +17,7 @@ def begin_writing(fd: int, offset: int, size: int) -> None:
 
 @cache
 def _sync_file_range() -> Callable[[int, int, int, int], int]:
-    """Return the C function, found at its first use: systems without it run clients, which write no log."""
+    """Return the C function `sync_file_range`; looked up at its first use, as systems without it run clients only."""
     kind = ctypes.CFUNCTYPE(
         ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint
     )
