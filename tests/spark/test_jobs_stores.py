@@ -169,7 +169,7 @@ def test_a_killed_archive_goes_on_with_the_range_that_it_had(
     )
     real = kernel.finish_archive
 
-    def dies(*_given):
+    def dies(*_given, **_named):
         raise OSError("the power is gone")
 
     monkeypatch.setattr(kernel, "finish_archive", dies)
