@@ -48,8 +48,10 @@ _LACKING_SECONDS = 1.0
 # A pull without a size limit (maxMsgBytes is new in 5.x) is limited by the store's settings.
 BYTES_MAX = 1 << 28
 
+# Constants, because reading a member of an enumeration takes as long as a call.
+_FOUND, _SUCCESS = GetStatus.FOUND, int(ResponseCode.SUCCESS)
 _CODES = {
-    GetStatus.FOUND: ResponseCode.SUCCESS,
+    _FOUND: _SUCCESS,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
@@ -310,6 +312,8 @@ class Pulls:
     def _answer_or_hold(
         self, pull: Pull, wanted: MessageFilter, result: GetResult
     ) -> PullAnswer | None:
+        if result.status is _FOUND:
+            return self._answer(pull, result, _SUCCESS)
         code = _code_of(result.status, pull.request.queue_offset)
         if code == ResponseCode.PULL_OFFSET_MOVED and self._has_master is not None:
             return self._lacking(pull, wanted, result, has_master=self._has_master())
