@@ -24,6 +24,7 @@ from cometmq.kernel.rows import FieldRow, PlacedEntries
 _ENTRY = QUEUE_ENTRY.struct
 # A record's size, magic and physical offset.
 _HEAD = Struct(f">iI{RECORD_HEAD.at['physical_offset'] - RECORD_MARK.size}xq")
+_MAGICS = MAGIC_V1, MAGIC_V2
 ENTRIES_MAX = 1_024  # Per read; RocketMQ checks 800 for a filter.
 
 
@@ -76,10 +77,10 @@ def plain_read(
     if (stop - start) % QUEUE_ENTRY.size:
         return None
     pieces: list[memoryview] = []
-    count = total = looked = 0
+    looked, left = 0, size_max
     end, limit, read_head = base, base + len(view), _HEAD.unpack_from
     for place, size, tags_code in _ENTRY.iter_unpack(content[start:stop]):
-        if size <= 0 or (count and (count >= count_max or total + size > size_max)):
+        if not 0 < size <= left and (pieces or size <= 0):
             break
         looked += 1
         if place < log_start or size == BLANK_SIZE or tags_code == GAP_CODE:
@@ -90,10 +91,11 @@ def plain_read(
             return None
         at = place - base
         found_size, magic, found_place = read_head(view, at)
-        if found_size != size or found_place != place or magic not in (MAGIC_V1, MAGIC_V2):
+        if found_size != size or found_place != place or magic not in _MAGICS:
             return None
         pieces.append(view[at : at + size])
-        count += 1
-        total += size
+        left -= size
         end = place + size
-    return (b"".join(pieces), count, looked, end) if pieces else None
+        if len(pieces) >= count_max:
+            break
+    return (b"".join(pieces), len(pieces), looked, end) if pieces else None

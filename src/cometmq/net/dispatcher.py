@@ -111,15 +111,12 @@ class Dispatcher:
             if not commands:
                 continue  # The intake accepted all of its requests.
             peer.gather()
-            kinds = set(map(_code_and_flag, commands))
-            if len(kinds) == 1:
-                code, flag = kinds.pop()
-                only = None if flag & RESPONSE else batches.get(code)
-                if (
-                    only is not None
-                ):  # Most reads hold only sends or only acknowledgements and need no sorting.
-                    gathered.setdefault(only, []).append(read)
-                    continue
+            first = commands[0]
+            only = None if first[1] & RESPONSE else batches.get(first[0])
+            if only is not None and len(set(map(_code_and_flag, commands))) == 1:
+                # Most reads hold only sends or only acknowledgements and need no sorting.
+                gathered.setdefault(only, []).append(read)
+                continue
             if not self._sort(commands, peer, gathered, is_over):
                 # Flush now: writing takes time as well, which `is_over` counts.
                 peer.flush()

@@ -233,8 +233,10 @@ class Peer(PeerEnd, ServedProtocol):
     def _read(self, data: bytes, position: int) -> list[RawCommand]:
         """Decode requests, mostly only a part of a long read, because decoded small requests take more memory."""
         wire = self._wire
-        is_small = int.from_bytes(data[position : position + 4]) + 4 <= DECODED_SIZE
-        if len(data) - position > 2 * DECODED_SIZE and is_small:
+        if (
+            len(data) - position > 2 * DECODED_SIZE
+            and int.from_bytes(data[position : position + 4]) + 4 <= DECODED_SIZE
+        ):
             end = position + DECODED_SIZE  # With the next request, to make progress.
             self.unread = data[end:] + self.unread
             self._turn.kept(len(data) - end)
@@ -370,7 +372,7 @@ class Peer(PeerEnd, ServedProtocol):
         """Send what was collected and stop collecting; the dispatcher calls this after handling requests."""
         self._is_gathering = False
         if self._gathered:
-            self.write_at_once(self._take_gathered())
+            self.write_otherwise(self._take_gathered())
 
     def _note_rest(self, writer: SocketWriter) -> None:
         self.direct_fd = -1
