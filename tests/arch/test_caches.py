@@ -30,6 +30,7 @@ BY_HAND = {
     "dashboard/login_attempts.py:_failed": "an address and a name of a form's line, 1,000 characters",
     "dashboard/sessions.py:_by_hash": "a hash",
     "dashboard/sessions.py:_sent": "a form's token of a session that has signed in",
+    "model/message.py:_legal": "legal topics, RETRY_TOPIC_LENGTH_MAX",
     "nameserver/handlers/registration.py:_by_broker": "_KNOWN_BYTES_MAX, by topic_size",
     "nameserver/rivals.py:_claims": "names of NAMES_SIZE_MAX characters together",
     "store/queue_files.py:_open": "paths of the store",

@@ -6,20 +6,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cometmq.model import properties as keys_of
-from cometmq.model.bounded_cache import keep_short
 from cometmq.model.delay_levels import DELAY_LEVELS, delay_levels_ms
 from cometmq.model.errors import MessageError
 from cometmq.model.names import topic_fault
 from cometmq.model.queue import MessageQueue
 from cometmq.model.text import as_given, in_quotes
 
-_FORBIDDEN = (keys_of.NAME_SEPARATOR, keys_of.PROPERTY_SEPARATOR)
+# Tuples of types, because a union takes ten times as long.
 _BODY_TYPES = (bytes, bytearray, memoryview)
+_KEYS_TYPES = (str, Collection)
 _NONE = 0
+_NO_KEYS: tuple[str, ...] = ()
 _FLAG_MIN, _FLAG_MAX = -(1 << 31), (1 << 31) - 1
 _LEVEL_MAX = len(delay_levels_ms(DELAY_LEVELS))
 _put = object.__setattr__
-_fault_of = keep_short(1024, length_max=255)(topic_fault)
+# Legal topics of earlier messages, so that each is checked once; emptied at this number.
+_legal: set[str] = set()
+_LEGAL_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -84,39 +87,27 @@ class Message:
             given = topic, body, tag, keys, own, flag, delay_level, wait_store_ok, deliver
             for name, value in zip(Message.__slots__, given, strict=True):
                 _put(self, name, value)
-        self._check()
-
-    def _check(self) -> None:
-        try:
-            fault = _fault_of(self.topic)
-        except TypeError:
-            fault = f"topic must be text, not {type(self.topic).__name__}"
-        if fault is not None:
-            raise MessageError(fault)
-        # A tuple of types, because a union takes ten times as long.
-        if not isinstance(self.body, _BODY_TYPES):
+        # Inline, because most messages pass with one comparison for each argument.
+        if topic.__class__ is not str or topic not in _legal:
+            _check_topic(topic)
+        if body.__class__ is not bytes and not isinstance(body, _BODY_TYPES):
             raise MessageError(
-                f"body must be bytes, not {type(self.body).__name__}; encode text, e.g. text.encode()"
+                f"body must be bytes, not {type(body).__name__}; encode text, e.g. text.encode()"
             )
-        if self.properties or self.properties.__class__ is not dict:
-            _check_properties(self.properties)
-        if self.tag is not None or self.keys != ():
+        if own or own.__class__ is not dict:
+            _check_properties(own)
+        if tag is not None or keys is not _NO_KEYS:
             self._check_words()
-        # Nearly all messages have the defaults, so one comparison each must suffice.
-        if (
-            self.flag is not _NONE
-            or self.delay_level is not _NONE
-            or self.wait_store_ok is not True
-        ):
+        if flag is not _NONE or delay_level is not _NONE or wait_store_ok is not True:
             self._check_numbers()
-        if self.deliver is not None:
-            if self.delay_level:
+        if deliver is not None:
+            if delay_level:
                 raise MessageError("a message can have delay_level or deliver, not both")
-            _delivery_property(self.deliver)
+            _delivery_property(deliver)
 
     def _check_words(self) -> None:
         for text in (self._checked_tag(), *self._checked_keys()):
-            if any(mark in text for mark in _FORBIDDEN):
+            if _has_separator(text):
                 raise MessageError(
                     f"{in_quotes(text)} contains the character U+0001 or U+0002, which separates stored "
                     "properties; remove it"
@@ -134,10 +125,11 @@ class Message:
 
     def _checked_keys(self) -> tuple[str, ...]:
         keys: object = self.keys
-        if not isinstance(keys, str | Collection):
+        if not isinstance(keys, _KEYS_TYPES):
             raise MessageError(f"keys must be text or several texts, not {type(keys).__name__}")
-        words: tuple[object, ...] = self.key_words
-        for each in words:
+        words = self.key_words
+        given: tuple[object, ...] = words
+        for each in given:
             if not isinstance(each, str):
                 raise MessageError(
                     f"key {as_given(each, 80)} must be text, not {type(each).__name__}"
@@ -148,7 +140,7 @@ class Message:
                     f"key {in_quotes(each, 80)} contains a space, which separates keys; for several keys write "
                     f"keys={as_given(several, 80)}"
                 )
-        return self.key_words
+        return words
 
     def _check_numbers(self) -> None:
         _check_number("flag", self.flag, _FLAG_MIN, _FLAG_MAX)
@@ -187,6 +179,19 @@ class _OpenMessage:
     """A `Message` under construction; it has the same slots, so that it can change its class."""
 
     __slots__ = Message.__slots__
+
+
+def _check_topic(topic: object) -> None:
+    if not isinstance(topic, str):
+        raise MessageError(f"topic must be text, not {type(topic).__name__}")
+    if topic in _legal:
+        return
+    fault = topic_fault(topic)
+    if fault is not None:
+        raise MessageError(fault)
+    if len(_legal) >= _LEGAL_MAX:
+        _legal.clear()
+    _legal.add(topic)
 
 
 def _check_number(name: str, number: object, low: int, high: int, more: str = "") -> None:
@@ -236,11 +241,15 @@ def check_property(name: object, value: object) -> None:
         )
     if name in keys_of.RESERVED:
         raise MessageError(f"property {in_quotes(name)} is reserved; choose another name")
-    if any(mark in name or mark in value for mark in _FORBIDDEN):
+    if _has_separator(name) or _has_separator(value):
         raise MessageError(
             f"property {in_quotes(name)} contains the character U+0001 or U+0002, which separates stored "
             "properties; remove it"
         )
+
+
+def _has_separator(text: str) -> bool:
+    return keys_of.NAME_SEPARATOR in text or keys_of.PROPERTY_SEPARATOR in text
 
 
 class _FromRecord:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cometmq.model import message as module
 from cometmq.model.errors import MessageError
 from cometmq.model.message import Message, StoredMessage, make_stored_message
 from cometmq.model.queue import MessageQueue
@@ -148,3 +149,11 @@ def stored_with(keys: str) -> StoredMessage:
         MessageQueue("T", "b", 1), 2, "a", "b", b"x", {"KEYS": keys}, 3, "h:1", 4, "s:2", 5, 6, 7,
         8, 9, 10, 11,
     )  # fmt: skip
+
+
+def test_every_topic_is_checked_however_many_there_were_and_few_are_kept():
+    for number in range(3000):
+        assert Message(f"Topic{number}", b"").topic == f"Topic{number}"
+        with pytest.raises(MessageError):
+            Message(f"Topic/{number}", b"")
+    assert len(module._legal) <= 1024
