@@ -218,3 +218,12 @@ def test_plain_answers_are_taken_to_the_last():
         [None] * 4,
     )
     assert awaited == [97, 102, 103, 104, 105]
+
+
+@pytest.mark.parametrize(("count", "is_taken"), [(24, True), (25, False)])
+def test_an_answer_of_more_fields_than_are_read_together_is_left_to_its_caller(count, is_taken):
+    needed = {"queueId": "0", "queueOffset": "12"}
+    more = {f"more{number}": "x" for number in range(count - len(needed))}
+    data = encode_command(Command(0, 1, 98, fields=more | needed))
+    where, _, settled, *_ = taken_by(fast, data, 0, set(), 99)
+    assert (where, len(settled)) == ((len(data), 1) if is_taken else (0, 0))

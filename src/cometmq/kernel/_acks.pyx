@@ -16,7 +16,7 @@ from cometmq.kernel._layouts cimport (
     FRAME_HEAD_LENGTH_AT,
     FRAME_HEAD_SIZE,
 )
-from cometmq.kernel._scan cimport Head, is_name, next_field, read_head
+from cometmq.kernel._scan cimport Head, is_name, read_head
 from cometmq.kernel._text cimport PyUnicode_AsUTF8AndSize, decimal_size, put_decimal
 from cometmq.kernel.acks import ACK_MESSAGE as ACK_CODE, DIGITS_MAX as DIGITS, PLACES_MAX as PLACES
 from cometmq.kernel.heads import HEADER_SIZE_PLAIN as HEADER_MAX
@@ -175,10 +175,12 @@ def plain_acks(list commands, find, bytes before, bytes end):
 cdef bint _read_frame(const uint8_t *at, const uint8_t *end, Head *head, Ack *ack) noexcept:
     """Read the header of an acknowledgement; False where it is not plain, or none."""
     cdef Span name, value, offset
+    cdef Py_ssize_t i
     if not read_head(at, end, head) or head.code != ACK_MESSAGE or head.flag & ~<int64_t>ONEWAY:
         return False
     ack.handle.at = ack.topic.at = ack.group.at = ack.queue.at = offset.at = NULL
-    while next_field(&head.fields, &name, &value):
+    for i in range(head.count):
+        name, value = head.names[i], head.values[i]
         if is_name(name.at, name.size, b"extraInfo", 9):
             ack.handle = value
         elif is_name(name.at, name.size, b"topic", 5):

@@ -20,15 +20,14 @@ from cometmq.kernel._layouts cimport (
     SHORT_SIZE,
     TOPIC_SIZE_V1_MAX,
 )
+from cometmq.kernel._slots cimport new_object, put_slot, slot_of
 from cometmq.kernel._text cimport is_ascii
 
-cdef extern from "Python.h":
-    # As `object.__setattr__`, past what an object says about who may change it.
-    int PyObject_GenericSetAttr(object owner, object name, object value) except -1
 
-
-def plain_messages(bytes body, Py_ssize_t position, queue, bytes topic, new, list messages):
+def plain_messages(bytes body, Py_ssize_t position, queue, bytes topic, type kind not None, list messages):
     """See `cometmq.kernel.messages.plain_messages`."""
+    cdef object queue_slot = slot_of(kind, "queue"), offset_slot = slot_of(kind, "queue_offset")
+    cdef object body_slot = slot_of(kind, "body"), record_slot = slot_of(kind, "_record")
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(body)
     cdef const uint8_t *at
     cdef Py_ssize_t last = PyBytes_GET_SIZE(body) - RECORD_HEAD_SIZE
@@ -46,15 +45,13 @@ def plain_messages(bytes body, Py_ssize_t position, queue, bytes topic, new, lis
         if not _are_plain(at + block_at, size - block_at):
             break
         body_size = <int32_t>get_u32(at + RECORD_HEAD_BODY_SIZE_AT)
-        message = new()
-        PyObject_GenericSetAttr(message, "queue", queue)
-        PyObject_GenericSetAttr(
-            message, "queue_offset", <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT)
+        message = new_object(kind)
+        put_slot(queue_slot, message, queue)
+        put_slot(offset_slot, message, <int64_t>get_u64(at + RECORD_HEAD_QUEUE_OFFSET_AT))
+        put_slot(
+            body_slot, message, PyBytes_FromStringAndSize(<const char *>at + RECORD_HEAD_SIZE, body_size)
         )
-        PyObject_GenericSetAttr(
-            message, "body", PyBytes_FromStringAndSize(<const char *>at + RECORD_HEAD_SIZE, body_size)
-        )
-        PyObject_GenericSetAttr(message, "_record", _without_body(at, block_at, size - block_at))
+        put_slot(record_slot, message, _without_body(at, block_at, size - block_at))
         messages.append(message)
         position += size
     return position

@@ -16,7 +16,8 @@ from cometmq.kernel._layouts cimport (
     FRAME_HEAD_LENGTH_AT,
     FRAME_HEAD_SIZE,
 )
-from cometmq.kernel._scan cimport Head, Scan, is_name, next_field, read_head
+from cometmq.kernel._scan cimport Head, is_name, read_head
+from cometmq.kernel._slots cimport get_slot, slot_of
 from cometmq.kernel._text cimport (
     PyUnicode_AsUTF8AndSize,
     decimal_size,
@@ -27,7 +28,6 @@ from cometmq.kernel.heads import HEADER_SIZE_PLAIN as HEADER_MAX
 from cometmq.kernel.pipelined_sends import (
     OPAQUE_MAX as LAST_OPAQUE,
     TEXT_SIZE_PLAIN as TEXT_MAX,
-    parts_of,
 )
 from cometmq.model.message import Message
 
@@ -38,6 +38,11 @@ cdef const char *HEX_DIGITS = b"0123456789ABCDEF"
 cdef int64_t OPAQUE_MAX = LAST_OPAQUE
 cdef uint32_t HEADER_SIZE_PLAIN = HEADER_MAX
 cdef Py_ssize_t TEXT_SIZE_PLAIN = TEXT_MAX
+cdef object TOPIC = slot_of(Message, "topic"), BODY = slot_of(Message, "body")
+cdef object TAG = slot_of(Message, "tag"), KEY_WORDS = slot_of(Message, "keys")
+cdef object OWN = slot_of(Message, "properties"), FLAG = slot_of(Message, "flag")
+cdef object DELAY = slot_of(Message, "delay_level"), DELIVER = slot_of(Message, "deliver")
+cdef object WAIT = slot_of(Message, "wait_store_ok")
 
 cdef enum:
     COUNT_SIZE = 4  # Digits of a unique id that count.
@@ -109,29 +114,29 @@ cdef inline bint _take_text(object text, Span *span, bint has_blanks) except -1:
 
 cdef bytes _take_message(object message, str topic, Py_ssize_t size_max, Send *send):
     """The body of a plain message to this topic; None of any other."""
-    cdef tuple parts
-    cdef object keys
-    cdef bytes body
+    cdef object of, body, tag, keys
     if type(message) is not Message:
         return None
-    parts = parts_of(message)
-    if type(parts[1]) is not bytes or (parts[0] is not topic and parts[0] != topic):
+    of, body = get_slot(TOPIC, message), get_slot(BODY, message)
+    if type(body) is not bytes or (of is not topic and of != topic):
         return None
-    body = <bytes>parts[1]
-    if PyBytes_GET_SIZE(body) > size_max or parts[4] or parts[5] or parts[6] or parts[8] is not None:
+    if (
+        PyBytes_GET_SIZE(<bytes>body) > size_max or get_slot(OWN, message) or get_slot(FLAG, message)
+        or get_slot(DELAY, message) or get_slot(DELIVER, message) is not None
+    ):
         return None
     send.tag.at = send.key.at = NULL
     send.tag.size = send.key.size = 0
-    if parts[2] and not _take_text(parts[2], &send.tag, True):
+    tag, keys = get_slot(TAG, message), get_slot(KEY_WORDS, message)
+    if tag and not _take_text(tag, &send.tag, True):
         return None
-    keys = parts[3]
     if keys:
         if type(keys) is tuple and len(<tuple>keys) == 1:
             keys = (<tuple>keys)[0]
         if not _take_text(keys, &send.key, False) or not send.key.size:
             return None
-    send.waits = bool(parts[7])
-    return body
+    send.waits = bool(get_slot(WAIT, message))
+    return <bytes>body
 
 
 cdef inline Py_ssize_t _properties_size(Send *send) noexcept:
@@ -255,15 +260,17 @@ cdef struct SendAnswer:
     bint is_traced
 
 
-cdef bint _take_fields(Scan *scan, SendAnswer *answer) noexcept:
+cdef bint _take_fields(Head *head, SendAnswer *answer) noexcept:
     """Read the fields of an answer, of which the last of a name counts; False where they are not plain."""
     cdef Span name, value, queue_id, queue_offset
+    cdef Py_ssize_t i
     cdef bint is_good = False
     answer.stored_id.at = answer.transaction_id.at = answer.region.at = answer.handle.at = NULL
     queue_id.at = queue_offset.at = NULL
     queue_id.size = queue_offset.size = 0
     answer.is_traced = True
-    while next_field(scan, &name, &value):
+    for i in range(head.count):
+        name, value = head.names[i], head.values[i]
         if is_name(name.at, name.size, b"queueId", 7):
             queue_id = value
         elif is_name(name.at, name.size, b"queueOffset", 11):
@@ -291,7 +298,7 @@ cdef inline bint _take_answer(const uint8_t *start, const uint8_t *end, SendAnsw
     if not read_head(start, end, &head) or head.code != 0 or head.flag != 1:
         return False
     answer.opaque = head.opaque
-    return _take_fields(&head.fields, answer)
+    return _take_fields(&head, answer)
 
 
 cdef inline str _text(Span *span):

@@ -64,12 +64,18 @@ cdef inline bint is_name(const uint8_t *at, Py_ssize_t size, const char *name, P
     return size == name_size and memcmp(at, name, size) == 0
 
 
+cdef enum:
+    FIELDS_MAX = 24  # Of a header that is read here; official clients and brokers write fewer.
+
+
 cdef struct Head:
-    # A header as official clients and brokers write it: its numbers, and where its fields begin.
+    # A header as official clients and brokers write it: its numbers, and its fields in their order.
     int64_t code
     int64_t flag
     int64_t opaque
-    Scan fields
+    Py_ssize_t count
+    Span names[FIELDS_MAX]
+    Span values[FIELDS_MAX]
 
 
 cdef enum:
@@ -101,28 +107,25 @@ cdef inline int head_name(const uint8_t *at, Py_ssize_t size) noexcept:
     return CODING if is_name(at, size, b"serializeTypeCurrentRPC", 23) else 0
 
 
-cdef inline bint next_field(Scan *scan, Span *name, Span *value) noexcept:
-    """The next field of those that begin there; False behind the last, and where something else stands."""
-    if not take(scan, c",") and not take(scan, c"{"):
+cdef inline bint read_fields(Scan *scan, Head *head) noexcept:
+    """Read the fields; False where they are none, too many, or other than plain texts."""
+    cdef Py_ssize_t count = 0
+    if not take(scan, c"{"):
         return False
-    name.at = take_plain(scan, &name.size)
-    if name.at is NULL or not take(scan, c":"):
-        scan.is_good = False
-        return False
-    value.at = take_plain(scan, &value.size)
-    scan.is_good = value.at is not NULL
-    return scan.is_good
-
-
-cdef inline bint skip_fields(Scan *scan) noexcept:
-    """Go behind the fields; False where they are none, or other than plain texts."""
-    cdef Span name, value
-    if scan.at >= scan.end or scan.at[0] != c"{":
-        return False
-    while next_field(scan, &name, &value):
-        if scan.at < scan.end and scan.at[0] == c"{":
+    while count < FIELDS_MAX:
+        head.names[count].at = take_plain(scan, &head.names[count].size)
+        if head.names[count].at is NULL or not take(scan, c":"):
             return False
-    return scan.is_good and take(scan, c"}")
+        head.values[count].at = take_plain(scan, &head.values[count].size)
+        if head.values[count].at is NULL:
+            return False
+        count += 1
+        if take(scan, c"}"):
+            head.count = count
+            return True
+        if not take(scan, c","):
+            return False
+    return False
 
 
 cdef inline bint read_head(const uint8_t *start, const uint8_t *end, Head *head) noexcept:
@@ -142,8 +145,7 @@ cdef inline bint read_head(const uint8_t *start, const uint8_t *end, Head *head)
             return False
         seen |= name
         if name == FIELDS:
-            head.fields = scan
-            if not skip_fields(&scan):
+            if not read_fields(&scan, head):
                 return False
         elif name == LANGUAGE or name == CODING:
             if take_plain(&scan, &size) is NULL:

@@ -4,7 +4,7 @@ A message gets its queue, offset and body, and the head and properties of its re
 decoded on access. Compiled twin: `_messages`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from cometmq.kernel.layouts import MAGIC_V1, RECORD_SIZE_MIN, TOPIC_SIZE_V1_MAX
@@ -16,7 +16,8 @@ _VALUE_END = "\2"
 
 Queue = TypeVar("Queue")
 Message = TypeVar("Message")
-# Sets an attribute of an immutable object.
+# Creates an empty object, and sets an attribute of an immutable one.
+_new = object.__new__
 _put = object.__setattr__
 
 
@@ -25,7 +26,7 @@ def plain_messages(
     position: int,
     queue: Queue,
     topic: bytes,
-    new: Callable[[], Message],
+    kind: type[Message],
     messages: list[Message],
 ) -> int:
     """Convert consecutive simple records to messages, up to the first other record.
@@ -38,7 +39,8 @@ def plain_messages(
         position: Position of the first record, bytes.
         queue: Queue from which they were pulled.
         topic: Name of the topic as bytes, without a size; over 127 bytes no record is simple.
-        new: Creates an empty message, which gets `queue`, `queue_offset`, `body`, and `_record` (head and properties).
+        kind: Class of the messages, with slots `queue`, `queue_offset`, `body`, and `_record` (head and properties),
+            which are set without a call of its constructor.
         messages: The messages are appended to this list.
 
     Returns:
@@ -46,7 +48,7 @@ def plain_messages(
     """
     for start, body_end, block_start, after in _plain_places(body, position, topic):
         head = body[start : start + _HEAD_SIZE]
-        message = new()
+        message = _new(kind)
         _put(message, "queue", queue)
         _put(message, "queue_offset", HEAD.unpack(head)[5])
         _put(message, "body", body[start + _HEAD_SIZE : body_end])

@@ -8,7 +8,7 @@ client work in parallel. Follows DefaultMQPushConsumerImpl.pullMessage of 5.3.3.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -123,7 +123,14 @@ class PullLoop:
         )
         self._pull = RepeatedPull(reading.puller, queue, terms, reading.clock, self._came)
         self._is_told = settings.auto_commit and not settings.broadcasting
-        self._namespace = namespace_of(reading.settings.namespace)
+        self._unpacker = RecordUnpacker(
+            queue,
+            settings.body_size_max,
+            settings.pull_count,
+            namespace_of(settings.namespace),
+            self._note_unreadable,
+        )
+        self._unreadable: list[Record] = []  # Of the answer that is being unpacked.
         self._next_offset: int | None = None
         self._in_vain = 0  # Number of consecutive immediate answers without progress.
         self._moved = asyncio.Event()
@@ -274,7 +281,7 @@ class PullLoop:
         messages, unreadable, behind = await self._unpack(pull)
         if process_queue is not self.process_queue:
             return  # A seek happened during unpacking.
-        offsets = _offsets([*messages, *unreadable])
+        offsets = _offsets(messages, unreadable)
         _check_offsets(offsets, offset, behind)
         self.counts.pulled += len(messages) + len(unreadable)
         # Not before the records are decoded: a malformed answer must be requested again.
@@ -315,20 +322,13 @@ class PullLoop:
         return start if start <= pull.max_offset else pull.next_offset
 
     async def _unpack(self, pull: RawPull) -> tuple[Batch, list[Record], int]:
-        unreadable: list[Record] = []
-
-        def note(record: Record, error: CodecError) -> None:
-            _log.error("A message of %s cannot be decoded: %s", self.queue, error)
-            unreadable.append(record)
-
-        messages, rest = await RecordUnpacker(
-            self.queue,
-            self._settings.body_size_max,
-            self._settings.pull_count,
-            self._namespace,
-            note,
-        ).read(pull.body)
+        unreadable = self._unreadable = []
+        messages, rest = await self._unpacker.read(pull.body)
         return messages, unreadable, pull.next_offset if rest is None else rest
+
+    def _note_unreadable(self, record: Record, error: CodecError) -> None:
+        _log.error("A message of %s cannot be decoded: %s", self.queue, error)
+        self._unreadable.append(record)
 
     async def _pause_in_vain(self, asked: _AskedPull) -> None:
         """Pause at the fourth and later answers in a row that came within 1 s of their request and made no progress.
@@ -350,8 +350,10 @@ class PullLoop:
             # The broker compares only hashes; two tags may have the same hash.
             matches = self._subscription.matches_tag
             messages = [message for message in messages if matches(message.tag)]
-            offsets = _offsets([*messages, *unreadable])
-        sizes = [len(message.body) for message in messages] + [0] * len(unreadable)
+            offsets = _offsets(messages, unreadable)
+        sizes = [len(message.body) for message in messages]
+        if unreadable:
+            sizes += [0] * len(unreadable)
         self.process_queue.add(offsets, sizes)
         for record in unreadable:
             self._reading.discard(self, record)
@@ -381,8 +383,11 @@ class PullLoop:
             self._asked.answer.set_exception(_SeekError())
 
 
-def _offsets(came: Sequence[StoredMessage | Record]) -> list[int]:
-    return [each.queue_offset for each in came]
+def _offsets(messages: Batch, unreadable: list[Record]) -> list[int]:
+    offsets = [message.queue_offset for message in messages]
+    if unreadable:
+        offsets += [record.queue_offset for record in unreadable]
+    return offsets
 
 
 def _check_offsets(offsets: list[int], first: int, after: int) -> None:

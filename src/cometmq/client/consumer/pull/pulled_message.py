@@ -6,7 +6,6 @@ they contain it, and all other attributes together, which makes the message an o
 """
 
 from collections.abc import Mapping
-from functools import partial
 from operator import attrgetter
 from typing import Any, cast
 
@@ -90,5 +89,3 @@ def _attribute(name: str) -> property:
 for _name in StoredMessage.__slots__:
     if _name not in _AT_ONCE:
         setattr(PulledMessage, _name, _attribute(_name))
-
-new_pulled_message = partial(object.__new__, PulledMessage)

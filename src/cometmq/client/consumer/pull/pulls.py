@@ -26,6 +26,8 @@ _KEPT_BACK = "FOUND"
 SUSPEND_MARGIN_MS = 15_000
 # After a missing queue entry a Java broker continues with the next file of the queue: 300,000 entries.
 _BEYOND_END_MAX = 1 << 24
+# Command(*values) calls a Python-level __new__, which takes three times as long.
+_named = tuple.__new__
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +171,11 @@ class Puller:
                 queue.broker_name,
             )
         body = answer.body if status is PullStatus.FOUND else b""
-        return RawPull(status, next_offset, min_offset, max_offset, body, suggested)
+        return _named(RawPull, (status, next_offset, min_offset, max_offset, body, suggested))
 
 
 # Called with the result of a pull.
 Came = Callable[[RawPull], None]
-# Command(*values) calls a Python-level __new__, which takes three times as long.
-_named = tuple.__new__
 
 
 class _PullCall:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cometmq.client.consumer.pull.pulled_message import new_pulled_message
+from cometmq.client.consumer.pull.pulled_message import PulledMessage
 from cometmq.codec.compression import decompress, plain_flag
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import encode_message_id
@@ -108,14 +108,12 @@ class RecordUnpacker:
         topic, end = queue.topic.encode(), len(body)
         while True:
             if are_plain and end - position <= _PART_SIZE:
-                position = plain_messages(
-                    body, position, queue, topic, new_pulled_message, messages
-                )
+                position = plain_messages(body, position, queue, topic, PulledMessage, messages)
             elif (
                 are_plain
             ):  # In parts, because there may be many more records than were requested.
                 part = body[position : position + _PART_SIZE]
-                position += plain_messages(part, 0, queue, topic, new_pulled_message, messages)
+                position += plain_messages(part, 0, queue, topic, PulledMessage, messages)
             if position == end or len(messages) >= count_max:
                 return position
             record = decode_record(body, position)
