@@ -434,6 +434,9 @@ WAITING = {
     "level 2": "DELAY\0012\2",
     "level 17": "DELAY\00117\2",
     "half": "TRAN_MSG\1true\2PGROUP\1GID_orders\2",
+    "in an hour": "TIMER_DELAY_SEC\0013600\2",
+    "in 12,345 ms": "TIMER_DELAY_MS\00112345\2",
+    "at a time": f"TIMER_DELIVER_MS\1{HandClock().now_ms() + 86_400_000}\2",
 }
 
 
@@ -469,6 +472,53 @@ def test_lanes_of_what_waits_are_bounded(two, monkeypatch):
             worked(two, [frame_of(PLAIN._replace(fields=fields), "json")] * 3)
     kept = [place for places in two.fast.lanes._opened.values() for place in places]
     assert 0 < sum(place >> 32 > 0 for place in kept) <= 3
+
+
+def delays_counted(house: House) -> list[int]:
+    times = house.counters.events.times_of("rocketmq_delay_message_latency_seconds")
+    return times["Orders",].counts
+
+
+def test_timed_messages_are_refused_from_the_moment_on_when_they_may_wait_less_long(two):
+    frames = waiting_frames("in an hour", "Orders")
+    worked(two, frames)
+    for limit in ("3599", "3600"):
+        start = two.fast.store.max_offset
+        for house in (two.fast, two.slow):
+            house.in_force.change({"timerMaxDelaySec": limit})
+        worked(two, frames[:1])  # A change of settings may have closed the lanes.
+        taken = two.fast.taken
+        worked(two, frames)
+        is_refused = limit == "3599"
+        assert (two.fast.store.max_offset == start) == is_refused
+        assert two.fast.taken - taken == (0 if is_refused else len(frames))
+
+
+def test_delays_are_counted_alike_on_either_path(two):
+    worked(two, waiting_frames("in an hour", "Orders")[:1])
+    before = [delays_counted(house) for house in (two.fast, two.slow)]
+    worked(two, waiting_frames("in an hour", "Orders"))
+    after = [delays_counted(house) for house in (two.fast, two.slow)]
+    assert sum(after[0]) - sum(before[0]) == sum(after[1]) - sum(before[1]) == 8
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "TIMER_OUT_MS\0011\2", "TIMER_ROLL_TIMES\0011\2", "DELAY\0012\2", "TRAN_MSG\1true\2", "TIMER_DELAY_MS\1500\2",
+        "REAL_TOPIC\1Bills\2", "a\1TIMER_DELAY_MS\2", "TIMER_DEL_UNIQKEY\1Orders+A\2",
+    ],
+)  # fmt: skip
+def test_a_timed_message_with_anything_special_is_the_same_on_either_path(two, more):
+    worked(two, waiting_frames("in an hour", "Orders"))
+    taken = two.fast.taken
+    for text in ("3600", "0", "-5", "03600", "5s", "9" * 18, "9" * 30):
+        block = f"TIMER_DELAY_SEC\1{text}\2{PLAIN.fields['i']}"
+        plain = PLAIN._replace(fields=PLAIN.fields | {"i": block, "e": "2"})
+        special = PLAIN._replace(fields=PLAIN.fields | {"i": more + block, "e": "2"})
+        for each in (plain, special, plain):
+            worked(two, [frame_of(each, "json")])
+    assert 0 < two.fast.taken - taken <= 2, "only those with nothing special"
 
 
 def test_half_messages_are_refused_from_the_moment_on_when_they_are_not_wanted(two):

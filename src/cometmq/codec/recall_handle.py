@@ -31,6 +31,11 @@ class RecallHandle(NamedTuple):
     unique_key: str
 
 
+def recall_handle_start(topic: str, broker_name: str) -> bytes:
+    """Return the start of the words of a handle, before they are encoded, up to the TIME."""
+    return " ".join((_VERSION, topic, broker_name, "")).encode()
+
+
 def encode_recall_handle(handle: RecallHandle) -> str:
     """Encode the handle for cancelling a timed message as text."""
     return base64.urlsafe_b64encode(" ".join((_VERSION, *handle)).encode()).decode()

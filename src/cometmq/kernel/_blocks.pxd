@@ -20,18 +20,19 @@ cdef inline bint ends_with(Span *name, const char *word, Py_ssize_t size) noexce
     return name.size >= size and memcmp(name.at + name.size - size, word, size) == 0
 
 
-cdef inline bint has_marks(const uint8_t *block, const uint8_t *end) noexcept nogil:
-    """Whether any text names a timer, or says that a message is in several queues."""
+cdef inline int timer_marks(const uint8_t *block, const uint8_t *end) noexcept nogil:
+    """Count the texts that may ask the timer for something; -1 if a text says that the message is in several queues."""
     cdef const uint8_t *at = block
+    cdef int count = 0
     while True:
         at = <const uint8_t *>memchr(at, c"_", end - at)
         if at is NULL:
-            return False
+            return count
         if at - block >= 5:
             if end - at >= 2 and memcmp(at - 5, b"TIMER_D", 7) == 0:
-                return True
-            if end - at >= 6 and memcmp(at - 5, b"INNER_MULTI", 11) == 0:
-                return True
+                count += 1
+            elif end - at >= 6 and memcmp(at - 5, b"INNER_MULTI", 11) == 0:
+                return -1
         at += 1
 
 
@@ -84,12 +85,32 @@ cdef inline bint is_among(Span *name, Span *names, int count) noexcept nogil:
 cdef struct Wait:
     Span delay  # The delay level.
     bint is_half  # Whether it opens a transaction.
+    Span time  # The delivery time,
+    int unit_ms  # its unit,
+    bint is_delay  # and whether it counts from now.
+
+
+cdef inline bint is_time(Span *name, Wait *wait) noexcept nogil:
+    """Return whether a property is a delivery time; notes which kind."""
+    wait.unit_ms, wait.is_delay = 1, True
+    if name.size == 15 and memcmp(name.at, b"TIMER_DELAY_SEC", 15) == 0:
+        wait.unit_ms = 1000
+        return True
+    if name.size == 14 and memcmp(name.at, b"TIMER_DELAY_MS", 14) == 0:
+        return True
+    wait.is_delay = False
+    return name.size == 16 and memcmp(name.at, b"TIMER_DELIVER_MS", 16) == 0
 
 
 cdef inline bint may_wait(Wait *wait, Span *key, bint is_placed, Py_ssize_t group_size) noexcept nogil:
     """Return whether the fast path may store a message that waits; `is_placed`: it has a property that brokers write for those."""
     if wait.is_half:
-        return wait.delay.at is NULL and not is_placed and key.size <= GROUP_SIZE_MAX and group_size <= GROUP_SIZE_MAX
+        return (
+            wait.delay.at is NULL and wait.time.at is NULL and not is_placed
+            and key.size <= GROUP_SIZE_MAX and group_size <= GROUP_SIZE_MAX
+        )
+    if wait.time.at is not NULL:
+        return wait.delay.at is NULL and not is_placed
     return wait.delay.at is NULL or not is_placed
 
 
@@ -109,10 +130,11 @@ cdef inline bint look_at(
     cdef Span name, value
     cdef bint is_placed = False
     cdef Py_ssize_t group_size = 0
-    key.at = tag.at = words.at = wait.delay.at = NULL
-    key.size = tag.size = words.size = wait.delay.size = 0
+    cdef int timers = timer_marks(block, end)
+    key.at = tag.at = words.at = wait.delay.at = wait.time.at = NULL
+    key.size = tag.size = words.size = wait.delay.size = wait.time.size = 0
     wait.is_half = False
-    if has_marks(block, end):
+    if timers < 0 or timers > 1:
         return False
     while at < end:
         name_end = next_mark(at, end)
@@ -154,12 +176,17 @@ cdef inline bint look_at(
             return False
         elif ends_with(&name, b"WAIT", 4) and value.at[0] == c"f":
             return False
+        elif timers and is_time(&name, wait):
+            wait.time = value
+            timers = 0
         elif name.at[0] == c"R" or name.at[0] == c"T" or name.at[0] == c"_":
             # The broker writes these for a message that waits.
             is_placed |= (
                 ends_with(&name, b"REAL_TOPIC", 10) or ends_with(&name, b"REAL_QID", 8)
                 or ends_with(&name, b"__transactionId__", 17) or ends_with(&name, b"CHECK_TIMES", 11)
                 or ends_with(&name, b"PREPARED_QUEUE_OFFSET", 21)
+                or name.size >= 6 and memcmp(name.at, b"TIMER_", 6) == 0
             )
         at = piece_end + 1
-    return (key.at is NULL or is_word(key)) and may_wait(wait, key, is_placed, group_size)
+    # What else names a timer is left to the slow path.
+    return timers == 0 and (key.at is NULL or is_word(key)) and may_wait(wait, key, is_placed, group_size)

@@ -7,7 +7,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cometmq.kernel._bytes cimport put_bytes, put_u16, put_u32, put_u64
-from cometmq.kernel._columns cimport DELAY, EXTRA, Row, SendBatch
+from cometmq.kernel._columns cimport DELAY, EXTRA, TIMING, Row, SendBatch
 from cometmq.kernel._crc cimport crc_of
 from cometmq.kernel._layouts cimport (
     FRAME_HEAD_SIZE,
@@ -280,7 +280,11 @@ cdef bytes answers_to(SendBatch batch, Py_ssize_t first, Py_ssize_t last, str ho
     for index in range(first, last):
         row = batch.rows + index
         start = <str?>(<tuple>row.lane)[2]
-        if not PyUnicode_IS_ASCII(start) or index + row.messages > batch.packed:
+        if (
+            not PyUnicode_IS_ASCII(start)
+            or index + row.messages > batch.packed
+            or (<tuple>row.lane)[TIMING] is not None
+        ):
             return _encode_any_answers(*_answers_of(batch, first, last, host))
         if row.messages and not row.is_oneway:
             total += FRAME_HEAD_SIZE + _header_size(row, start, host_size)

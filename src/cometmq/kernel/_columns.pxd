@@ -6,6 +6,9 @@ from libc.stdint cimport int64_t, int32_t, uint8_t
 cdef enum:
     EXTRA = 5  # Of a lane (`rows.Lane`).
     DELAY = 6
+    TIMING = 7
+    # A timed message's own properties end with TIMER_OUT_MS: so many digits, and the byte that ends it.
+    SLOT_DIGITS = 13
 
 
 cdef struct Row:
@@ -50,3 +53,4 @@ cdef class SendBatch:
     cdef int give_lane(self, Py_ssize_t first, Py_ssize_t last, tuple lane) except -1
     cdef uint8_t *room_for(self, Py_ssize_t size) except NULL
     cdef bytes block(self, Row *row)
+    cdef str answer_start(self, Row *row)

@@ -7,7 +7,11 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport uint8_t
+from libc.stdint cimport int64_t, uint8_t
+
+from base64 import urlsafe_b64encode
+
+from cometmq.kernel.rows import NO_HANDLE
 
 # Most turns of a client that waits for each answer have one send; room for it is of the sizes that Python keeps.
 cdef enum:
@@ -81,6 +85,17 @@ cdef class SendBatch:
         cdef bytes own = PyBytes_FromStringAndSize(<const char *>self.text + row.block_at, row.block_size)
         return own + <bytes>(<tuple>row.lane)[EXTRA] + self.suffix
 
+    cdef str answer_start(self, Row *row):
+        """The start of the answer to a request; that to a timed message has its recall handle (`codec.recall_handle`)."""
+        cdef tuple lane = <tuple>row.lane
+        cdef tuple timing = <tuple>lane[TIMING]
+        cdef const char *slot_ms = <const char *>self.text + row.block_at + row.block_size - 1 - SLOT_DIGITS
+        if timing is None:
+            return lane[2]
+        words = timing[1] + b"%d " % (int(slot_ms[:SLOT_DIGITS]) + 1)
+        words += PyBytes_FromStringAndSize(<const char *>self.text + row.key_at, row.key_size)
+        return lane[2].replace(NO_HANDLE, NO_HANDLE[:-1] + urlsafe_b64encode(words).decode() + '"', 1)
+
     def puts(self):
         """See `cometmq.kernel.declines.SendBatch.puts`."""
         cdef list puts = []
@@ -118,7 +133,7 @@ cdef class SendBatch:
             key_size = 0 if row.is_unnamed else row.key_size
             pending.append((
                 row.opaque,
-                None if row.is_oneway else (<tuple>row.lane)[2],
+                None if row.is_oneway else self.answer_start(row),
                 PyUnicode_DecodeUTF8(<const char *>self.text + row.key_at, key_size, NULL),
             ))
         return pending

@@ -7,6 +7,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 cdef enum:
     LEVEL_SHIFT = 32
     HALF_LEVEL = 1024
+    TIMED_LEVEL = 1025
 
 
 cdef struct Slot:

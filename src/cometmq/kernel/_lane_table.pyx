@@ -49,11 +49,13 @@ cdef class LaneTable:
         cdef dict queues
         cdef object before  # Lives until its slot has another.
         cdef Slot *slot
-        if not isinstance(lane, tuple) or len(lane) != 7:
+        if not isinstance(lane, tuple) or len(lane) != 8:
             raise TypeError("a lane")
         for part in (lane[1], lane[4], lane[5]):
             if type(part) is not bytes:
                 raise TypeError("a lane's topics and properties are bytes")
+        if lane[7] is not None and not (isinstance(lane[7], tuple) and len(lane[7]) == 2):
+            raise TypeError("a lane's timing")
         if 4 * self.count > 3 * self.mask:
             self.grow()
         queues = self.of.setdefault(topic, {})

@@ -13,8 +13,10 @@ from libc.string cimport memcmp, memcpy
 
 from cometmq.kernel._blocks cimport Span, Wait, look_at
 from cometmq.kernel._bytes cimport get_u32, put_bytes
-from cometmq.kernel._columns cimport EXTRA, Row, SendBatch
-from cometmq.kernel._lane_table cimport HALF_LEVEL, LEVEL_SHIFT, LaneTable, lane_hash, slot_of, topic_hash
+from cometmq.kernel._columns cimport EXTRA, SLOT_DIGITS, TIMING, Row, SendBatch
+from cometmq.kernel._lane_table cimport (
+    HALF_LEVEL, LEVEL_SHIFT, TIMED_LEVEL, LaneTable, lane_hash, slot_of, topic_hash,
+)
 from cometmq.kernel._layouts cimport (
     BATCH_HEAD_BODY_SIZE_AT,
     BATCH_HEAD_FLAG_AT,
@@ -26,7 +28,7 @@ from cometmq.kernel._layouts cimport (
 )
 from cometmq.kernel._send_headers cimport LETTERS, SEND_BATCH, Header, read_header
 from cometmq.kernel._signatures cimport KnownSigner
-from cometmq.kernel._text cimport get_decimal, hash_on, is_ascii
+from cometmq.kernel._text cimport digit_count, get_decimal, hash_on, is_ascii, put_decimal
 from cometmq.kernel._whole_frames cimport Frame, get_frame
 from cometmq.kernel.reference import java_hash_many as _hash_any
 
@@ -37,9 +39,11 @@ cdef extern from "Python.h":
     PyObject *borrowed_item "PyTuple_GET_ITEM"(PyObject *whole, Py_ssize_t index)
 
 cdef const char *ID = b"__transactionId__\1"
+cdef const char *SLOT = b"TIMER_OUT_MS\1"
 
 cdef enum:
     ID_SIZE = 18
+    SLOT_SIZE = 13
     QUEUE = 0  # Of a lane; then the topic that clients name, and what it adds to properties.
     ASKED_BLOCK = 4
     RESPONSE_BIT = 1
@@ -68,6 +72,9 @@ cdef struct Search:
     Span topic  # In the bytes that came.
     uint64_t hash  # Of its lane.
     PyObject *lane
+    bint is_timed
+    int64_t time_ms  # Of a timed message: when it is to be delivered,
+    bint is_delay  # counted from now or since 1970.
 
 
 # The lanes of some requests that follow each other are found together, so that the processor fetches them side by side:
@@ -113,6 +120,17 @@ cdef inline bint _has_room(SendBatch batch, Search *search) noexcept:
     )
 
 
+cdef bint _note_slot(SendBatch batch, Search *search) except -1:
+    """Write the slot of a timed message into the room that `_leave_room_for_slot` left; False if the slow path decides about it."""
+    cdef Row *row = batch.rows + search.row
+    cdef tuple timing = <tuple>(<tuple>search.lane)[TIMING]
+    cdef int64_t slot_ms = timing[0](search.time_ms, search.is_delay)
+    if slot_ms < 0 or digit_count(slot_ms) != SLOT_DIGITS:
+        return False
+    put_decimal(batch.text + row.block_at + row.block_size - 1 - SLOT_DIGITS, slot_ms)
+    return True
+
+
 cdef bint _find_lanes(SendBatch batch, Searches *searches, LaneTable table, Py_ssize_t *position) except -1:
     """Give requests their lanes; from the first on that has none all are let go, and is False."""
     cdef int index, count = searches.count
@@ -134,6 +152,7 @@ cdef bint _find_lanes(SendBatch batch, Searches *searches, LaneTable table, Py_s
             some[index].lane is NULL
             or not _is_to(some[index].lane, &some[index].topic)
             or not _has_room(batch, &some[index])
+            or some[index].is_timed and not _note_slot(batch, &some[index])
         ):
             position[0] = some[index].position
             _let_go(batch, searches, index)
@@ -182,7 +201,7 @@ cdef int _note_tag(Row *row, Span *tag) except -1:
 
 
 cdef inline bint _waits(Wait *wait) noexcept nogil:
-    return wait.is_half or wait.delay.at is not NULL
+    return wait.is_half or wait.delay.at is not NULL or wait.time.at is not NULL
 
 
 cdef inline void _note_key(SendBatch batch, Row *row, Span *key, Span *words) noexcept:
@@ -206,10 +225,15 @@ cdef Py_ssize_t _shared_size(Header *header) except -2:
 
 
 cdef inline bint _note_wait(Search *search, Wait *wait) noexcept:
-    """Add the level of a message that waits to the hash of its lane; return False for a level in another form than the broker's."""
+    """Add the level of a message that waits to the hash of its lane; return False for a level or time in another form than the broker's."""
     cdef int64_t level = HALF_LEVEL if wait.is_half else 0
     if wait.delay.at is not NULL and (not _number_of(&wait.delay, 10, &level) or level <= 0):
         return False
+    if wait.time.at is not NULL:
+        if not _number_of(&wait.time, 50, &search.time_ms):
+            return False
+        search.time_ms *= wait.unit_ms
+        search.is_timed, search.is_delay, level = True, wait.is_delay, TIMED_LEVEL
     search.hash += lane_hash(0, level << LEVEL_SHIFT)
     return True
 
@@ -221,6 +245,15 @@ cdef int _name_transaction(SendBatch batch, Row *row) except -1:
     at = put_bytes(at, batch.text + row.key_at, row.key_size)
     at[0] = 2
     row.block_size += ID_SIZE + row.key_size + 1
+    return 0
+
+
+cdef int _leave_room_for_slot(SendBatch batch, Row *row) except -1:
+    """Add the property TIMER_OUT_MS to a timed message; its value is known once the lane is found."""
+    cdef uint8_t *at = batch.room_for(row.block_size + SLOT_SIZE + SLOT_DIGITS + 1) + row.block_size
+    at = put_bytes(at, SLOT, SLOT_SIZE)
+    at[SLOT_DIGITS] = 2
+    row.block_size += SLOT_SIZE + SLOT_DIGITS + 1
     return 0
 
 
@@ -242,6 +275,8 @@ cdef bint _add_one(SendBatch batch, Header *header, Row *row, Span *body, Search
     _note_key(batch, row, &key, &words)
     if wait.is_half:
         _name_transaction(batch, row)
+    elif wait.time.at is not NULL:
+        _leave_room_for_slot(batch, row)
     row.body, row.body_size = body.at, body.size
     return True
 
@@ -431,6 +466,7 @@ cdef inline bint _add_searched(
     """Add a send, whose lane is found later; False where there is anything special about it."""
     cdef Search *search = &searches.some[searches.count]
     search.row, search.text_size, search.position = batch.count, batch.text_size, position
+    search.is_timed = False
     if not _add(batch, header, body, searches, straight, body_size_max, batch_count_max):
         return False
     searches.count += 1

@@ -29,7 +29,7 @@ class LaneTable(Generic[End]):
     def keep(self, topic: str, queue_id: int, lane: Lane[End]) -> None:
         """Let later sends to a queue find its lane and so skip the checks; does nothing without a compiler.
 
-        For half messages and those with a delay level `queue_id` is that of `rows.place_of_level`.
+        For half messages, timed ones and those with a delay level `queue_id` is that of `rows.place_of_level`.
         """
 
     def forget(self, topic: str) -> None:

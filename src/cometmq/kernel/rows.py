@@ -122,6 +122,19 @@ class SendHead(NamedTuple):
 TakeLimits = tuple[int, int, int, int]
 
 
+class Timing(NamedTuple):
+    """The data of a lane of timed messages.
+
+    Attributes:
+        slot_of: Returns the start of the slot in which a message waits, ms since 1970, and counts the message; a negative
+            number if the slow path must handle the send. Arguments: time in ms; whether that counts from now.
+        handle_start: Start of a recall handle, up to the time (`codec.recall_handle`).
+    """
+
+    slot_of: Callable[[int, bool], int]
+    handle_start: bytes
+
+
 class Lane(NamedTuple, Generic[End]):
     """The data of a queue for the fast path of sends.
 
@@ -133,6 +146,7 @@ class Lane(NamedTuple, Generic[End]):
         asked_block: Topic that clients name, as encoded in records; another one than `topic_block` if messages wait.
         extra: Properties that are added to each message, encoded.
         delay_ms: Delay of messages with a delay level, ms; their tags code is the time when they are due. -1: no delay level.
+        timing: Slots and recall handles of timed messages; `answer_start` then contains NO_HANDLE. None: not timed.
     """
 
     queue: End
@@ -142,13 +156,18 @@ class Lane(NamedTuple, Generic[End]):
     asked_block: bytes
     extra: bytes = b""
     delay_ms: int = -1
+    timing: Timing | None = None
 
 
-HALF_LEVEL = 1024  # Stands for a half message, where others that wait have a delay level.
+NO_HANDLE = ',"recallHandle":""'  # In an `answer_start`: an empty recall handle.
+
+# Stand for half and timed messages, where others that wait have a delay level.
+HALF_LEVEL = 1024
+TIMED_LEVEL = 1025
 
 
 def place_of_level(level: int, queue_id: int) -> int:
-    """Combine a queue id with a delay level (half messages: HALF_LEVEL), to find the lane of messages that wait."""
+    """Combine a queue id with a delay level, HALF_LEVEL or TIMED_LEVEL, to find the lane of messages that wait."""
     return level << 32 | queue_id
 
 

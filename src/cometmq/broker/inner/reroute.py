@@ -7,6 +7,7 @@ it. The fast path does not call reroutes (broker.send.fast_path).
 from collections.abc import Callable
 from typing import NamedTuple
 
+from cometmq.kernel.rows import Timing
 from cometmq.model.topic import TopicConfig
 
 
@@ -23,6 +24,7 @@ class RoutedSend(NamedTuple):
         is_due_coded: Whether the queue entry has the due time instead of the tag's hash.
         born_topic: The topic that the client named.
         is_batch: Whether the body is an encoded batch of messages.
+        timing_of: For a timed message, returns the data by which the fast path stores further ones to a topic; else None.
     """
 
     topic: TopicConfig
@@ -33,6 +35,7 @@ class RoutedSend(NamedTuple):
     transaction: int = 0
     is_due_coded: bool = False
     is_batch: bool = False
+    timing_of: Callable[[str], Timing] | None = None
 
 
 # Raises RequestError to refuse the send.

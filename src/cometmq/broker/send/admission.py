@@ -139,7 +139,7 @@ class Admission:
         lane = self._lanes.open(sent.topic, sent.queue_id, is_kept=is_here and saving is None)
         _check_queue(lane.queue)
         if sent.topic.name in WAITING_TOPICS and saving is None and not is_batch:
-            self._lanes.open_waiting(topic, queue_id, lane)
+            self._lanes.open_waiting(topic, queue_id, lane, sent.timing_of)
         origin = Origin(
             sent, lane, request.flag, request.born_timestamp, sender.host,
             request.reconsume_times or 0,

@@ -6,17 +6,19 @@ of a topic must therefore call `forget`.
 """
 
 import json
+from collections.abc import Callable
 
 from cometmq.broker.counters.counters import Counters
 from cometmq.codec.properties import encode_properties
 from cometmq.kernel import LaneTable, rows
-from cometmq.kernel.rows import HALF_LEVEL, place_of_level
+from cometmq.kernel.rows import HALF_LEVEL, TIMED_LEVEL, Timing, place_of_level
 from cometmq.model.flags import MULTI_TAGS
 from cometmq.model.names import (
     DLQ_PREFIX,
     HALF_TOPIC,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
+    WHEEL_TIMER_TOPIC,
     is_written_by_brokers,
 )
 from cometmq.model.properties import REAL_QID, REAL_TOPIC
@@ -27,7 +29,7 @@ from cometmq.store.message_store import MessageStore
 
 _MULTI_TAG = "MULTI_TAG"
 # Topics to whose queues the fast path stores messages of other topics.
-WAITING_TOPICS = (SCHEDULE_TOPIC, HALF_TOPIC)
+WAITING_TOPICS = (SCHEDULE_TOPIC, HALF_TOPIC, WHEEL_TIMER_TOPIC)
 # A queue may have a lane for each delay level; if there are more lanes of this kind, all are made again.
 WAITING_MAX = 20_000
 
@@ -75,18 +77,27 @@ class Lanes:
             self._keep(topic, queue_id, lane)
         return lane
 
-    def open_waiting(self, topic: TopicConfig, queue_id: int, waits: Lane) -> None:
-        """Let the fast path store messages to a queue that wait elsewhere: with a delay level, or half messages.
+    def open_waiting(
+        self,
+        topic: TopicConfig,
+        queue_id: int,
+        waits: Lane,
+        timing_of: Callable[[str], Timing] | None,
+    ) -> None:
+        """Let the fast path store messages to a queue that wait elsewhere: with a delay level or time, or half messages.
 
         The fast path does not store them if queue or topic need special treatment.
 
         Args:
             topic: The destination; it is writable, which the caller has checked.
             queue_id: Its queue.
-            waits: The lane of the queue where they wait, in the topic of delay levels or of half messages.
+            waits: The lane of the queue where they wait, in the topic of delay levels, of half or of timed messages.
+            timing_of: For timed messages, as in `RoutedSend`; else None.
         """
         level, delay_ms = HALF_LEVEL, -1
-        if waits.queue.topic == SCHEDULE_TOPIC:
+        if timing_of is not None:
+            level = TIMED_LEVEL
+        elif waits.queue.topic == SCHEDULE_TOPIC:
             level = waits.queue.queue_id + 1
             delay_ms = self._store.settings.delay_levels_ms[level - 1]
         place = place_of_level(level, queue_id)
@@ -95,12 +106,13 @@ class Lanes:
             if self._waiting_count >= WAITING_MAX:
                 self.forget_all()
             self._waiting_count += 1
-            start = self.answer_start(queue_id)
+            start = self.answer_start(queue_id, None if timing_of is None else "")
             lane = waits._replace(
                 answer_start=self._answer_starts.setdefault(start, start),
                 asked_block=encode_topic_block(topic.name),
                 extra=encode_properties({REAL_TOPIC: topic.name, REAL_QID: str(queue_id)}),
                 delay_ms=delay_ms,
+                timing=None if timing_of is None else timing_of(topic.name),
             )
             self._opened.setdefault(topic.name, {})[place] = lane
         self._keep(topic, place, lane)
@@ -129,7 +141,7 @@ class Lanes:
 
         `queue_id` is the queue that the producer sent to; with `recall_handle` a timed message can be recalled.
         """
-        handle = f',"recallHandle":"{recall_handle}"' if recall_handle else ""
+        handle = "" if recall_handle is None else f',"recallHandle":"{recall_handle}"'
         host = self._store.store_host.hex().upper()
         return (
             f'{{"code":0,"extFields":{self._fields}{handle},"queueId":"{queue_id}",'

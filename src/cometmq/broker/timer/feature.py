@@ -1,6 +1,7 @@
 """The timer feature: the reroute of timed sends, the wheel, recalls, and the progress for consoles."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from cometmq.broker.counters.events import Gauge
@@ -132,11 +133,10 @@ class Timer(Feature):
             await self._counts.close()
 
     def _count_waiting(self, topics: Iterable[str], step: int) -> None:
-        topics = list(topics)
-        self._counts.add(topics, step)
         way = "enqueue" if step > 0 else "dequeue"
-        for topic in topics:
-            self._parts.counters.events.add(f"rocketmq_timer_{way}_total", topic)
+        for topic, count in Counter(topics).items():
+            self._counts.add(topic, step * count)
+            self._parts.counters.events.add(f"rocketmq_timer_{way}_total", topic, count=count)
 
     def _gauges(self) -> Iterator[Gauge]:
         if not self._is_running:

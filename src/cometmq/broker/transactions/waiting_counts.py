@@ -5,7 +5,7 @@ TimerMetrics and TransactionMetrics of RocketMQ 5.3.3 and their files.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from cometmq.broker.parts import Parts
 from cometmq.broker.tables.saving import Saver
@@ -42,13 +42,11 @@ class WaitingCounts:
         if table is not None:
             self._version, self._counts = table.version, dict(table.counts)
 
-    def add(self, topics: Iterable[str], step: int) -> None:
-        """Count one waiting message more (1) or less (-1) for each of these topics."""
-        now_ms = self._clock.now_ms()
-        for topic in topics:
-            count, _ = self._counts.get(topic, (0, 0))
-            self._counts[topic] = max(count + step, 0), now_ms
-            self.saver.changed()
+    def add(self, topic: str, step: int) -> None:
+        """Count so many waiting messages of a topic more, or with a negative number less."""
+        count, _ = self._counts.get(topic, (0, 0))
+        self._counts[topic] = max(count + step, 0), self._clock.now_ms()
+        self.saver.changed()
 
     def set_all(self, counts: Mapping[str, int]) -> None:
         """Replace the counts of waiting messages of all topics; known topics without a new count get 0."""
