@@ -37,7 +37,7 @@ from cometmq.offline.findings import Finding, OnFinding, warn
 from cometmq.offline.folder import ListedFile, StoreFolder
 from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.folder_queues import known_queues_in
-from cometmq.offline.lives import KnownQueues
+from cometmq.offline.known_queues import KnownQueues
 from cometmq.offline.log_end import check_has_records, damage_behind, present_end, used_files
 from cometmq.offline.plan import LogRange, plan_tasks
 from cometmq.offline.rebuild import found_settings

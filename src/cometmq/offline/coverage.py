@@ -15,7 +15,7 @@ from cometmq.offline.columns.window import Flags, Longs
 from cometmq.offline.delay_levels import USUAL_LEVELS_MS
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.folder_queues import known_queues_in
-from cometmq.offline.lives import KnownQueues
+from cometmq.offline.known_queues import KnownQueues
 from cometmq.offline.queue_reader import queue_files, read_queue_file
 from cometmq.offline.rebuild import logged_queues
 

@@ -4,7 +4,8 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.found import find_store
-from cometmq.offline.lives import KnownQueues, known_queues
+from cometmq.offline.known_queues import KnownQueues
+from cometmq.offline.lives import known_queues
 
 
 def known_queues_in(folder: StoreFolder) -> KnownQueues | None:

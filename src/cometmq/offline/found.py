@@ -1,7 +1,6 @@
 """Finds the parts of a store directory: log files, queues, index, and whether the last stop was clean."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from cometmq.codec.index_file import INDEX_HEADER_SIZE, decode_header
 from cometmq.codec.queue_entry import QUEUE_ENTRY_SIZE
@@ -10,6 +9,7 @@ from cometmq.model.text import plural
 from cometmq.offline import unfinished
 from cometmq.offline.delay_levels import find_delay_levels
 from cometmq.offline.index_shape import find_shape
+from cometmq.offline.known_queues import QueueId
 from cometmq.store.checkpoint import CheckpointFiles
 from cometmq.store.commitlog import CommitLog
 from cometmq.store.directory import StoreDirectory
@@ -21,16 +21,6 @@ from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import StoreSettings
 
 INDEX_NAME_DIGITS = 17  # yyyyMMddHHmmssSSS
-
-
-class QueueId(NamedTuple):
-    """A queue by topic and queue id."""
-
-    topic: str
-    queue_id: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.queue_id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,16 @@ follows others of its queue usually begins a new life, as in a broker that rebui
 to any other offset is damage: then two records of one life claim one place.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from cometmq.codec.queue_entry import BLANK_SIZE, GAP_CODE, QUEUE_ENTRY
 from cometmq.codec.record import Record
 from cometmq.model.errors import StoreDamaged
-from cometmq.offline.found import FoundStore, QueueId
+from cometmq.offline.found import FoundStore
+from cometmq.offline.known_queues import FirstEntry, KnownQueues, QueueId
 from cometmq.store.consume_queues import ConsumeQueues
 from cometmq.store.log_end import record_at
 from cometmq.store.queue_files import QueueFiles
@@ -27,91 +28,10 @@ from cometmq.store.queue_loading import LoadedQueue, QueueLoader
 from cometmq.store.queue_table import QueueTable
 from cometmq.store.stored_record import places_of
 
-if TYPE_CHECKING:
-    from cometmq.offline.columns.window import Flags, Longs
-
 _ENTRIES_READ = (
     # Searched for the first one that stands for a message; those before it are of lost ones.
     3200
 )
-
-
-class FirstEntry(NamedTuple):
-    """A queue's oldest entry, whose record must be in the log: its queue offset, and the record's physical offset."""
-
-    offset: int
-    place: int
-
-    def outlives(self, offset: int, place: int) -> bool:
-        """Return whether a record of the queue must be of an earlier, deleted queue of its name.
-
-        True if the record's queue offset is not before this entry's, but its physical offset (`place`) is.
-        """
-        return offset >= self.offset and place < self.place
-
-
-@dataclass(frozen=True)
-class KnownQueues:
-    """The queues of a store by its files or log, to recognize records of deleted topics (dead records); picklable.
-
-    Attributes:
-        start: Physical offset at which the log began, or 0.
-        dispatched: Physical offset; records from `start` to it in no queue of `firsts` or `batch_topics` are dead; 0: unknown.
-        firsts: Oldest entry of each queue that has one.
-        batch_topics: Topics with batch queues, whose queues are not known here.
-    """
-
-    start: int = 0
-    dispatched: int = 0
-    firsts: Mapping[QueueId, FirstEntry] = field(default_factory=dict)
-    batch_topics: frozenset[str] = frozenset()
-
-    def is_dead(self, topic: str, queue_id: int, offset: int, place: int) -> bool:
-        """Return whether a record at these queue and physical offsets (`place`) is known to be of a deleted topic."""
-        first = self.firsts.get(QueueId(topic, queue_id))
-        if first is None:
-            is_known = topic not in self.batch_topics
-            return is_known and self.start <= place < self.dispatched
-        return first.outlives(offset, place)
-
-    def are_dead(self, topic: str, queue_id: int, offsets: "Longs", places: "Longs") -> "Flags":
-        """Return a mask of the records of one queue that are known to be of a deleted topic; see `is_dead`."""
-        first = self.firsts.get(QueueId(topic, queue_id))
-        if first is not None:
-            return (offsets >= first.offset) & (places < first.place)
-        is_known = topic not in self.batch_topics
-        return (places >= self.start) & (places < self.dispatched) & is_known
-
-    def of_topics(self, topics: Container[str]) -> "KnownQueues":
-        """Return only the queues of some topics; the result must not be used for records of other topics."""
-        firsts = {queue: first for queue, first in self.firsts.items() if queue.topic in topics}
-        return replace(self, firsts=firsts)
-
-    def to_json(self) -> dict[str, object]:
-        """Return the queues as a dict for JSON, as an archive stores them."""
-        queues: dict[str, dict[str, list[int]]] = {}
-        for (topic, queue_id), first in self.firsts.items():
-            queues.setdefault(topic, {})[str(queue_id)] = list(first)
-        return {
-            "start": self.start,
-            "dispatched": self.dispatched,
-            "queues": queues,
-            "batchTopics": sorted(self.batch_topics),
-        }
-
-    @classmethod
-    def of_json(cls, found: Any) -> "KnownQueues":
-        """Create the queues from the dict of `to_json`.
-
-        May raise KeyError, TypeError, ValueError or AttributeError if it is invalid.
-        """
-        firsts = {
-            QueueId(topic, int(number)): FirstEntry(*first)
-            for topic, numbers in found["queues"].items()
-            for number, first in numbers.items()
-        }
-        batch_topics = frozenset(found["batchTopics"])
-        return cls(int(found["start"]), int(found["dispatched"]), firsts, batch_topics)
 
 
 def queue_loader(store: FoundStore) -> tuple[QueueLoader, QueueFiles]:

@@ -14,7 +14,8 @@ from cometmq.kernel.rows import Wanted
 from cometmq.model.names import SCHEDULE_TOPIC
 from cometmq.offline.findings import Findings
 from cometmq.offline.found import FoundStore
-from cometmq.offline.lives import FirstEntry, first_entry, queue_loader
+from cometmq.offline.known_queues import FirstEntry
+from cometmq.offline.lives import first_entry, queue_loader
 from cometmq.store.consume_queue import ConsumeQueue
 from cometmq.store.disk import Buffer
 from cometmq.store.extended_queues import ExtendedQueues

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from cometmq.codec.queue_entry import BLANK_ENTRY, GAP_CODE, QUEUE_ENTRY
 from cometmq.model.text import plural
 from cometmq.offline.findings import Findings
-from cometmq.offline.found import FoundStore, QueueId
+from cometmq.offline.found import FoundStore
+from cometmq.offline.known_queues import QueueId
 from cometmq.offline.lives import its_record, queue_loader, queues_of
 from cometmq.offline.queue_check import QueueCount, read_entries
 from cometmq.store.consume_queue import ConsumeQueue

@@ -23,8 +23,9 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.offline.damage import Damage
 from cometmq.offline.findings import Finding, OnFinding, warn
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.found import QueueId, find_store, with_found_sizes
-from cometmq.offline.lives import FirstEntry, KnownQueues, living_runs
+from cometmq.offline.found import find_store, with_found_sizes
+from cometmq.offline.known_queues import FirstEntry, KnownQueues, QueueId
+from cometmq.offline.lives import living_runs
 from cometmq.offline.plan import Task, plan_tasks
 from cometmq.offline.queue_reader import QUEUES
 from cometmq.offline.queue_runs import ENTRY, EntryRun, QueueRuns

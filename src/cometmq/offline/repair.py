@@ -19,7 +19,8 @@ from cometmq.model.errors import StoreDamaged
 from cometmq.model.flags import TRANSACTION_ROLLBACK
 from cometmq.offline import unfinished
 from cometmq.offline.damage import Damage
-from cometmq.offline.found import FoundStore, QueueId, find_store
+from cometmq.offline.found import FoundStore, find_store
+from cometmq.offline.known_queues import QueueId
 from cometmq.offline.log_scan import LogScan, OnProgress
 from cometmq.store.checkpoint import NOTHING_DONE, CheckpointFiles
 from cometmq.store.commitlog import CommitLog

@@ -39,7 +39,7 @@ from cometmq.offline.conditions import ANY_ROW, Conditions
 from cometmq.offline.damage import Damage
 from cometmq.offline.findings import Finding, OnFinding, warn
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.lives import KnownQueues
+from cometmq.offline.known_queues import KnownQueues
 from cometmq.offline.plan import ALL, LogRange, Task
 from cometmq.offline.pruning import wanted_rows
 from cometmq.offline.scan import SoundRecords, scan

@@ -3,7 +3,7 @@
 import pytest
 
 from cometmq.cli.store_text import print_plan
-from cometmq.offline.found import QueueId
+from cometmq.offline.known_queues import QueueId
 from cometmq.offline.repair import RepairPlan
 
 

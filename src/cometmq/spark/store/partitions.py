@@ -16,7 +16,7 @@ from cometmq.spark.store.schema import MESSAGES
 from cometmq.spark.store.settings import StoreReadSettings
 
 if TYPE_CHECKING:
-    from cometmq.offline.lives import KnownQueues
+    from cometmq.offline.known_queues import KnownQueues
     from cometmq.offline.queue_reader import QueueFile
 
 # Queue files per task: they are small, and a store may have very many.

@@ -13,7 +13,7 @@ from cometmq.offline.folder import INDEX_NAME_DIGITS
 from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.found import find_store
 from cometmq.offline.index_entries import index_columns
-from cometmq.offline.lives import KnownQueues
+from cometmq.offline.known_queues import KnownQueues
 from cometmq.offline.queue_reader import queue_files, read_queue_file
 from cometmq.offline.queue_runs import EntryRun
 from cometmq.offline.rebuild import RebuildTarget, packed_runs
