@@ -60,6 +60,13 @@ class KnownQueues:
             return is_known and self.start <= place < self.dispatched
         return first.outlives(offset, place)
 
+    def may_be_dead(self, topic: str, queue_id: int, place: int) -> bool:
+        """Return whether a queue may have a record at a physical offset `place` or after it that is known to be dead."""
+        first = self.firsts.get(QueueId(topic, queue_id))
+        if first is not None:
+            return place < first.place
+        return topic not in self.batch_topics and place < self.dispatched
+
     def are_dead(self, topic: str, queue_id: int, offsets: "Longs", places: "Longs") -> "Flags":
         """Return a mask of the records of one queue that are known to be of a deleted topic; see `is_dead`."""
         first = self.firsts.get(QueueId(topic, queue_id))

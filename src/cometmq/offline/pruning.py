@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from cometmq.codec.record import PHYSICAL_OFFSET_AT, QUEUE_ID_AT
 from cometmq.model import flags
-from cometmq.offline.columns.pieces import take_text
 from cometmq.offline.columns.window import Flags, Longs, RecordWindow
 from cometmq.offline.conditions import LEAST, MOST, STORE_TIME_MARGIN_MS, Conditions
 from cometmq.offline.damage import Damage
@@ -56,8 +54,8 @@ def wanted_rows(window: RecordWindow, conditions: Conditions) -> Flags:
             keep &= (found >= low) & (found <= high)
     topics = conditions.choices.get("topic")
     if topics is not None:
-        texts = take_text(pa.py_buffer(window.buffer), window.topic)
-        keep &= np.isin(texts.to_numpy(zero_copy_only=False), list(topics))
+        texts = window.topic_texts.to_numpy(zero_copy_only=False)
+        keep &= np.isin(texts, list(topics))
     # The messages of a batch have their own offsets.
     wrapped: Flags = (window.sys_flag & _WRAPPED) == _WRAPPED
     return keep | wrapped

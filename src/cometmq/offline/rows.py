@@ -27,10 +27,10 @@ from cometmq.offline.columns.pieces import (
     BINARY,
     flag_array,
     indices_of,
+    number_array,
     replace_rows,
     same,
     take_pieces,
-    take_text,
 )
 from cometmq.offline.columns.schema import RAW_RECORD
 from cometmq.offline.columns.window import Flags, RecordPieces, RecordWindow
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 WINDOW_ROWS = 8192
 DAY_MS = 86_400_000
 
-_INT_MAX = 2**31 - 1
+_INT_MAX, _INT_MIN = 2**31 - 1, -(2**31)
 _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
 
 
@@ -118,6 +118,7 @@ def message_batches(
                 yield from rows.of_damage(found)
             else:
                 yield from rows.of_records(found)
+            del found  # So that `scan` can free its piece of the log before it reads the next.
 
 
 def record_batches(
@@ -173,8 +174,8 @@ class _Rows:
         if rules.range.end_ms is not None:
             keep &= window.stored_ms() < rules.range.end_ms
         if rules.topics:
-            texts = take_text(pa.py_buffer(window.buffer), window.topic)
-            keep &= np.isin(texts.to_numpy(zero_copy_only=False), rules.topics)
+            texts = window.topic_texts.to_numpy(zero_copy_only=False)
+            keep &= np.isin(texts, rules.topics)
         if rules.queues:
             keep &= np.isin(window.int32(QUEUE_ID_AT), rules.queues)
         if rules.conditions != ANY_ROW:
@@ -299,22 +300,26 @@ def sound_bodies(window: RecordWindow) -> Flags:
 
 
 def _dead(window: RecordWindow, known: KnownQueues) -> Flags:
-    topics = take_text(pa.py_buffer(window.buffer), window.topic).dictionary_encode()
-    numbers = window.int32(QUEUE_ID_AT).astype(np.int64)
-    queues = indices_of(topics).astype(np.int64) << 32 | (numbers & 0xFFFFFFFF)
-    offsets, places = window.queue_offset, window.int64(PHYSICAL_OFFSET_AT)
+    """Return a mask of the records, of which there must be one at least, that are known to be of deleted topics."""
+    topics = window.topic_texts.dictionary_encode()
+    numbers = window.int32(QUEUE_ID_AT) - _INT_MIN
+    queues = indices_of(topics).astype(np.int64) << 32 | numbers
+    places = window.int64(PHYSICAL_OFFSET_AT)
+    first = int(places.min())
     dead = np.zeros(len(window), np.bool_)
     names = topics.dictionary.to_pylist()
-    for queue in np.unique(queues).tolist():
-        rows = np.flatnonzero(queues == queue)
-        name, number = names[queue >> 32], int(numbers[rows[0]])
-        dead[rows] = known.are_dead(name, number, offsets[rows], places[rows])
+    for queue in number_array(queues).unique().to_pylist():
+        name, number = names[queue >> 32], (queue & 0xFFFFFFFF) + _INT_MIN
+        if known.may_be_dead(name, number, first):
+            rows = np.flatnonzero(queues == queue)
+            offsets = window.queue_offset[rows]
+            dead[rows] = known.are_dead(name, number, offsets, places[rows])
     return dead
 
 
 def _grouped(window: RecordWindow, valid: Flags) -> tuple[RecordWindow, Flags]:
     """Group records, and their mask, by day of storing and topic, which costs less than dividing their columns."""
-    topics = take_text(pa.py_buffer(window.buffer), window.topic).dictionary_encode()
+    topics = window.topic_texts.dictionary_encode()
     days = window.stored_ms() // DAY_MS
     groups = indices_of(topics) + (days - days.min()) * len(topics.dictionary)
     if (groups == groups[0]).all():

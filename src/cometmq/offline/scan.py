@@ -86,6 +86,8 @@ class SplitWalk:
                 damage, position = self._gap(position, piece)
                 if damage is not None:
                     yield damage
+            # Freed before the next is read, which then gets the same memory: new pages cost as much as reading.
+            del piece
 
     # --- where a split ends
 

@@ -3,8 +3,10 @@
 The kernel copies the pieces to a contiguous buffer; the sums of their sizes are the offsets of an Arrow array.
 """
 
+from __future__ import annotations
+
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +14,9 @@ import pyarrow as pa
 
 from cometmq.kernel import copy_pieces
 from cometmq.kernel.crc import crc32
-from cometmq.offline.columns.window import Flags, Longs, RecordPieces
+
+if TYPE_CHECKING:
+    from cometmq.offline.columns.window import Flags, Longs, RecordPieces
 
 BINARY, STRING = pa.binary(), pa.string()
 

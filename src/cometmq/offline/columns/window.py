@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from cometmq.codec import record as layout
 from cometmq.codec.host import HOST_V4_SIZE
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, record_places, walk_records
 from cometmq.model import flags
 from cometmq.model.errors import CodecError
+from cometmq.offline.columns.pieces import take_text
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -110,6 +112,11 @@ class RecordWindow:
     def queue_offset(self) -> Longs:
         """Queue offset of each record."""
         return self.int64(layout.QUEUE_OFFSET_AT)
+
+    @cached_property
+    def topic_texts(self) -> pa.Array:
+        """Topic of each record as a string, with U+FFFD for invalid UTF-8."""
+        return take_text(pa.py_buffer(self.buffer), self.topic)
 
     @cached_property
     def born_host_size(self) -> Longs:

@@ -96,7 +96,7 @@ def _field32(position: int) -> Maker:
 
 
 def _topic(columns: WindowColumns) -> pa.Array:
-    full = take_text(columns.octets, columns.window.topic)
+    full = columns.window.topic_texts
     if columns.shown_topic is None:
         return full
     numbered = full.dictionary_encode()
