@@ -19,11 +19,11 @@ from typing import Any
 from bench.spark_work import FEW_ROWS, FEW_TOPIC, FORMATS, Measured, Sources, sources
 from bench.systems import COMETMQ, KAFKA
 from cometmq.offline import archive, rebuild
+from cometmq.offline.choices import SPLIT_BYTES
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store
 from cometmq.offline.part_check import PartVerdict, check_part, parts_of
 from cometmq.offline.plan import LogRange, plan_tasks
-from cometmq.offline.splits import SPLIT_BYTES
 from cometmq.offline.verify import StoreCheck
 from cometmq.store.real_disk import RealDisk
 from cometmq.store.settings import IndexSettings, StoreSettings

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from cometmq.spark.options import NAME_SERVER
-from cometmq.spark.store.settings import PATH
+from cometmq.spark.store.options import PATH
 from cometmq.spark.table_options import table_options, with_table_options
 from tests.spark.conftest import load, numbers_of
 

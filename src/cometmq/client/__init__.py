@@ -54,9 +54,9 @@ if TYPE_CHECKING:
         first_key,
     )
     from cometmq.client.consumer.pop.simple_consumer import AsyncSimpleConsumer
-    from cometmq.client.consumer.pull.members import ReadFrom
     from cometmq.client.consumer.pull.pull_consumer import AsyncPullConsumer
     from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
+    from cometmq.client.consumer.pull.read_from import ReadFrom
     from cometmq.client.consumer.push.in_processes import InProcesses
     from cometmq.client.consumer.push.push_consumer import AsyncPushConsumer
     from cometmq.client.producer.check_answers import CheckedHalfMessage, HalfJudge
@@ -298,7 +298,7 @@ _NAMES = {
     "cometmq.client.producer.encoded_producer": "AsyncEncodedProducer",
     "cometmq.codec.bodies.missing_brokers": "MissingBroker",
     "cometmq.client.sync.queue_reader": "QueueReader",
-    "cometmq.client.consumer.pull.members": "ReadFrom",
+    "cometmq.client.consumer.pull.read_from": "ReadFrom",
     "cometmq.client.consumer.pull.queue_reader": "AsyncQueueReader",
     "cometmq.client.sync.replay_claims": "ReplayClaims",
     "cometmq.client.admin.replay_claims": "AsyncReplayClaims",

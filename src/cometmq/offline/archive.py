@@ -32,6 +32,7 @@ from cometmq.offline.archive_files import (
     read_kept,
     write_whole,
 )
+from cometmq.offline.choices import SPLIT_BYTES, Mode
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.findings import Finding, OnFinding, warn
 from cometmq.offline.folder import ListedFile, StoreFolder
@@ -41,8 +42,8 @@ from cometmq.offline.known_queues import KnownQueues
 from cometmq.offline.log_end import check_has_records, damage_behind, present_end, used_files
 from cometmq.offline.plan import LogRange, plan_tasks
 from cometmq.offline.rebuild import found_settings
-from cometmq.offline.rows import Mode, RowRules, message_batches
-from cometmq.offline.splits import SPLIT_BYTES, Split
+from cometmq.offline.rows import RowRules, message_batches
+from cometmq.offline.splits import Split
 from cometmq.offline.store_sizes import keep_sizes
 from cometmq.store.archive_mark import (
     ARCHIVE_FILE,

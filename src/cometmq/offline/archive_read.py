@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from cometmq.model.errors import CodecError, SettingsError, StoreDamaged
 from cometmq.offline.archive import kept_queues, read_manifest
 from cometmq.offline.archive_files import NONE
+from cometmq.offline.columns.names import RAW_RECORD
 from cometmq.offline.columns.pieces import contents, same
-from cometmq.offline.columns.schema import RAW_RECORD
 from cometmq.offline.columns.window import RecordWindow
 from cometmq.offline.coverage import Coverage
 from cometmq.offline.folder import StoreFolder

@@ -9,14 +9,14 @@ import pyarrow as pa
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import as_given, in_quotes
+from cometmq.offline.choices import SPLIT_BYTES, Mode
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.conditions import ANY_ROW, LEAST, MOST
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.folder_queues import known_queues_in
 from cometmq.offline.plan import LogRange, Task, plan_tasks
 from cometmq.offline.pruning import narrowed
-from cometmq.offline.rows import Mode, RowRules, message_batches
-from cometmq.offline.splits import SPLIT_BYTES
+from cometmq.offline.rows import RowRules, message_batches
 
 Moment = datetime | int
 """A time: with a time zone, or ms since 1970."""

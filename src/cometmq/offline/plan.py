@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cometmq.model.errors import SettingsError
+from cometmq.offline.choices import SPLIT_BYTES
 from cometmq.offline.conditions import STORE_TIME_MARGIN_MS
 from cometmq.offline.damage import Damage
 from cometmq.offline.folder import ListedFile, StoreFolder
 from cometmq.offline.log_end import fixed_end, present_end, used_files
 from cometmq.offline.scan import scan
-from cometmq.offline.splits import SPLIT_BYTES, Split, between, cut, joined
+from cometmq.offline.splits import Split, between, cut, joined
 
 Task = tuple[Split, ...]
 

@@ -32,8 +32,8 @@ from cometmq.offline.archive import (
     read_manifest,
 )
 from cometmq.offline.archive_files import read_kept
+from cometmq.offline.columns.names import RAW_RECORD
 from cometmq.offline.columns.pieces import contents
-from cometmq.offline.columns.schema import RAW_RECORD
 from cometmq.offline.findings import Finding
 from cometmq.offline.folder import LOG_NAME_DIGITS, StoreFolder
 from cometmq.offline.found import find_store

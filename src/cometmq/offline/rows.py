@@ -10,7 +10,6 @@
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,10 @@ from cometmq.codec.record import BODY_CRC_AT, PHYSICAL_OFFSET_AT, QUEUE_ID_AT
 from cometmq.kernel import crcs_match
 from cometmq.model import flags
 from cometmq.model.errors import CodecError, StoreDamaged
+from cometmq.offline.choices import Mode
 from cometmq.offline.columns.body import BODY_SIZE_MAX, UNPACKED_SIZE_MAX
 from cometmq.offline.columns.inner_batch import unwrapped
+from cometmq.offline.columns.names import RAW_RECORD
 from cometmq.offline.columns.pieces import (
     BINARY,
     flag_array,
@@ -32,7 +33,6 @@ from cometmq.offline.columns.pieces import (
     same,
     take_pieces,
 )
-from cometmq.offline.columns.schema import RAW_RECORD
 from cometmq.offline.columns.window import Flags, RecordPieces, RecordWindow
 from cometmq.offline.columns.window_columns import WindowColumns
 from cometmq.offline.conditions import ANY_ROW, Conditions
@@ -51,17 +51,6 @@ DAY_MS = 86_400_000
 
 _INT_MAX, _INT_MIN = 2**31 - 1, -(2**31)
 _WRAPPED = flags.INNER_BATCH | flags.NEED_UNWRAP
-
-
-class Mode(StrEnum):
-    """The handling of damage when reading a log, named as in Spark: PERMISSIVE, DROPMALFORMED or FAILFAST.
-
-    PERMISSIVE marks most damage, DROPMALFORMED leaves it out, FAILFAST raises an error.
-    """
-
-    PERMISSIVE = "PERMISSIVE"
-    DROPMALFORMED = "DROPMALFORMED"
-    FAILFAST = "FAILFAST"
 
 
 @dataclass(frozen=True)

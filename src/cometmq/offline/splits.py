@@ -13,7 +13,6 @@ from cometmq.codec.record import MAGIC_AT, PHYSICAL_OFFSET_AT
 from cometmq.kernel import MAGIC_V1, MAGIC_V2, RECORD_SIZE_MIN
 from cometmq.offline.folder import ListedFile
 
-SPLIT_BYTES = 128 << 20
 # Bytes of a record needed to prove it: up to its physical offset.
 PROOF_SIZE = PHYSICAL_OFFSET_AT + 8
 _SIZE = Struct(">i")

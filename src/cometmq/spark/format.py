@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from cometmq.model.errors import SettingsError
 from cometmq.spark.options import NAME_SERVER
 from cometmq.spark.schema import check_read_schema, message_schema
-from cometmq.spark.source.settings import SourceSettings, read_columns
+from cometmq.spark.source.options import read_columns
 from cometmq.spark.table_options import table_options, with_table_options
 
 
@@ -40,6 +40,7 @@ class RocketMQSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Create the reader of a batch query; raise SettingsError for a wrong or missing option or a wrong column."""
         from cometmq.spark.source.batch import batch_reader
+        from cometmq.spark.source.settings import SourceSettings
 
         check_read_schema(schema)
         options = table_options(schema, self.options, NAME_SERVER)
@@ -47,6 +48,7 @@ class RocketMQSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Create the reader of a streaming query; raise SettingsError for a wrong or missing option or a wrong column."""
+        from cometmq.spark.source.settings import SourceSettings
         from cometmq.spark.source.stream import RocketMQStreamReader
 
         check_read_schema(schema)

@@ -16,7 +16,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.model.names import group_fault, topic_fault
 from cometmq.model.text import in_quotes
 from cometmq.model.tls import TlsSettings
-from cometmq.offline.columns.schema import nearest
+from cometmq.offline.columns.names import nearest
 
 # Options that Spark itself adds to those of a source or sink, in lower case as Spark passes them.
 _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "provider", "owner", "location"))

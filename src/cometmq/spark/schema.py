@@ -1,33 +1,47 @@
 """Spark schema of messages, and selection of the columns of a read.
 
-Names, types and order are those of the Arrow schema (`offline.columns.schema`). A read decodes only the
+Names, types and order are those of the Arrow schema (`offline.columns.schema`), which is not imported, because pyarrow
+takes 100 ms in each process of Spark. A read decodes only the
 requested columns. Spark 4.3 prunes no columns of a Python source by itself, so the user requests them by a schema
 (`.schema("topic STRING, queueOffset BIGINT")`) or the option `columns`.
 """
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from typing import TYPE_CHECKING
+
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     DataType,
+    IntegerType,
+    LongType,
     MapType,
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
-from cometmq.offline.columns.schema import COLUMNS as ARROW_COLUMNS
-from cometmq.offline.columns.schema import PropertiesFormat, nearest
+from cometmq.offline.columns.names import KINDS, Kind, PropertiesFormat, nearest
 
-COLUMNS: dict[str, DataType] = {
-    name: from_arrow_type(kind) for name, kind in ARROW_COLUMNS.items()
-}
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
 
 _TEXT = StringType()
+_TYPES: dict[Kind, DataType] = {
+    "text": _TEXT,
+    "int": IntegerType(),
+    "long": LongType(),
+    "bytes": BinaryType(),
+    "time": TimestampType(),
+    "map": MapType(_TEXT, _TEXT),
+}
+COLUMNS: dict[str, DataType] = {name: _TYPES[kind] for name, kind in KINDS.items()}
 
 
 def message_schema(
@@ -78,6 +92,8 @@ def check_read_schema(schema: StructType) -> None:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema of batches of `schema`, with the nullability and metadata that Spark compares."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     return to_arrow_schema(schema, timezone="UTC")
 
 

@@ -37,6 +37,17 @@ late = {"pyarrow.compute", "cometmq.offline.rebuild", "cometmq.offline.verify"}
 print(sorted(late & set(sys.modules)))
 """
 
+COLUMNS = """
+import sys
+from cometmq.spark.format import RocketMQSource
+from cometmq.spark.store.format import RocketMQStoreSource
+assert RocketMQStoreSource({"path": "/none"}).schema() and RocketMQSource({}).schema()
+late = {"numpy", "pyarrow", "cometmq.kernel", "cometmq.client.consumer.filters"}
+print(sorted(late & set(sys.modules)))
+import cometmq.spark.store.settings, cometmq.spark.source.settings
+print(sorted(late & set(sys.modules)))
+"""
+
 
 def planned(*given):
     """What of the late modules a process has imported that plans a read."""
@@ -75,3 +86,15 @@ def test_who_plans_a_read_of_messages_imports_neither_what_reads_them_nor_the_en
     assert planned(str(tmp_path / "store")) == "[]"
     # And it would be noticed: this view is made by the engine.
     assert "cometmq.offline.rebuild" in planned(str(tmp_path / "store"), "view=packed-cq")
+
+
+def test_who_asks_for_the_columns_imports_neither_arrow_nor_what_reads():
+    done = subprocess.run(
+        [sys.executable, "-c", COLUMNS],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = ["cometmq.client.consumer.filters", "cometmq.kernel", "numpy", "pyarrow"]
+    # The second line shows that they would have been noticed.
+    assert done.stdout.splitlines() == ["[]", str(found)]

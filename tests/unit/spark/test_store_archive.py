@@ -19,10 +19,11 @@ from cometmq.offline import (
     topic_manifest,
 )
 from cometmq.offline.archive import ArchiveRules
+from cometmq.offline.choices import Mode
 from cometmq.offline.folder import StoreFolder
 from cometmq.offline.found import find_store
 from cometmq.offline.plan import LogRange
-from cometmq.offline.rows import DAY_MS, Mode
+from cometmq.offline.rows import DAY_MS
 from cometmq.offline.verify import verify
 from cometmq.store.archive_mark import archived_to
 from cometmq.store.real_disk import RealDisk

@@ -22,8 +22,8 @@ from cometmq.offline.log_scan import LogScan
 from cometmq.spark.schema import arrow_schema
 from cometmq.spark.store.batch import StoreReader
 from cometmq.spark.store.format import RocketMQStoreSource
+from cometmq.spark.store.options import READ_OPTIONS, WRITE_OPTIONS
 from cometmq.spark.store.schema import VIEWS
-from cometmq.spark.store.settings import READ_OPTIONS, WRITE_OPTIONS
 from cometmq.store.real_disk import RealDisk
 from tests.support.store_puts import HOST_V4, HOST_V6
 

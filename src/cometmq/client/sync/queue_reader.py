@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cometmq.client.consumer.filters import ALL, Filter
-from cometmq.client.consumer.pull.members import ReadFrom
 from cometmq.client.consumer.pull.queue_reader import AsyncQueueReader
+from cometmq.client.consumer.pull.read_from import ReadFrom
 from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
 from cometmq.client.settings import ConsumerSettings
 from cometmq.client.sync.client import BlockingGroupClient

@@ -1,47 +1,23 @@
-"""The columns of a message in Arrow: their names, types and order.
+"""The columns of a message in Arrow: their names, types and order."""
 
-Names are those of the community's Scala connector where it has the column, so its queries can be ported.
-"""
-
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-from typing import Literal
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
+from cometmq.offline.columns.names import KINDS, RAW_RECORD, Kind, PropertiesFormat, nearest
 
-PropertiesFormat = Literal["map", "raw", "json"]
-
-RAW_RECORD = "rawRecord"
-
-_TEXT, _INT, _LONG, _BYTES = pa.string(), pa.int32(), pa.int64(), pa.binary()
-_TIME = pa.timestamp("us", "UTC")
-
-COLUMNS: dict[str, pa.DataType] = {
-    "topic": _TEXT,
-    "brokerName": _TEXT,
-    "queueId": _INT,
-    "queueOffset": _LONG,
-    "msgId": _TEXT,
-    "offsetMsgId": _TEXT,
-    "keys": _TEXT,
-    "tags": _TEXT,
-    "body": _BYTES,
-    "properties": pa.map_(_TEXT, _TEXT),
-    "bornTimestamp": _TIME,
-    "bornHost": _TEXT,
-    "storeTimestamp": _TIME,
-    "storeHost": _TEXT,
-    "flag": _INT,
-    "sysFlag": _INT,
-    "bodyCrc": _INT,
-    "storeSize": _INT,
-    "reconsumeTimes": _INT,
-    "commitLogOffset": _LONG,
-    "preparedTransactionOffset": _LONG,
+_TEXT, _BYTES = pa.string(), pa.binary()
+_TYPES: dict[Kind, pa.DataType] = {
+    "text": _TEXT,
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "bytes": _BYTES,
+    "time": pa.timestamp("us", "UTC"),
+    "map": pa.map_(_TEXT, _TEXT),
 }
+COLUMNS: dict[str, pa.DataType] = {name: _TYPES[kind] for name, kind in KINDS.items()}
 
 # Columns that only a store's files can fill.
 STORE_COLUMNS: dict[str, pa.DataType] = {**COLUMNS, "storeFile": _TEXT, "valid": pa.bool_()}
@@ -73,12 +49,3 @@ def stored_schema(
     names = [lowered[name.lower()] for name in columns]
     names = names or [name for name in types if name != RAW_RECORD or with_raw]
     return pa.schema([(name, types[name]) for name in names])
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the closest known name, or `; known names are ...` if none is close."""
-    lowered = {word.lower(): word for word in known}
-    close = get_close_matches(name.strip().lower(), list(lowered), n=1)
-    if close:
-        return f"; did you mean {in_quotes(lowered[close[0]])}?"
-    return f"; known names are {', '.join(lowered.values())}"

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import as_given, in_quotes, plural
-from cometmq.offline.columns.schema import nearest
+from cometmq.offline.columns.names import nearest
 from cometmq.spark.jobs.body_forms import value_and_reason
 from cometmq.spark.jobs.changes import CHANGES, IS_GONE, ROW, TIME, ChangeBodies
 from cometmq.spark.jobs.connect_session import check_has_driver

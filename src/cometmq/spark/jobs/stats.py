@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from cometmq.model import properties as keys_of
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
-from cometmq.offline.columns.schema import nearest
+from cometmq.offline.columns.names import nearest
 from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option

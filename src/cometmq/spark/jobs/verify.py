@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from cometmq.client import SystemClock
 from cometmq.model.errors import SettingsError
+from cometmq.offline.choices import SPLIT_BYTES
 from cometmq.offline.copy_compare import CopyReading, settled_until
 from cometmq.offline.found import FoundStore, find_store
 from cometmq.offline.part_check import PartVerdict, check_part, parts_of
 from cometmq.offline.place import same_place
-from cometmq.offline.splits import SPLIT_BYTES
 from cometmq.offline.verify import StoreCheck, StoreVerdict
 from cometmq.spark.jobs.comparing import compare
 from cometmq.spark.jobs.copies import copy_of

@@ -25,8 +25,8 @@ from pyspark.sql.types import (
 from cometmq.model.errors import MessageError, SettingsError
 from cometmq.model.names import topic_fault
 from cometmq.model.text import in_quotes
+from cometmq.offline.columns.names import nearest
 from cometmq.offline.columns.pieces import indices_of, number_array
-from cometmq.offline.columns.schema import nearest
 from cometmq.spark.sink.options import BY_KEYS, ROUND_ROBIN
 from cometmq.spark.sink.settings import SinkSettings
 

@@ -14,7 +14,7 @@ from cometmq.client import MissingBroker
 from cometmq.model.errors import CometError, NetError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.text import in_quotes, plural
-from cometmq.offline.columns.schema import nearest
+from cometmq.offline.columns.names import nearest
 from cometmq.spark.source.cluster import SourceCluster
 from cometmq.spark.source.settings import SourceSettings
 

@@ -20,7 +20,7 @@ from typing import Any
 from cometmq.model.errors import SettingsError
 from cometmq.model.queue import MessageQueue
 from cometmq.model.text import as_given, in_quotes
-from cometmq.offline.columns.schema import nearest
+from cometmq.offline.columns.names import nearest
 
 Offsets = dict[MessageQueue, int]
 Json = dict[str, Any]

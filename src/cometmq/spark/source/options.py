@@ -1,9 +1,11 @@
 """Options of a read of topics with the Spark format "rocketmq": `SOURCE_OPTIONS`, and the values of `admission`."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from cometmq.client import ReadFrom
 from cometmq.model.durations import duration_ms
+from cometmq.offline.columns.names import PropertiesFormat
 from cometmq.spark.options import (
     NAME_SERVER,
     PASSED_ON,
@@ -11,12 +13,14 @@ from cometmq.spark.options import (
     group,
     moment,
     one_of,
+    read_options,
     size,
     text,
     truth,
     whole,
     words,
 )
+from cometmq.spark.sink.options import SINK_OPTIONS
 
 
 class AdmittedBy(StrEnum):
@@ -69,3 +73,9 @@ SOURCE_OPTIONS = (
     Option("rocketmq.pool.maxIdleMs", whole(), "300000", "Idle time after which a Python worker closes its connections to a cluster."),
     Option("rocketmq.pool.capacity", whole(1), "64", "Maximum number of clusters, one per group, to which a Python worker keeps connections."),
 )  # fmt: skip
+
+
+def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:
+    """Return the options `columns` (tuple) and `propertiesFormat`; SettingsError for an unknown option or invalid value."""
+    value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
+    return value["columns"], value["propertiesFormat"]

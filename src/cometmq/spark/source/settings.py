@@ -12,7 +12,7 @@ from cometmq.model.queue import MessageQueue
 from cometmq.model.subscription import ALL, TAG
 from cometmq.model.text import in_quotes
 from cometmq.model.tls import TlsSettings
-from cometmq.offline.columns.schema import PropertiesFormat
+from cometmq.offline.columns.names import PropertiesFormat
 from cometmq.spark.options import (
     credentials_of,
     moment_fault,
@@ -230,9 +230,3 @@ def _end_fault(offset: int) -> str | None:
     return (
         None if offset >= LATEST else f"{offset} is not an end; use an offset, or -1 for latest"
     )
-
-
-def read_columns(options: Mapping[str, str]) -> tuple[tuple[str, ...], PropertiesFormat]:
-    """Return the options `columns` (tuple) and `propertiesFormat`; SettingsError for an unknown option or invalid value."""
-    value = read_options(options, SOURCE_OPTIONS, SINK_OPTIONS)
-    return value["columns"], value["propertiesFormat"]

@@ -1,6 +1,7 @@
 """Data source "rocketmq-store": creates the readers, writer and schema that Spark requests."""
 
 # ruff: noqa: N802  Spark gives these names.
+# Each step of a plan runs in a new process, so each method imports only its own modules: the first step reads no store.
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -12,18 +13,9 @@ from pyspark.sql.types import StructType
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
-from cometmq.offline.folder import StoreFolder
 from cometmq.spark.options import read_options
-from cometmq.spark.store.batch import store_reader
+from cometmq.spark.store.options import PATH, READ_OPTIONS, WRITE_OPTIONS, values_of_either
 from cometmq.spark.store.schema import check_view_schema, view_schema
-from cometmq.spark.store.settings import (
-    PATH,
-    READ_OPTIONS,
-    WRITE_OPTIONS,
-    StoreReadSettings,
-    read_shape,
-)
-from cometmq.spark.store.stream import StoreStreamReader
 from cometmq.spark.table_options import table_options, with_table_options
 
 
@@ -40,17 +32,20 @@ class RocketMQStoreSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a read if the user gave no schema; raise SettingsError if an option is invalid."""
-        shape = read_shape(self.options)
+        value = values_of_either(self.options)
         schema = view_schema(
-            shape.view,
-            shape.columns,
-            properties_format=shape.properties_format,
-            with_raw=shape.with_raw,
+            value["view"],
+            value["columns"],
+            properties_format=value["propertiesFormat"],
+            with_raw=value["rawRecord"],
         )
         return with_table_options(schema, self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Create the reader of a batch query; raise SettingsError if an option or column is invalid."""
+        from cometmq.spark.store.batch import store_reader
+        from cometmq.spark.store.settings import StoreReadSettings
+
         options = table_options(schema, self.options, PATH)
         settings = StoreReadSettings.parse(options, is_stream=False)
         check_view_schema(settings.view, schema)
@@ -58,6 +53,9 @@ class RocketMQStoreSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Create the reader of a streaming query; raise SettingsError if an option or column is invalid."""
+        from cometmq.spark.store.settings import StoreReadSettings
+        from cometmq.spark.store.stream import StoreStreamReader
+
         options = table_options(schema, self.options, PATH)
         settings = StoreReadSettings.parse(options, is_stream=True)
         check_view_schema(settings.view, schema)
@@ -65,8 +63,8 @@ class RocketMQStoreSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
         """Create the writer of consume queue files; raise SettingsError for a wrong option, column or save mode."""
-        # Imported here because Spark calls this class in many new processes, most of which read.
         from cometmq.offline.delay_levels import USUAL_LEVELS_MS
+        from cometmq.offline.folder import StoreFolder
         from cometmq.offline.rebuild import RebuildTarget, queue_file_size
         from cometmq.spark.store.writer import QueueWriter, check_packed
 

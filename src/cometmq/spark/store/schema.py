@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import in_quotes
-from cometmq.offline.columns.schema import RAW_RECORD, PropertiesFormat, nearest
+from cometmq.offline.columns.names import RAW_RECORD, PropertiesFormat, nearest
 from cometmq.spark.schema import COLUMNS
 
 _TEXT, _INT, _LONG, _TIME = StringType(), IntegerType(), LongType(), TimestampType()

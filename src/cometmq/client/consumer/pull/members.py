@@ -7,8 +7,8 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, MutableMapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from enum import StrEnum
 
+from cometmq.client.consumer.pull.read_from import ReadFrom
 from cometmq.client.results import PullStatus, RawPull
 from cometmq.model.errors import BrokerNotFound, BrokerRefused, NetError
 from cometmq.model.queue import MessageQueue
@@ -20,17 +20,6 @@ ADVANCING = (PullStatus.FOUND, PullStatus.NO_MATCHED_MESSAGE)
 
 Ask = Callable[[int, int], AsyncGenerator[RawPull, None]]
 """The answers from an offset on, of the member with an id."""
-
-
-class ReadFrom(StrEnum):
-    """The member of a broker group to read from first: the master, a slave, or the one that a broker suggested last.
-
-    Only the master decides that there are no messages, because a slave may lag behind it or have started later.
-    """
-
-    MASTER = "master"
-    SLAVE = "slave"
-    SUGGESTED = "suggested"
 
 
 @dataclass(frozen=True)

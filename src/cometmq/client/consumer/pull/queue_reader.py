@@ -29,9 +29,10 @@ from cometmq.client.argument_checks import check_counts
 from cometmq.client.connection.instance import ClientInstance
 from cometmq.client.connection.routes import KnownTopic
 from cometmq.client.consumer.filters import ALL, Filter, subscription_of
-from cometmq.client.consumer.pull.members import ReadFrom, members_of
+from cometmq.client.consumer.pull.members import members_of
 from cometmq.client.consumer.pull.pulls import Puller, PullTerms
 from cometmq.client.consumer.pull.range_reader import RangeReader
+from cometmq.client.consumer.pull.read_from import ReadFrom
 from cometmq.client.lifecycle import AsyncGroupClient
 from cometmq.client.results import IndexedMessages, RawPull, TopicQueues
 from cometmq.client.settings import ConsumerSettings
