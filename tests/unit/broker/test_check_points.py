@@ -109,7 +109,8 @@ class Books:
             if kind == "ck":
                 read = replace(body, acknowledged=bits)
                 written = WrittenRecord(place, place * RECORD, RECORD)
-                self.machine.begin_again(CheckPoint(read, 0), written, 0)
+                point = CheckPoint(read, 0)
+                self.machine.begin_again(point, written, point.due_ms)
                 if body.offsets and body.start_offset >= self.said:
                     self.said = body.offsets[-1] + 1
             else:

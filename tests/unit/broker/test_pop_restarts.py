@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 
+import pytest
+
 from cometmq.broker.pop import check_points, journal
 from cometmq.codec.bodies.consumer_offset import decode_offset_table
 from cometmq.codec.bodies.pop_journal import (
@@ -128,15 +130,19 @@ async def test_a_clean_stop_says_how_far_the_group_is(tmp_path):
     assert saved.offsets["Orders@g"][0] == 2
 
 
-async def test_a_check_point_that_came_by_a_timer_waits_for_its_acknowledgements(served):
+@pytest.mark.parametrize("late_ms", [0, 30_000], ids=["in time", "long after it was due"])
+async def test_a_check_point_that_came_by_a_timer_waits_for_its_acknowledgements(
+    served, late_ms
+):
+    """A timer that opens another broker's store long after delivers first what is due first: check points."""
     await send(served, b"1", b"2")
     assert bodies(await pop(served, consumerGroup="java")) == [b"1", b"2"]
-    now = served.broker._clock.now_ms()
-    point = CheckPointBody("Orders", "java", 0, 0, (0, 1), now - 3_000, 3_000)
+    popped_ms = served.broker._clock.now_ms() - 3_000 - late_ms
+    point = CheckPointBody("Orders", "java", 0, 0, (0, 1), popped_ms, 3_000)
     revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
     put_as_broker(served, revive, encode_check_point(point), {"TAGS": "ck"})
     await asyncio.sleep(0.3)
-    tag, body = encode_ack(AckBody("Orders", "java", 0, 0, now - 3_000, (1,)))
+    tag, body = encode_ack(AckBody("Orders", "java", 0, 0, popped_ms, (1,)))
     put_as_broker(served, revive, body, {"TAGS": tag})
     again = await pop(served, consumerGroup="java", pollTime=30_000)
     assert bodies(again) == [b"1"]

@@ -223,8 +223,8 @@ class CheckPointTable:
         point.recorded = point.acknowledged
         self._changed.pop(point, None)
 
-    def begin_again(self, point: CheckPoint, written: WrittenRecord, grace_ms: int) -> None:
-        """Add a check point read from the revive topic, of an earlier process or another broker; due `grace_ms` later.
+    def begin_again(self, point: CheckPoint, written: WrittenRecord, at_ms: int) -> None:
+        """Add a check point read from the revive topic, of an earlier process or another broker; due at `at_ms` (epoch ms).
 
         If the check point is open here already, only its record's queue and place and its acknowledgements are updated.
         """
@@ -236,7 +236,7 @@ class CheckPointTable:
             return
         self._place(point, written)
         if point.state is PointState.OPEN:
-            self._open(point, point.due_ms + grace_ms)
+            self._open(point, at_ms)
 
     def _place(self, point: CheckPoint, written: WrittenRecord) -> None:
         point.place = written.queue_offset

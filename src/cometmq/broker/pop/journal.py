@@ -45,7 +45,8 @@ _log = logging.getLogger(__name__)
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 _PUT_MAX = 500  # Records per write.
 # In Java, the timer delivers check points this much before they are due (ackTimeInterval), but acknowledgements when they
-# are due. A check point that a Java broker's timer delivered therefore waits for them, as in PopReviveService.
+# are due. A check point that a timer delivered therefore waits for them, as in PopReviveService: from when it is due or, if
+# the timer is late because no broker ran meanwhile, from when it is read.
 _EARLY_MS = 1_000
 _ACKS_LATE_MS = 3_000
 
@@ -121,7 +122,7 @@ class Journal:
                     WrittenRecord(
                         record.queue_offset, record.physical_offset, record.store_size
                     ),
-                    grace_ms=_ACKS_LATE_MS if is_timed else 0,
+                    at_ms=self._when_acknowledged(point) if is_timed else point.due_ms,
                 )
             elif tag in (ACK_TAG, BATCH_ACK_TAG):
                 ack = decode_ack(record.body)
@@ -132,6 +133,10 @@ class Journal:
                 "the record at offset %d of revive queue %d cannot be decoded and is skipped: %s",
                 record.queue_offset, queue_id, error,
             )  # fmt: skip
+
+    def _when_acknowledged(self, point: CheckPoint) -> int:
+        """Return when the acknowledgements behind a check point that a timer delivered will have been read, epoch ms."""
+        return max(point.due_ms, self._parts.clock.now_ms()) + _ACKS_LATE_MS
 
     def _is_of_deleted(self, body: CheckPointBody, physical_offset: int) -> bool:
         """Return whether a deletion of a check point's topic or group is remembered that came after its record."""
