@@ -7,7 +7,6 @@ the file. SIGTERM and SIGINT shut a started broker down cleanly.
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import sys
@@ -27,6 +26,7 @@ from cometmq.net.tasks import Tasks
 from cometmq.process.build import running_versions, version_line
 from cometmq.process.descriptors import raise_limit
 from cometmq.process.freed_memory import give_back_bursts, keep_freed_memory
+from cometmq.process.garbage import collect_seldom
 from cometmq.process.huge_pages import join_as_it_grows
 from cometmq.process.log_file import ProgramLog, failed_start
 from cometmq.process.program_log import UNCOUNTED
@@ -39,10 +39,6 @@ _PLAIN_KERNEL = (
     "install the package again on a machine with a C compiler"
 )
 _log = logging.getLogger("cometmq.broker")
-
-# New objects between two runs of the garbage collector, about those of some large reads; Python's default is 700. With 50,000
-# a client that only sent failing requests blocked the loop for 100 ms, because a run freed as many at once (`make fuzz`).
-_GC_THRESHOLD = 8_000
 
 # The settings that `mqbroker -m` prints (fields with @ImportantField in RocketMQ).
 _IMPORTANT = (
@@ -134,11 +130,7 @@ async def _serve(log: ProgramLog, settings: BrokerSettings, conf: ConfFile) -> i
     await broker.start()
     if not is_loopback(broker.listen_host):
         _log.warning("LISTENING ON %s: %s", broker.listen_host, _who_may(broker))
-    # All objects so far are permanent, and reference counting frees the objects of a request once it is answered. The garbage
-    # collector would only traverse thousands of requests that are still in use.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GC_THRESHOLD, 20, 20)
+    collect_seldom()
     _log.info("the broker serves after %.1f s", time.monotonic() - began)
     # The text of RocketMQ's BrokerStartup, which people and scripts wait for.
     log.print(

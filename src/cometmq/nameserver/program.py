@@ -19,6 +19,7 @@ from cometmq.net.loop import run
 from cometmq.process.build import running_versions
 from cometmq.process.descriptors import raise_limit
 from cometmq.process.freed_memory import give_back_bursts
+from cometmq.process.garbage import collect_seldom
 from cometmq.process.log_file import ProgramLog, failed_start
 from cometmq.process.program_log import UNCOUNTED
 from cometmq.process.systemd import notify, ping_watchdog
@@ -74,6 +75,7 @@ async def _serve(log: ProgramLog, settings: NameServerSettings, conf: ConfFile) 
     server = NameServer(settings, SystemClock(), conf=conf)
     server.in_force.on_change.append(lambda: log.set_level(server.in_force.current.log_level))
     await server.start()
+    collect_seldom()
     _log.info("the nameserver serves after %.1f s", time.monotonic() - began)
     # The text of NamesrvStartup, which scripts wait for.
     log.print(f"The Name Server boot success. serializeType=JSON, address {server.address}")
