@@ -37,6 +37,7 @@ _VALUE_MAX, _NAME_MAX = 200, 100
 # Larger bodies are not decoded for the log, which would hold up the loop; and values nested deeper are left out.
 _BODY_MAX = 16 << 10
 _DEPTH_MAX = 6
+_DEEP = "..."  # In place of those.
 # Fields and keys whose values are secrets; tests/unit/net/test_audit.py compares them with the secret settings.
 _SECRET = re.compile(
     r"password|secret|token|signature|credential|initauthenticationuser|exporterheader",
@@ -44,6 +45,9 @@ _SECRET = re.compile(
 )
 # A value that may contain another key with a secret, as the rest of a text in an unknown form. No name has these signs.
 _COMPOSED = re.compile(r"[\"':=]")
+# Words of a secret by which a text that quotes it is found, also where the quote is cut.
+_WORD = re.compile(r"\w{3,}")
+_WORD_COMPARED = 16
 # Fields that sign a request.
 _SIGNING = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
 
@@ -97,7 +101,10 @@ def _note_end(command: Command, peer: "Peer", asker: Asker, answer: Answer | Non
         reason = described(fields, b"")
     else:
         outcome = "refused" if code == ResponseCode.NO_PERMISSION else "failed"
-        reason = f"{response_name(code)}: {cut(remark or 'no reason', WHAT_MAX)}"
+        remark = remark or "no reason"
+        if _quotes_secret(remark, command[6], command[7]):
+            remark = "the answer says why; it may quote a secret of the request"
+        reason = f"{response_name(code)}: {cut(remark, WHAT_MAX)}"
     note(
         outcome,
         request_name(command[0]),
@@ -116,7 +123,9 @@ def described(fields: Mapping[str, str], body: bytes) -> str:
         text = (
             HIDDEN if _is_secret(name, str(value)) else printable(cut(str(value), _VALUE_MAX))
         )
-        shown = printable(cut(name, _NAME_MAX))
+        # A name of an unknown form may contain a secret with its value, as {"password=x":1} does.
+        is_plain = _COMPOSED.search(name) is None or _SECRET.search(name) is None
+        shown = printable(cut(name, _NAME_MAX)) if is_plain else HIDDEN
         parts.append(f"{shown}={text}" if text else shown)
         size += len(parts[-1]) + 2
         if size > WHAT_MAX:
@@ -128,6 +137,22 @@ def _is_secret(name: str, value: str) -> bool:
     if _SECRET.search(name):
         return True
     return _SECRET.search(value) is not None and _COMPOSED.search(value) is not None
+
+
+def _quotes_secret(remark: str, fields: Mapping[str, str], body: bytes) -> bool:
+    """Return whether the reason of a refusal may have a part of a secret in the request, such as a value of a wrong type."""
+    if len(body) > _BODY_MAX:
+        return True  # What it has is not known here.
+    facts = list(_facts(fields, body))
+    is_partial = any(name == "body" or value is _DEEP for name, value in facts)
+    if is_partial and _SECRET.search(body.decode(errors="replace")):
+        return True  # Errors of parsers quote the text where they end.
+    for name, value in facts:
+        if _is_secret(name, text := str(value)):
+            words = [word[:_WORD_COMPARED] for word in _WORD.findall(text)]
+            if any(each in remark for each in words or [text] if each):
+                return True
+    return False
 
 
 def _facts(fields: Mapping[str, str], body: bytes) -> Iterator[tuple[str, object]]:
@@ -153,7 +178,7 @@ def _facts(fields: Mapping[str, str], body: bytes) -> Iterator[tuple[str, object
 
 
 def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, object]]:
-    """Yield the texts, numbers and booleans in a JSON value, each with the names and indexes that lead to it."""
+    """Yield the texts, numbers and booleans in a JSON value, each with the names and indexes that lead to it; `_DEEP` in place of deeper ones."""
     if not isinstance(value, Mapping | list):
         yield name, str(value).lower() if isinstance(value, bool) else value
     elif depth:
@@ -161,3 +186,5 @@ def _leaves(name: str, value: Any, depth: int) -> Iterator[tuple[str, object]]:
         for key, each in items:
             if each is not None:
                 yield from _leaves(f"{name}.{key}" if name else str(key), each, depth - 1)
+    else:
+        yield name, _DEEP

@@ -223,6 +223,53 @@ def test_no_secret_is_told(name):
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps({"username": "bob", f"password={CANARY}": 1}).encode(),
+        f'{{{{"password":"{CANARY}"}}:1}}'.encode(),
+        f"password\\={CANARY}".encode(),
+    ],
+)
+def test_no_secret_is_told_as_a_part_of_a_name(body):
+    assert CANARY not in described({}, body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"user":{"password":71829364}}',
+        b'{"user":{"password":[71829364,"x"]}}',
+        b'{"user":[{"password":"71829364"}]}',
+        b'{"user":[[[[[[[[{"password":"71829364"}]]]]]]]]}',
+        b'[{"password":71829364}]',
+        b'{"user":{"password":71829364',
+        b'{"user":"x","password":71829364,' + b" " * 20_000 + b'"a":1}',
+    ],
+)
+def test_no_reason_quotes_a_secret_of_an_odd_type(audit, body):
+    def refuse(command, *_):
+        raise RequestError(
+            ResponseCode.INVALID_PARAMETER,
+            f"user: password must be a text, not {command[7][:60]!r}",
+        )
+
+    with pytest.raises(RequestError):
+        call(refuse, body=body)
+    [line] = audit()
+    assert "71829364" not in line
+    assert "INVALID_PARAMETER" in line
+
+
+def test_a_reason_that_quotes_no_secret_stands_whole(audit):
+    def refuse(*_):
+        raise RequestError(ResponseCode.INVALID_PARAMETER, "password: it is missing")
+
+    with pytest.raises(RequestError):
+        call(refuse, body=b'{"username":"bob","password":""}')
+    assert audit()[0].endswith("INVALID_PARAMETER: password: it is missing")
+
+
+@pytest.mark.parametrize(
     ("fields", "body"),
     [
         ({f"name{number}": "x" * 10_000 for number in range(5_000)}, b""),
