@@ -157,7 +157,7 @@ class Channel(asyncio.Protocol):
         self._data, self._position = b"", 0
         self._arrived = self._wire.read(data, position)
         for bad in self._wire.bad_frames:
-            self._fail_unreadable(bad.error, bad.opaque)
+            self._fail_unreadable(*bad)
         self._wire.bad_frames.clear()
         if self._wire.fault is not None:
             _log.warning("closing the connection to %s: %s", self.address, self._wire.fault)
@@ -206,10 +206,13 @@ class Channel(asyncio.Protocol):
             return
         self._look_soon(looks, self._heard, now_sent)
 
-    def _fail_unreadable(self, error: CodecError, opaque: int | None) -> None:
+    def _fail_unreadable(self, error: CodecError, opaque: int | None, flag: int | None) -> None:
         _log.warning("%s sent an unreadable frame: %s", self.address, error)
-        waiter = None if opaque is None else self._wire.take(opaque)
-        if opaque is not None and waiter is not None:
+        is_answer = flag is None or flag & RESPONSE
+        if opaque is None or not is_answer:
+            return  # Requests of a server have numbers of its own.
+        waiter = self._wire.take(opaque)
+        if waiter is not None:
             waiter.failed(error, opaque)
 
     def _take_request(self, raw: RawCommand) -> None:

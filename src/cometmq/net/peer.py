@@ -18,7 +18,7 @@ from cometmq.kernel import PeerEnd
 from cometmq.kernel.turn_reads import PeerState
 from cometmq.model.codes import ResponseCode, request_name
 from cometmq.model.errors import CodecError, ConnectionLost, RequestTimeout
-from cometmq.model.flags import ONEWAY
+from cometmq.model.flags import ONEWAY, RESPONSE
 from cometmq.model.rights import Asker
 from cometmq.net.answer import Answer, answer_head, instead_of
 from cometmq.net.connections import OpenConnection, ServedProtocol
@@ -286,10 +286,16 @@ class Peer(PeerEnd, ServedProtocol):
         self._server.unread_answers.note(self, size)
 
     def _refuse_bad_frames(self) -> None:
-        for error, opaque in self._wire.bad_frames:
+        for error, opaque, flag in self._wire.bad_frames:
             self._server.count_bad_frame()
-            if opaque is not None:
-                refused = Command(0, opaque=opaque)
+            if opaque is None:
+                continue
+            if flag is not None and flag & RESPONSE:
+                done = self._wire.take(opaque)
+                if done is not None:
+                    done(None, error)
+            else:
+                refused = Command(0, flag=flag or 0, opaque=opaque)
                 self.answer(
                     refused, Answer(ResponseCode.SYSTEM_ERROR, f"unreadable frame: {error}")
                 )

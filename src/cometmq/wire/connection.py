@@ -45,15 +45,24 @@ _HEADER_SIZE_MASK = 0xFFFFFF
 
 _OPAQUE_MASK = 0x7FFFFFFF
 _JSON_OPAQUE = re.compile(rb'"opaque"\s*:\s*(-?\d{1,10})')
-_BINARY_OPAQUE = struct.Struct(">i")
+_JSON_FLAG = re.compile(rb'"flag"\s*:\s*(-?\d{1,10})')
+_BINARY_NUMBER = struct.Struct(">i")
 _BINARY_OPAQUE_AT = 5  # code 2, language 1, version 2 (docs/format/remoting.md)
+_BINARY_FLAG_AT = 9
 
 
 class BadFrame(NamedTuple):
-    """A skipped frame: the error, and the opaque in its header, or None if that could not be found."""
+    """A skipped frame.
+
+    Attributes:
+        error: Why it was skipped.
+        opaque: The opaque in its header, or None if that could not be found.
+        flag: Its bits ONEWAY and RESPONSE, which say whether its sender waits for an answer; None if they could not be found.
+    """
 
     error: CodecError
     opaque: int | None
+    flag: int | None
 
 
 class Connection(Generic[Waiter]):
@@ -175,7 +184,7 @@ class Connection(Generic[Waiter]):
                     append(decode_command(kind, data[start:body_start], data[body_start:end]))
             except CodecError as error:
                 header = data[start : min(body_start, end)]
-                self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
+                self.bad_frames.append(_bad_frame(error, kind, header))
 
     def _keep_rest(self, data: bytes, start: int, judge: Judge | None) -> None:
         """Buffer the start of a frame; skip the frame once its header is known to be too large or refused by `judge`."""
@@ -192,7 +201,7 @@ class Connection(Generic[Waiter]):
                 if have >= enough:
                     header = data[start + FRAME_HEAD_SIZE : start + enough]
                     error = _header_error(0, header_size, length - 4, self._header_size_max)
-                    self.bad_frames.append(BadFrame(error, _salvage_opaque(kind, header)))
+                    self.bad_frames.append(_bad_frame(error, kind, header))
                     self.skipped = self._needed - have
                     return
                 self._needed = enough
@@ -202,8 +211,7 @@ class Connection(Generic[Waiter]):
                 if have < header_end:
                     self._needed = header_end
                 elif (why := judge(kind, header)) is not None:
-                    refused = BadFrame(CodecError(why), _salvage_opaque(kind, header))
-                    self.bad_frames.append(refused)
+                    self.bad_frames.append(_bad_frame(CodecError(why), kind, header))
                     self.skipped = self._needed - have
                     return
         self._keep(data[start:])
@@ -310,12 +318,18 @@ def _header_error(start: int, body_start: int, end: int, limit: int) -> CodecErr
     return CodecError(f"the header has {size} bytes, but its frame only {frame_size}")
 
 
-def _salvage_opaque(kind: int, header: bytes) -> int | None:
-    # Lets us answer the sender of a broken header; without an opaque, nobody waits for an answer.
+def _bad_frame(error: CodecError, kind: int, header: bytes) -> BadFrame:
+    # Lets a server answer the sender of a broken request, and a client fail the request to which a broken answer belongs.
+    opaque = _salvage(_JSON_OPAQUE, _BINARY_OPAQUE_AT, kind, header)
+    return BadFrame(error, opaque, _salvage(_JSON_FLAG, _BINARY_FLAG_AT, kind, header))
+
+
+def _salvage(pattern: re.Pattern[bytes], at: int, kind: int, header: bytes) -> int | None:
+    """Return a number in a broken header: in JSON what `pattern` finds, otherwise at a position; None if it is missing."""
     if kind == JSON:
-        found = _JSON_OPAQUE.search(header)
+        found = pattern.search(header)
         return int(found[1]) if found and abs(int(found[1])) <= _OPAQUE_MASK else None
-    if len(header) >= _BINARY_OPAQUE_AT + 4:
-        opaque: int = _BINARY_OPAQUE.unpack_from(header, _BINARY_OPAQUE_AT)[0]
-        return opaque
+    if len(header) >= at + _BINARY_NUMBER.size:
+        number: int = _BINARY_NUMBER.unpack_from(header, at)[0]
+        return number
     return None

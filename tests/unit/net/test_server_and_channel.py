@@ -11,6 +11,7 @@ import pytest
 from cometmq.codec.remoting import FRAME_SIZE_MAX, JSON, ROCKETMQ, Command, encode_command
 from cometmq.model.codes import ResponseCode
 from cometmq.model.errors import (
+    CodecError,
     ConnectError,
     ConnectionLost,
     NetError,
@@ -24,6 +25,7 @@ from cometmq.net.clock import SystemClock
 from cometmq.net.dispatcher import PENDING_MAX, Dispatcher
 from cometmq.net.server import Server
 from cometmq.steps.steps import Done, called_back, elsewhere, turn_end
+from cometmq.wire.connection import Connection
 from tests.support.hand_clock import HandClock
 from tests.support.tables import answering, table_of
 from tests.unit.broker.conftest import eventually
@@ -255,6 +257,74 @@ async def test_an_unreadable_frame_is_answered_and_the_connection_lives(net):
     writer.write(encode_command(Command(ECHO, opaque=6)))
     assert b'"opaque":6' in await asyncio.wait_for(reader.read(4096), 2)
     assert server.bad_frames == 1
+    writer.close()
+
+
+@pytest.mark.parametrize("flag", [1, 2, 3], ids=["answer", "one-way request", "one-way answer"])
+@pytest.mark.parametrize("is_json", [True, False])
+async def test_an_unreadable_answer_or_oneway_request_is_not_answered(net, flag, is_json):
+    """Its sender would take that for the answer to a request of its own with the same number."""
+    server, address, _, _ = net
+    reader, writer = await asyncio.open_connection(*address.split(":"))
+    header = b'{"code":"no number","flag":%d,"opaque":5}' % flag
+    if not is_json:
+        header = struct.pack(">hbhiii", 10, 0, 479, 5, flag, 1000)
+    kind = 0 if is_json else 1
+    writer.write(struct.pack(">II", 4 + len(header), kind << 24 | len(header)) + header)
+    writer.write(encode_command(Command(ECHO, opaque=6)))
+    answer = await asyncio.wait_for(reader.read(4096), 2)
+    assert b'"opaque":6' in answer
+    assert b'"opaque":5' not in answer
+    assert server.bad_frames == 1
+    writer.close()
+
+
+async def test_an_unreadable_answer_fails_the_request_that_waits_for_it():
+    """At once, and not only at its timeout; an unreadable request of the other side, with the same number, does not."""
+    told: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def answer(reader, writer):
+        await reader.read(4096)
+        for code, flag in ((b'"x"', b"0"), (b"0", b"1")):
+            header = b'{"code":%s,"flag":%s,"opaque":1,"language":"JAVA","version":479}' % (
+                code,
+                flag,
+            )
+            writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+        await reader.read(4096)
+        header = b'{"code":"x","flag":1,"opaque":2}'
+        writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+        told.set_result(await reader.read())
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as other:
+        port = other.sockets[0].getsockname()[1]
+        channels = Channels(SystemClock())
+        assert (await channels.call(f"127.0.0.1:{port}", Command(ECHO))).code == 0
+        with pytest.raises(CodecError):
+            await channels.call(f"127.0.0.1:{port}", Command(ECHO))
+        await channels.close()
+        assert await asyncio.wait_for(told, 10) == b"", "an unreadable request was answered"
+
+
+async def test_a_server_s_request_fails_at_once_if_its_answer_is_unreadable(net):
+    _, address, _, dispatcher = net
+
+    def ask(_command, peer):
+        try:
+            yield from peer.call(77, {}, b"", timeout_ms=60_000)
+        except CodecError as error:
+            return Answer(0, str(error))
+
+    dispatcher.serve(table_of(ANSWERS | {9100: ask}))
+    reader, writer = await asyncio.open_connection(*address.split(":"))
+    writer.write(encode_command(Command(9100, opaque=77)))
+    ((_, _, number, *_),) = Connection().receive_data(
+        await asyncio.wait_for(reader.read(4096), 2)
+    )
+    header = b'{"code":"x","flag":1,"opaque":%d}' % number
+    writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+    assert b'"opaque":77' in await asyncio.wait_for(reader.read(4096), 10)
     writer.close()
 
 

@@ -40,7 +40,8 @@ def test_an_unreadable_header_is_skipped_and_the_rest_is_read():
     broken = raw_frame(b'{"code":"ten","opaque":77}')
     commands = connection.receive_data(FRAMES[0] + broken + FRAMES[1])
     assert [command[0] for command in commands] == [10, 11]
-    ((error, opaque),) = connection.bad_frames
+    ((error, opaque, flag),) = connection.bad_frames
+    assert flag is None
     assert isinstance(error, CodecError)
     assert opaque == 77
     assert connection.fault is None
@@ -48,9 +49,9 @@ def test_an_unreadable_header_is_skipped_and_the_rest_is_read():
 
 def test_the_opaque_of_a_broken_binary_header_is_found():
     connection = Connection[str]()
-    header = struct.pack(">hbhiii", 10, 0, 479, 41, 0, 1000)
+    header = struct.pack(">hbhiii", 10, 0, 479, 41, 3, 1000)
     assert connection.receive_data(raw_frame(header, kind=ROCKETMQ)) == []
-    assert connection.bad_frames[0].opaque == 41
+    assert connection.bad_frames[0][1:] == (41, 3)
 
 
 def test_a_header_longer_than_its_frame_is_skipped():
