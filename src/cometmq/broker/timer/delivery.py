@@ -82,7 +82,7 @@ class TimedDelivery:
             None  # End of a truncated log to which the files are not adapted yet.
         )
         self._truncations = 0
-        self._is_at_files = False  # Whether a save or a truncation of the files is in progress.
+        self._is_at_files = False  # Whether the files are being saved, truncated or deleted.
         self._added = self._delivered = 0
         self._rates = (0.0, 0.0)  # Messages per second that entered and left.
         self._drop_at = clock.monotonic() + _DROP_SECONDS
@@ -351,16 +351,28 @@ class TimedDelivery:
         is_at_rest &= yield from self.save()
         if self._clock.monotonic() >= self._drop_at:
             self._drop_at = self._clock.monotonic() + _DROP_SECONDS
-            try:
-                self.files.log.drop_before(self._store.min_offset)
-            except (OSError, CodecError) as error:
-                _log.warning("an unneeded file of timerlog cannot be deleted: %s", error)
+            yield from self._delete_unneeded()
         if not is_at_rest:
             return pause
         # When idle, `on_change` wakes the job; the last file stays.
         if not self.files.log.may_drop:
             return NEVER
         return max(pause, self._drop_at - self._clock.monotonic())
+
+    def _delete_unneeded(self) -> Steps[None]:
+        """Delete the files of timerlog whose messages the log no longer has; reading and deleting them is done in a thread."""
+        if self._is_at_files or self._truncate_to is not None:
+            return
+        log, min_offset = self.files.log, self._store.min_offset
+        self._is_at_files = True
+        try:
+            unneeded = yield from elsewhere(lambda: log.unneeded(min_offset))
+            log.drop(unneeded)
+            yield from elsewhere(lambda: log.delete(unneeded))
+        except (OSError, CodecError) as error:
+            _log.warning("an unneeded file of timerlog cannot be deleted: %s", error)
+        finally:
+            self._is_at_files = False
 
     def save(self) -> Steps[bool]:
         """Save the progress once its deliveries are flushed; return whether it is saved.

@@ -6,7 +6,7 @@ Its files have the same size (mappedFileSizeTimerLog) and are holes until they a
 
 import errno
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cometmq.codec.timer_files import (
     TIMER_BLANK_SIZE,
@@ -185,18 +185,34 @@ class TimerLog:
 
     @property
     def may_drop(self) -> bool:
-        """Whether the log has a file besides the newest, which `drop_before` keeps."""
+        """Whether the log has a file besides the newest, which always stays."""
         return len(self.chain.files) > 1
 
-    def drop_before(self, physical_offset: int) -> None:
-        """Delete the oldest files, not the newest, whose messages are all before an offset of the commitlog; may raise OSError."""
+    def unneeded(self, physical_offset: int) -> list[LogFile]:
+        """Return the oldest files, without the newest, whose messages are all before an offset of the commitlog.
+
+        Reads from each, so call it in a thread. Raises OSError or CodecError if a file cannot be read.
+        """
         size = self.chain.file_size
         last = (size - TIMER_BLANK_SIZE) // TIMER_UNIT_SIZE * TIMER_UNIT_SIZE - TIMER_UNIT_SIZE
-        while self.may_drop:
-            oldest = self.chain.files[0]
-            if decode_unit(oldest.view, last).physical_offset >= physical_offset:
-                return
-            self.chain.drop_first().unlink()
+        found = []
+        for file in self.chain.files[:-1]:
+            if decode_unit(file.view, last).physical_offset >= physical_offset:
+                break
+            found.append(file)
+        return found
+
+    def drop(self, files: Sequence[LogFile]) -> None:
+        """Remove files that `unneeded` returned from the log, but not from the disk."""
+        for file in files:
+            dropped = self.chain.drop_first()
+            assert dropped is file, "a file was dropped meanwhile"
+
+    @staticmethod
+    def delete(files: Sequence[LogFile]) -> None:
+        """Remove dropped files from the disk; call it in a thread. Raises OSError if that fails; the next start drops the rest."""
+        for file in files:
+            file.unlink()
 
     def close(self) -> None:
         """Close all files."""

@@ -167,6 +167,42 @@ def test_files_are_saved_a_second_after_something_changed_and_left_alone_before(
     assert timed.delivery.facts()["timerEnqueueTps"] == "0.0"
 
 
+def test_files_that_no_message_needs_are_read_and_deleted_in_a_thread():
+    """Each is a read of a cold page and a change of the directory, of which a loop can do none."""
+    timed = Timed()
+    disk, world = timed.broker.disk, timed.world
+    for number in range(500):
+        timed.send(b"%03d" % number, START + 5_000)
+    world.pass_time(10)
+    timed.save()
+    log = timed.delivery.files.log
+    names = [file.path for file in log.chain.files]
+    assert len(names) > 3
+    while len(timed.broker.store._log.chain.files) > 1:  # As the cleaner does.
+        timed.broker.store._log.chain.drop_first()
+    on_loop, in_thread, elsewhere, called = [], [], world.elsewhere, disk._called
+
+    def noted(work, done):
+        def watched():
+            disk._called = in_thread.append
+            try:
+                return work()
+            finally:
+                disk._called = on_loop.append
+
+        elsewhere(watched, done)
+
+    world.elsewhere, disk._called = noted, on_loop.append
+    keeping = KeptMachine(world, "timer/files", timed.delivery.keep_files, period_seconds=1.0)
+    keeping.begin(31.0)
+    world.pass_time(40)
+    world.elsewhere, disk._called = elsewhere, called
+    assert [file.path for file in log.chain.files] == names[-1:]
+    assert not set(names[:-1]) & disk.names.keys()
+    assert in_thread.count("unlink") == len(names) - 1
+    assert not on_loop
+
+
 def test_many_for_one_second_come_in_the_order_of_their_times():
     timed = Timed()
     for number in range(300):
