@@ -3,8 +3,10 @@
 Comments in the file are lost, as in RocketMQ; the file mode is kept. Follows PlainPermissionManager of RocketMQ 4.9.8.
 """
 
+import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -95,7 +97,8 @@ class AccountEdits:
                 accounts.append(found)
             change.onto(found)
 
-        self._edit(self._path_of(change.access_key) or self._files.default_path, edit)
+        with self._begun():
+            self._edit(self._path_of(change.access_key) or self._files.default_path, edit)
 
     def delete(self, access_key: str) -> None:
         """Delete an account.
@@ -104,15 +107,16 @@ class AccountEdits:
             SettingsError: The account does not exist, is the last one or the last admin, or the file is invalid.
             OSError: Reading or writing failed.
         """
-        path = self._path_of(access_key)
-        if path is None:
-            raise SettingsError("no account has this accessKey")
 
         def edit(content: dict[str, Any]) -> None:
             found = _find(content[ACCOUNTS], access_key)
             content[ACCOUNTS] = [each for each in content[ACCOUNTS] if each is not found]
 
-        self._edit(path, edit)
+        with self._begun():
+            path = self._path_of(access_key)
+            if path is None:
+                raise SettingsError("no account has this accessKey")
+            self._edit(path, edit)
 
     def set_white(self, addresses: str, path: str | None) -> None:
         """Set the global white addresses of a file, by default of `plain_acl.yml`.
@@ -121,14 +125,22 @@ class AccountEdits:
             SettingsError: The path is no file of accounts, or the addresses or the file are invalid.
             OSError: Reading or writing failed.
         """
-        path = path or self._files.default_path
-        if path != self._files.default_path and path not in self._files.texts:
-            raise SettingsError("aclFileFullPath is not an account file of this broker")
 
         def edit(content: dict[str, Any]) -> None:
             content[GLOBAL_WHITE] = _several(addresses)
 
-        self._edit(path, edit)
+        with self._begun():
+            path = path or self._files.default_path
+            if path != self._files.default_path and path not in self._files.texts:
+                raise SettingsError("aclFileFullPath is not an account file of this broker")
+            self._edit(path, edit)
+
+    @contextmanager
+    def _begun(self) -> Iterator[None]:
+        """Make one change at a time, of what the files have now: they may have been changed by hand since the last look."""
+        with self._one_at_a_time, short_switch_interval():
+            self._files.look()
+            yield
 
     def _path_of(self, access_key: str) -> str | None:
         for path, text in self._files.texts.items():
@@ -137,31 +149,31 @@ class AccountEdits:
         return None
 
     def _edit(self, path: str, edit: Callable[[dict[str, Any]], None]) -> None:
-        with self._one_at_a_time, short_switch_interval():
-            content = _load(path)
-            edit(content)
-            version = self._files.texts.get(path)
-            counter = 0 if version is None or version.version is None else version.version[0]
-            content[DATA_VERSION] = [
-                {"counter": counter + 1, "timestamp": self._clock.now_ms()}
-            ]
-            written = yaml.dump(
-                content, Dumper=_DUMPER, sort_keys=False, allow_unicode=True
-            ).encode()
-            # Validate before writing, so that the file stays valid; errors for clients contain no path.
-            read_accounts(written, Path(path).name)
-            texts = {**self._files.texts, path: read_accounts(written, path)}
-            after = self._files.joined(texts)
-            if not len(after):
-                raise SettingsError(
-                    "the last account cannot be removed: no client could send requests any more"
-                )
-            if _has_admin(self._files.current) and not _has_admin(after):
-                raise SettingsError(
-                    "the last account must keep admin: true, because otherwise no user could change accounts"
-                )
-            write_whole_file(path, written)
-            self._files.take(texts)
+        before = _state(path)
+        content = _load(path)
+        edit(content)
+        version = self._files.texts.get(path)
+        counter = 0 if version is None or version.version is None else version.version[0]
+        content[DATA_VERSION] = [{"counter": counter + 1, "timestamp": self._clock.now_ms()}]
+        written = yaml.dump(
+            content, Dumper=_DUMPER, sort_keys=False, allow_unicode=True
+        ).encode()
+        # Validate before writing, so that the file stays valid; errors for clients contain no path.
+        read_accounts(written, Path(path).name)
+        texts = {**self._files.texts, path: read_accounts(written, path)}
+        after = self._files.joined(texts)
+        if not len(after):
+            raise SettingsError(
+                "the last account cannot be removed: no client could send requests any more"
+            )
+        if _has_admin(self._files.current) and not _has_admin(after):
+            raise SettingsError(
+                "the last account must keep admin: true, because otherwise no user could change accounts"
+            )
+        if _state(path) != before:
+            raise SettingsError(f"{Path(path).name} was changed meanwhile; try again")
+        write_whole_file(path, written)
+        self._files.take(path, texts)
 
 
 def _has_admin(accounts: FolderAccounts) -> bool:
@@ -183,6 +195,15 @@ _TextLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":bool"))]
     for first, resolvers in LOADER.yaml_implicit_resolvers.items()
 }
+
+
+def _state(path: str) -> tuple[int, int, int] | None:
+    """Return what changes with a file's content; None if there is no file."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _load(path: str) -> dict[str, Any]:

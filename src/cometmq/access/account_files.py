@@ -108,11 +108,18 @@ class AccountFiles:
         )  # fmt: skip
         return True
 
-    def take(self, texts: Mapping[str, AccountText]) -> None:
-        """Put the contents of all files (by path) in force, after one of the files was written."""
+    def take(self, path: str, texts: Mapping[str, AccountText]) -> None:
+        """Put the contents of all files (by path) in force, after the file `path` was written.
+
+        What was changed by hand in other files since the last `look` is found by the next one.
+        """
         with self._changing:
             self.current, self.texts = self.joined(texts), texts
-            self._looks = self._look()
+            fresh = {look.path: look for look in self._look()}
+            known = {look.path: look for look in self._looks}
+            known[path] = fresh[path]
+            gone = [look for each, look in known.items() if each not in fresh]
+            self._looks = [known[each] for each in fresh if each in known] + gone
 
     async def follow(self) -> None:
         """Every 500 ms, reload the files if they have changed and are valid; runs until it is cancelled."""

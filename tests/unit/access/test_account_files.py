@@ -218,6 +218,51 @@ def test_accounts_are_changed_in_their_file_and_in_force_at_once(tmp_path):
     assert [counter for counter, _ in versions] == [3, 1]
 
 
+def test_a_change_keeps_what_was_written_by_hand_since_the_last_look(tmp_path):
+    write(tmp_path, FILE)
+    one = "accounts:\n- {accessKey: %s, secretKey: '01234567'}\n"
+    write(tmp_path, one % "deeper1", "acl/a.yml")
+    gone = write(tmp_path, one % "deeper2", "acl/b.yml")
+    files = AccountFiles(str(tmp_path))
+    edits = AccountEdits(files, SystemClock())
+    changed = write(tmp_path, one % "byhand1", "acl/a.yml")
+    gone.unlink()
+    edits.change(AccountChange("byhand1", topics="t=PUB"))
+    assert "t=PUB" in changed.read_text()
+    assert files.current.find("deeper1") is None
+    assert files.current.find("deeper2") is None
+    write(tmp_path, one % "byhand2", "acl/c.yml")
+    edits.delete("byhand2")
+    assert sorted(files.current.accounts) == ["RocketMQ", "byhand1", "rocketmq2"]
+
+
+def test_what_is_written_by_hand_during_a_change_is_found_by_the_next_look(tmp_path):
+    class Interrupted(SystemClock):
+        """Files are written while a change asks for the time."""
+
+        def now_ms(self):
+            for by_hand in self.by_hand:
+                by_hand()
+            return super().now_ms()
+
+    path = write(tmp_path, FILE)
+    one = "accounts:\n- {accessKey: %s, secretKey: '01234567'}\n"
+    gone = write(tmp_path, one % "deeper1", "acl/a.yml")
+    files = AccountFiles(str(tmp_path))
+    clock = Interrupted()
+    clock.by_hand = [lambda: write(tmp_path, one % "byhand1", "acl/b.yml"), gone.unlink]
+    edits = AccountEdits(files, clock)
+    edits.change(AccountChange("another", "12345678"))
+    assert files.look()
+    names = ["RocketMQ", "another", "byhand1", "rocketmq2"]
+    assert sorted(files.current.accounts) == names
+    clock.by_hand = [lambda: write(tmp_path, FILE.replace("rocketmq2", "byhand2"))]
+    with pytest.raises(SettingsError, match="was changed meanwhile; try again"):
+        edits.delete("another")
+    assert "byhand2" in path.read_text()
+    assert not files.look() or "byhand2" in files.current.accounts
+
+
 def test_a_change_that_cannot_be_used_changes_nothing(tmp_path):
     path = write(tmp_path, "accounts:\n- {accessKey: onlyone, secretKey: 12345678}\n")
     before = path.read_bytes()
