@@ -6,6 +6,7 @@ If a docstring says that a call may block on the device, the call belongs in a r
 from collections.abc import Mapping
 from functools import partial
 
+from cometmq.codec.other_queues import is_extended_address
 from cometmq.codec.queue_entry import QueueEntry
 from cometmq.codec.record import PHYSICAL_OFFSET_AT
 from cometmq.kernel import RECORD_SIZE_MIN
@@ -80,11 +81,13 @@ class ReadSide:
             return self._batches.get(
                 queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
             )
+        may_block = None
         if match is not None and self._extended.has(topic):
             match = self._extended.resolving(topic, queue_id, match)
+            may_block = is_extended_address
         return self._reader.get(
-            queue, offset, max_count=max_count, max_bytes=max_bytes, match=match
-        )
+            queue, offset, max_count=max_count, max_bytes=max_bytes, match=match, may_block=may_block,
+        )  # fmt: skip
 
     def has_extended(self, topic: str) -> bool:
         """Return whether a topic may have tags codes in extended files, by which only `get` can filter."""

@@ -157,6 +157,7 @@ class Reader:
         max_count: int,
         max_bytes: int,
         match: Match | None,
+        may_block: Callable[[int], bool] | None = None,
     ) -> GetResult:
         """Read messages of a queue, starting at an offset; the result may be unfinished (`GetResult.cold`).
 
@@ -168,6 +169,8 @@ class Reader:
             max_count: Maximum number of messages.
             max_bytes: Maximum number of bytes; the first message is returned whatever its size.
             match: The wanted tags codes, or a function that returns whether a code is wanted; None for all.
+            may_block: Returns for which tags codes `match` may block; None: for none. If there are such codes among the
+                entries, the result is unfinished.
         """
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
@@ -179,7 +182,8 @@ class Reader:
             entries = self._entries(queue, offset, count)
         except FileNotFoundError:
             return self._hole(offset, low, high)
-        if entries is not None:
+        must_wait = entries is None or (may_block is not None and _any_code(entries, may_block))
+        if entries is not None and not must_wait:
             found = self._plain(entries, offset, max_count, max_bytes, matches)
             if found is not None:
                 records, message_count, next_offset, is_far = found
@@ -194,7 +198,10 @@ class Reader:
         if entries is None:
             return self._cold(wanted)
         content, start, stop = entries
-        return self._answer(wanted, bytes(content[start:stop]), may_wait=False)
+        chosen = bytes(content[start:stop])
+        if must_wait:
+            return self._cold(wanted, chosen)
+        return self._answer(wanted, chosen, may_wait=False)
 
     def pull(
         self, terms: AnswerTerms, queue: ConsumeQueue, offset: int, opaque: int
@@ -475,6 +482,11 @@ class _FileGoneError(Exception):
 
 class _StrayEntryError(Exception):
     """A queue entry points to a place where no record can be."""
+
+
+def _any_code(entries: PlacedEntries, is_meant: Callable[[int], bool]) -> bool:
+    content, start, stop = entries
+    return any(is_meant(code) for _, _, code in QUEUE_ENTRY.iter_unpack(content[start:stop]))
 
 
 def _outside(offset: int, low: int, high: int) -> GetResult:
