@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -58,7 +57,13 @@ def running(
 
 
 def broker(folder: Path, **settings: object) -> Program:
-    return processes.broker(folder, "", settings=settings)
+    """A broker that finds its address itself."""
+    return processes.broker(folder, "", settings={"bindAddress": None, **settings})
+
+
+def nameserver(folder: Path) -> Program:
+    """A nameserver that finds its address itself."""
+    return processes.nameserver(folder, bindAddress=None)
 
 
 def test_a_broker_in_kubernetes_is_reached_and_registers_its_address(tmp_path, inside):
@@ -91,7 +96,7 @@ def administrates(address: str) -> bool:
 
 
 def test_a_nameserver_in_kubernetes_is_reached(tmp_path, inside):
-    program = processes.nameserver(tmp_path)
+    program = nameserver(tmp_path)
     with running(program, inside, env=POD) as said:
         assert (
             "This is a Kubernetes container (KUBERNETES_SERVICE_HOST) with a network of its own"
@@ -115,12 +120,11 @@ def test_the_broker_conf_of_docker_files_is_reached_through_a_published_port(tmp
 
 @pytest.mark.parametrize("kind", ["broker", "nameserver"])
 def test_who_binds_an_address_has_that_one(tmp_path, inside, kind):
-    settings: dict[str, Any] = {"bindAddress": "127.0.0.1"}
+    """As the programs of all other tests do, which may themselves run in a container."""
     program = (
-        broker(tmp_path, **settings)
-        if kind == "broker"
-        else processes.nameserver(tmp_path, **settings)
+        processes.broker(tmp_path, "") if kind == "broker" else processes.nameserver(tmp_path)
     )
+    assert "bindAddress=127.0.0.1\n" in Path(program.command[-1]).read_text()
     with running(program, inside, env=POD) as said:
         assert "container" not in said
         assert not answers(program.port, inside.there)
@@ -143,7 +147,7 @@ def test_in_the_network_of_this_machine_nothing_is_opened(tmp_path, kind):
     """`docker run --network host`: the mark is there, and the network is not the container's."""
     if not Path("/proc/sys/net/core/netdev_max_backlog").exists():
         pytest.skip("this machine is itself a container with a network of its own")
-    program = broker(tmp_path) if kind == "broker" else processes.nameserver(tmp_path)
+    program = broker(tmp_path) if kind == "broker" else nameserver(tmp_path)
     program.env |= POD
     with OtherMachine() as other, program:
         assert other.call(lambda: answers(program.port, other.here)) is False

@@ -24,6 +24,7 @@ from tests.support.frames import ask
 T = TypeVar("T")
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 30.0
+LOOPBACK = "127.0.0.1"
 
 
 def wait_until(look: Callable[[], T], *, seconds: float, what: str) -> T:
@@ -41,7 +42,7 @@ def wait_until(look: Callable[[], T], *, seconds: float, what: str) -> T:
         time.sleep(0.02)
 
 
-def answers(port: int, host: str = "127.0.0.1") -> bool:
+def answers(port: int, host: str = LOOPBACK) -> bool:
     """Whether something accepts connections there."""
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=1):
         return True
@@ -76,9 +77,10 @@ def broker_port() -> int:
 
 
 def write_conf(path: Path, settings: Mapping[str, object]) -> Path:
-    """A Java properties file, as RocketMQ's programs read it."""
+    """A Java properties file, as RocketMQ's programs read it; without those that are None."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    lines = [f"{key}={value}\n" for key, value in settings.items() if value is not None]
+    path.write_text("".join(lines))
     return path
 
 
@@ -94,7 +96,7 @@ class Program:
         env: Mapping[str, str] | None = None,
         own_group: bool = False,
         is_ready: Callable[[], object] = lambda: True,
-        host: str = "127.0.0.1",
+        host: str = LOOPBACK,
     ) -> None:
         """Describe it; it listens on `host`, `own_group` makes it and its children a process group of their own.
 
@@ -180,10 +182,17 @@ class Program:
 
 
 def nameserver(folder: Path, *, port: int | None = None, **settings: object) -> Program:
-    """Our nameserver, from the command line and a Java conf file; not yet started."""
+    """Our nameserver, from the command line and a Java conf file; not yet started.
+
+    It listens on loopback, also in a container; a test of the address that it finds itself gives `bindAddress=None`.
+    """
     port = port or free_port()
-    # Its default is a file in the user's home, as in Java.
-    ours = {"listenPort": port, "kvConfigPath": folder / "kvConfig.json"}
+    ours = {
+        "listenPort": port,
+        "bindAddress": LOOPBACK,
+        # Its default is a file in the user's home, as in Java.
+        "kvConfigPath": folder / "kvConfig.json",
+    }
     conf = write_conf(folder / "namesrv.conf", {**ours, **settings})
     command = [sys.executable, "-m", "cometmq.nameserver", "-c", str(conf)]
     return Program(command, log=folder / "nameserver.log", port=port)
@@ -195,27 +204,30 @@ def broker(
     *,
     port: int | None = None,
     settings: Mapping[str, object] | None = None,
-    host: str = "127.0.0.1",
+    host: str = LOOPBACK,
 ) -> Program:
     """Our broker, from the command line and a Java conf file; not yet started.
 
-    `settings` are RocketMQ's keys; they go over those that every test wants. It is started when it has said
-    so and, where its nameserver runs, the nameserver knows it: it listens a moment before.
+    `settings` are RocketMQ's keys; they go over those that every test wants, and None leaves one out. It listens on loopback,
+    also in a container, unless they have `bindAddress` or `brokerIP1`. It is started when it has said so and, where its
+    nameserver runs, the nameserver knows it: it listens a moment before.
     """
     port = port or broker_port()
+    settings = settings or {}
     conf = {
         "brokerClusterName": "DefaultCluster",
         "brokerName": "broker-a",
         "brokerId": 0,
         "namesrvAddr": nameservers,
         "listenPort": port,
+        "bindAddress": None if "brokerIP1" in settings else LOOPBACK,
         "storePathRootDir": folder / "store",
         "storePathCommitLog": folder / "store" / "commitlog",
         "mappedFileSizeCommitLog": 64 * 1024 * 1024,
         "metricsPromExporterPort": 0,  # Many run at a time.
         # A busy test machine is no reason to refuse: by default what waited 1,000 ms is.
         "osPageCacheBusyTimeOutMills": 10_000,
-        **(settings or {}),
+        **settings,
     }
     command = [
         sys.executable,
