@@ -68,7 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
             _print_settings(settings, is_all=shown == "-p")
             return 0
         log = ProgramLog(os.environ)
-        return _start(log, conf_file(conf), *load_settings(conf, arguments=flags), flags)
+        file = conf_file(conf, os.environ, flags)
+        return _start(log, file, *load_settings(conf, arguments=flags))
     except OSError as error:
         why = str(error)
         if lack_of(error) is not None:
@@ -106,12 +107,11 @@ def _start(
     conf: ConfFile,
     settings: BrokerSettings,
     warnings: list[str],
-    flags: list[str],
 ) -> int:
-    """Run a broker with these settings, which have these warnings and flags, until it is stopped; return the exit status."""
+    """Run a broker with these settings, which have these warnings, until it is stopped; return the exit status."""
     log.set_level(settings.log_level)
     _log.info("%s", running_versions())
-    _log.info("configuration: %s", conf.sources(BrokerSettings, os.environ, flags))
+    _log.info("configuration: %s", conf.sources())
     if WHY_PLAIN is not None:
         warnings.append(_PLAIN_KERNEL.format(WHY_PLAIN))
     for warning in warnings:

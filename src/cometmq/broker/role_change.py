@@ -112,12 +112,21 @@ class RoleChanges:
         return values
 
     def _check_file(self) -> None:
-        """Check that there is a conf file, and that it has the current role; raise RequestError if not. Runs in a thread."""
+        """Check that there is a conf file, that it has the current role, and that nothing overrides it; raise RequestError if not.
+
+        Runs in a thread.
+        """
         if self._conf is None or not self._conf.is_there:
             raise _refused(
                 "it was started without a conf file, so the next start would forget the new role; "
                 "start it with -c and a conf file"
             )
+        for layer in self._conf.above:
+            for key in layer.values.keys() & {_ROLE, _ID}:
+                raise _refused(
+                    f"{key} comes from the {layer.origin}, which overrides its conf file also at the next start; write the "
+                    "role into the conf file only"
+                )
         said: dict[str, str] = {_ROLE: BrokerRole.ASYNC_MASTER.name, _ID: str(MASTER_ID)}
         try:
             for layer in self._conf.layers():
@@ -126,8 +135,8 @@ class RoleChanges:
             raise _refused(f"its conf file cannot be read: {error}") from error
         if said != self._now():
             raise _refused(
-                f"its conf file has {_ROLE}={said[_ROLE]} and {_ID}={said[_ID]}, but an environment variable or the command line "
-                "sets other values, also at the next start; write the role into the conf file only"
+                f"its conf file has {_ROLE}={said[_ROLE]} and {_ID}={said[_ID]}, which is not its role; was the file changed "
+                "since the start? Correct the file, or start the broker again"
             )
 
     def _now(self) -> dict[str, str]:

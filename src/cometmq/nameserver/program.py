@@ -57,7 +57,7 @@ def run_nameserver(
         settings, conf, warnings = read_nameserver_settings(conf_file, arguments, os.environ)
         log.set_level(settings.log_level)
         _log.info("%s", running_versions())
-        _log.info("configuration: %s", conf.sources(NameServerSettings, os.environ, arguments))
+        _log.info("configuration: %s", conf.sources())
         for warning in warnings:
             _log.warning("%s", as_utf8(warning), extra=UNCOUNTED)
         sys.setswitchinterval(_SWITCH_SECONDS)

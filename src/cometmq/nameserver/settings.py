@@ -92,13 +92,9 @@ def layers_of(
 
     Raises SettingsError if a file cannot be read, or a flag is unknown.
     """
-    path = _absolute(conf_file)
-    layers = [
-        *ConfFile(path, RealDisk()).layers(),
-        environment_layer(NameServerSettings, environment),
-        flags_layer(NameServerSettings, arguments),
-    ]
-    return [*further_layers(layers, path, environment), *layers]
+    file = _conf_file(conf_file, environment, arguments)
+    layers = [*file.layers(), *file.above]
+    return [*further_layers(layers, _absolute(conf_file), environment), *layers]
 
 
 def read_nameserver_settings(
@@ -118,7 +114,17 @@ def read_nameserver_settings(
     check_secret_files(NameServerSettings, layers)
     settings, warnings = read_settings(NameServerSettings, layers, UNSUPPORTED_KEYS)
     settings.check_access()
-    return settings, ConfFile(_absolute(conf_file), RealDisk()), warnings
+    return settings, _conf_file(conf_file, environment, arguments), warnings
+
+
+def _conf_file(
+    path: str | None, environment: Mapping[str, str], arguments: Sequence[str]
+) -> ConfFile:
+    above = (
+        environment_layer(NameServerSettings, environment),
+        flags_layer(NameServerSettings, arguments),
+    )
+    return ConfFile(_absolute(path), RealDisk(), above=above)
 
 
 def _absolute(path: str | None) -> str | None:

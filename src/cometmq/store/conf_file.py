@@ -8,16 +8,21 @@ from collections.abc import Mapping, Sequence
 
 from cometmq.codec.java_properties import decode_java_properties, encode_java_properties
 from cometmq.model.errors import CodecError, SettingsError
-from cometmq.model.settings import Layer, environment_layer, flags_layer
+from cometmq.model.settings import Layer
 from cometmq.store.config_file import ConfigFile
 from cometmq.store.disk import Disk, read_file
 
 
 class ConfFile:
-    """The conf file of one program."""
+    """The conf file of one program.
 
-    def __init__(self, path: str | None, disk: Disk) -> None:
+    Attributes:
+        above: Layers that override the file at each start: the environment and the command line.
+    """
+
+    def __init__(self, path: str | None, disk: Disk, *, above: Sequence[Layer] = ()) -> None:
         """Use the file at an absolute path; with None there is no file, and changes last until the next start."""
+        self.above = above
         self._path = path
         self._disk = disk
         self._overlay = ConfigFile(f"{path}.overlay", disk) if path else None
@@ -44,22 +49,14 @@ class ConfFile:
             reason = error.strerror if isinstance(error, OSError) else error
             raise SettingsError(f"{self._path}: {reason}") from error
 
-    def sources(
-        self, kind: type, environment: Mapping[str, str], arguments: Sequence[str]
-    ) -> str:
-        """Return where a program's settings come from, for its log: its files, and the keys from elsewhere, without values.
-
-        Args:
-            kind: The settings class.
-            environment: Variables of the process.
-            arguments: Flags of settings.
-        """
+    def sources(self) -> str:
+        """Return where a program's settings come from, for its log: its files, and the keys from elsewhere, without values."""
         files = self._path or "no configuration file"
         if self._overlay is not None and self._disk.exists(self._overlay.path):
             files += f" and {self._overlay.path}, which has the changes by requests"
         others = (
             (f"{', '.join(sorted(layer.values))} from the {layer.origin}")
-            for layer in (environment_layer(kind, environment), flags_layer(kind, arguments))
+            for layer in self.above
             if layer.values
         )
         return "; ".join((files, *others))

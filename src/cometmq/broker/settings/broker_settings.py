@@ -241,9 +241,19 @@ class BrokerSettings(MetricsKeys):
         return self.broker_role is BrokerRole.SLAVE
 
 
-def conf_file(path: str | None) -> ConfFile:
-    """Return an object for a broker's conf file, unread; changes made over the wire are stored next to it (None: not stored)."""
-    return ConfFile(None if path is None else str(Path(path).absolute()), RealDisk())
+def conf_file(
+    path: str | None, environment: Mapping[str, str], arguments: Sequence[str] = ()
+) -> ConfFile:
+    """Return an object for a broker's conf file, unread; changes made over the wire are stored next to it (None: not stored).
+
+    Raises SettingsError if a flag in `arguments` is unknown.
+    """
+    above = (
+        environment_layer(BrokerSettings, environment), flags_layer(BrokerSettings, arguments)
+    )  # fmt: skip
+    return ConfFile(
+        None if path is None else str(Path(path).absolute()), RealDisk(), above=above
+    )
 
 
 def layers_of(
@@ -260,10 +270,12 @@ def layers_of(
     if environment.get("NAMESRV_ADDR"):
         layers.append(Layer("NAMESRV_ADDR", {"namesrvAddr": environment["NAMESRV_ADDR"]}))
     path = None if conf is None else str(Path(conf).absolute())
-    layers += conf_file(conf).layers()
-    layers.append(environment_layer(BrokerSettings, environment))
+    file = conf_file(conf, environment, arguments)
+    of_environment, of_flags = file.above
+    layers += file.layers()
+    layers.append(of_environment)
     layers.append(asked_by_environment(UNSUPPORTED_KEYS, environment))
-    layers.append(flags_layer(BrokerSettings, arguments))
+    layers.append(of_flags)
     return [*further_layers(layers, path, environment), *layers]
 
 

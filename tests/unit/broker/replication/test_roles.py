@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from cometmq.broker.settings.broker_settings import BrokerRole
+from cometmq.broker.settings.broker_settings import BrokerRole, conf_file
 from cometmq.client import Message, SendStatus
 from cometmq.codec.fields import encode_fields
 from cometmq.codec.headers.replication import RoleChange
@@ -291,11 +291,32 @@ async def test_a_broker_without_a_file_keeps_its_role(tmp_path):
 
 
 async def test_a_role_that_the_file_does_not_have_is_not_changed(tmp_path):
-    """An environment variable said it, and would say it again."""
     async with member(tmp_path, "one", "", role=BrokerRole.ASYNC_MASTER) as served:
         (tmp_path / "one" / "broker.conf").write_text("brokerRole=SLAVE\nbrokerId=1\n")
         refused = await change(served, broker_id=1)
-        assert "environment variable or the command line" in refused.remark
+        assert "its conf file has brokerRole=SLAVE and brokerId=1" in refused.remark
+        await sent(served, b"goes on")
+
+
+@pytest.mark.parametrize(
+    ("environment", "flags", "named"),
+    [
+        ({"COMETMQ_BROKER_ROLE": "ASYNC_MASTER"}, [], "brokerRole comes from the environment"),
+        ({"COMETMQ_BROKER_ID": "0"}, [], "brokerId comes from the environment"),
+        ({}, ["--broker-id", "0"], "brokerId comes from the command line"),
+    ],
+)
+async def test_a_role_that_comes_from_elsewhere_is_not_changed_even_if_the_file_has_it_too(
+    tmp_path, environment, flags, named
+):
+    """The next start would forget the new role: a demoted master would be a second master."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerRole=ASYNC_MASTER\nbrokerId=0\n")
+    file = conf_file(str(conf), environment, flags)
+    async with serve(tmp_path / "store", conf=file) as served:
+        refused = await change(served, broker_id=1)
+        assert named in refused.remark
+        assert not (tmp_path / "broker.conf.overlay").exists()
         await sent(served, b"goes on")
 
 
