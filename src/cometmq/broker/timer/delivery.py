@@ -111,9 +111,9 @@ class TimedDelivery:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the number of messages in the wheel, minus recalls, is 0, and the timer's topic is read to its end."""
+        """Whether the wheel has neither messages nor recalls, and the timer's topic is read to its end."""
         _, end = self._queue.bounds()
-        return not self.files.waiting_count and self.files.queue_offset >= end
+        return not self.files.used_slots and self.files.queue_offset >= end
 
     def facts(self) -> dict[str, str]:
         """Return the timer's progress as texts by key: seconds behind, messages before and in the wheel, rates."""
@@ -129,7 +129,7 @@ class TimedDelivery:
     def _behind_ms(self, now_ms: int) -> int:
         """Return about how many ms ago the first slot with messages began; 0 if it begins later, or no message waits."""
         begin_ms = self.files.read_ms
-        if not begin_ms or not self.files.waiting_count:
+        if not begin_ms or not self.files.used_slots:
             return 0
         seconds = 2 * _SLEEP_SECONDS if self._clock.is_steady else _BEHIND_SECONDS_MAX
         end_ms = min(now_ms, begin_ms + int(seconds * 1000))
@@ -212,7 +212,7 @@ class TimedDelivery:
         due_ms = slot.next_due_ms()
         if due_ms is None:
             is_steady = self._clock.is_steady
-            if is_steady and not self.files.waiting_count:
+            if is_steady and not self.files.used_slots:
                 return NEVER
             sleep_seconds = _SLEEP_SECONDS if is_steady else WALL_LOOK_SECONDS
             begin_ms = slot.time_ms + settings.timer_precision_ms

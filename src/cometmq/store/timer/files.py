@@ -71,6 +71,7 @@ class TimerFiles:
         read_ms: Time before which all slots count as delivered, ms since 1970.
         queue_offset: Offset in the timer's topic before which all messages were added.
         waiting_count: Number of messages in the wheel, minus those that cancel one; after a recovery approximate.
+        used_slots: Number of slots from `read_ms` on that have units, also those that only cancel messages.
         known: Physical offsets of messages that have units already when the topic delivers them again, because the
             files were opened or truncated; not of those added since.
         delivered_ms: When messages are added again, time before which slots were delivered already.
@@ -86,6 +87,7 @@ class TimerFiles:
         self.read_ms = 0
         self.queue_offset = 0
         self.waiting_count = 0
+        self.used_slots = 0
         self.known: set[int] = set()
         self.delivered_ms = 0
         self.delivered_until = _ALL
@@ -136,8 +138,8 @@ class TimerFiles:
         self._count_waiting()
 
     def _count_waiting(self) -> None:
-        waiting = self.wheel.waiting(self.read_ms)
-        self.waiting_count = sum(slot.unit_count for slot in waiting)
+        counts = [slot.unit_count for slot in self.wheel.waiting(self.read_ms)]
+        self.waiting_count, self.used_slots = sum(counts), len(counts)
 
     def truncate(self, physical_offset: int, read_ms: int, log_position: int) -> None:
         """Remove units of messages that a truncation of the commitlog removed. Any thread, while no other method runs.
@@ -245,10 +247,13 @@ class TimerFiles:
             count=slot.unit_count + change,
         )
         self.waiting_count += change
+        self.used_slots += slot is EMPTY_SLOT
 
     def go_on(self) -> bool:
         """Advance to the next slot after the current one was delivered; return whether the next has units."""
-        self.waiting_count -= self.wheel.slot(self.read_ms).unit_count
+        over = self.wheel.slot(self.read_ms)
+        self.waiting_count -= over.unit_count
+        self.used_slots -= over is not EMPTY_SLOT
         self.read_ms += self._precision_ms
         return self.wheel.slot(self.read_ms) is not EMPTY_SLOT
 

@@ -233,6 +233,22 @@ def test_what_is_taken_back_never_comes():
     assert timed.delivery.is_empty
 
 
+@pytest.mark.parametrize("is_steady", [True, False])
+def test_a_recall_of_what_is_gone_makes_the_timer_forget_no_other(is_steady):
+    """A recall counts as one message less, so the sum says that the wheel is empty."""
+    timed = Timed(clock=HandClock(START, is_steady=is_steady))
+    timed.send(b"later", START + 60_000)
+    timed.send(b"", START + 90_000, takes_back="gone")
+    timed.world.pass_time(1)
+    assert timed.delivery.files.waiting_count == 0
+    assert not timed.delivery.is_empty
+    timed.world.pass_time(60)
+    assert timed.orders() == [b"later"]
+    timed.world.pass_time(90_000 if is_steady else 40)  # Such a timer sleeps for a day.
+    assert timed.delivery.is_empty
+    assert timed.delivery.files.waiting_count == 0
+
+
 def test_beyond_the_window_it_goes_through_the_topic_again():
     timed = Timed(timer_roll_window_slots=10)
     timed.send(b"far", START + 25_000)
