@@ -228,7 +228,7 @@ class Watcher:
     # --- polling
 
     async def look(self) -> None:
-        """Poll the brokers once and keep the answers of the first 64; errors of servers are recorded for `troubles`."""
+        """Poll the brokers once and keep the answers of up to 64, always of the same; errors of servers are recorded for `troubles`."""
         try:
             states = await self._inspector.brokers()
         except CometError as error:
@@ -240,7 +240,10 @@ class Watcher:
         self._nameserver = None
         self._is_begun = True
         now_ms = self._clock.now_ms()
-        there = {(state.broker_name, state.broker_id) for state in states}
+        there = {_key(state) for state in states}
+        # Those that are kept already come first. Otherwise a broker that is pushed out by a new one would be shown for ever as
+        # it last was.
+        states = sorted(states, key=lambda each: _key(each) not in self._brokers)
         for state in states[:BROKERS_MAX]:
             self._saw(state, now_ms)
         for key, each in list(self._brokers.items()):
@@ -250,7 +253,7 @@ class Watcher:
                     del self._brokers[key]
 
     def _saw(self, state: BrokerState, now_ms: int) -> None:
-        key = state.broker_name, state.broker_id
+        key = _key(state)
         known = self._brokers.get(key)
         if known is None:
             known = self._brokers[key] = WatchedBroker(state)
@@ -312,6 +315,10 @@ class Watcher:
             self._findings = None
             return
         self._findings_ms = self._clock.now_ms()
+
+
+def _key(state: BrokerState) -> tuple[str, int]:
+    return state.broker_name, state.broker_id
 
 
 def _rates(before: Sample, now: Sample) -> tuple[float, float] | None:
