@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -23,18 +24,20 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.shell.progress import ProgressHandler
 
 _LOOK_EVERY_S = 0.5
+# What `setJobGroup` sets, for the jobs of a thread.
+_GROUP_PROPERTIES = "spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"
 
 
 @contextmanager
-def watched_tasks(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Show the progress of Spark jobs while the block runs: of the job group `group`, in which this thread's are.
+def watched_tasks(spark: SparkSession, name: str, progress: RunProgress) -> Iterator[None]:
+    """Show the progress of the Spark jobs that this thread starts while the block runs, described as `name` in Spark's pages.
 
     With Spark Connect, of the whole session's.
     """
     watched = (
         _told_by_server(spark, progress)
         if is_connect(spark)
-        else _looked_up(spark, group, progress)
+        else _looked_up(spark, name, progress)
     )
     with watched:
         yield
@@ -60,10 +63,13 @@ def _told_by_server(spark: SparkSession, progress: RunProgress) -> Iterator[None
 
 
 @contextmanager
-def _looked_up(spark: SparkSession, group: str, progress: RunProgress) -> Iterator[None]:
-    """Put this thread's Spark jobs into one group, and poll and show their progress while the context is open."""
+def _looked_up(spark: SparkSession, name: str, progress: RunProgress) -> Iterator[None]:
+    """Put this thread's Spark jobs into a group of their own, and poll and show their progress while the context is open."""
     context = spark.sparkContext
-    context.setJobGroup(group, group)
+    before = {key: context.getLocalProperty(key) for key in _GROUP_PROPERTIES}
+    # A group lists its jobs also after they have ended, so each run needs one of its own.
+    group = f"{name}-{uuid4()}"
+    context.setJobGroup(group, name)
     tracker, ended = context.statusTracker(), Event()
 
     def look() -> None:
@@ -81,7 +87,8 @@ def _looked_up(spark: SparkSession, group: str, progress: RunProgress) -> Iterat
     finally:
         ended.set()
         watcher.join()
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        for key, value in before.items():
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes it.
 
 
 class StreamWatch(StreamingQueryListener):
