@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 
 import pytest
 
@@ -239,6 +240,8 @@ def test_a_change_keeps_what_was_written_by_hand_since_the_last_look(tmp_path):
 def test_what_is_written_by_hand_during_a_change_is_found_by_the_next_look(tmp_path):
     class Interrupted(SystemClock):
         """Files are written while a change asks for the time."""
+
+        by_hand: list[Callable[[], object]]
 
         def now_ms(self):
             for by_hand in self.by_hand:

@@ -167,7 +167,7 @@ def test_files_are_saved_a_second_after_something_changed_and_left_alone_before(
     assert timed.delivery.facts()["timerEnqueueTps"] == "0.0"
 
 
-def test_files_that_no_message_needs_are_read_and_deleted_in_a_thread():
+def test_files_that_no_message_needs_are_read_and_deleted_in_a_thread(monkeypatch):
     """Each is a read of a cold page and a change of the directory, of which a loop can do none."""
     timed = Timed()
     disk, world = timed.broker.disk, timed.world
@@ -180,23 +180,24 @@ def test_files_that_no_message_needs_are_read_and_deleted_in_a_thread():
     assert len(names) > 3
     while len(timed.broker.store._log.chain.files) > 1:  # As the cleaner does.
         timed.broker.store._log.chain.drop_first()
-    on_loop, in_thread, elsewhere, called = [], [], world.elsewhere, disk._called
+    on_loop: list[str] = []
+    in_thread: list[str] = []
+    elsewhere = world.elsewhere
 
     def noted(work, done):
         def watched():
-            disk._called = in_thread.append
-            try:
+            with monkeypatch.context() as within:
+                within.setattr(disk, "_called", in_thread.append)
                 return work()
-            finally:
-                disk._called = on_loop.append
 
         elsewhere(watched, done)
 
-    world.elsewhere, disk._called = noted, on_loop.append
+    monkeypatch.setattr(world, "elsewhere", noted)
+    monkeypatch.setattr(disk, "_called", on_loop.append)
     keeping = KeptMachine(world, "timer/files", timed.delivery.keep_files, period_seconds=1.0)
     keeping.begin(31.0)
     world.pass_time(40)
-    world.elsewhere, disk._called = elsewhere, called
+    monkeypatch.undo()
     assert [file.path for file in log.chain.files] == names[-1:]
     assert not set(names[:-1]) & disk.names.keys()
     assert in_thread.count("unlink") == len(names) - 1
@@ -240,13 +241,11 @@ def test_a_recall_of_what_is_gone_makes_the_timer_forget_no_other(is_steady):
     timed.send(b"later", START + 60_000)
     timed.send(b"", START + 90_000, takes_back="gone")
     timed.world.pass_time(1)
-    assert timed.delivery.files.waiting_count == 0
-    assert not timed.delivery.is_empty
+    assert (timed.delivery.files.waiting_count, timed.delivery.is_empty) == (0, False)
     timed.world.pass_time(60)
     assert timed.orders() == [b"later"]
     timed.world.pass_time(90_000 if is_steady else 40)  # Such a timer sleeps for a day.
-    assert timed.delivery.is_empty
-    assert timed.delivery.files.waiting_count == 0
+    assert (timed.delivery.files.waiting_count, timed.delivery.is_empty) == (0, True)
 
 
 def test_beyond_the_window_it_goes_through_the_topic_again():
