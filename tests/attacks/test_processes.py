@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from cometmq.client import (
     PushConsumer,
     PushSettings,
 )
-from cometmq.model.errors import SettingsError, TopicNotFound
+from cometmq.model.errors import ListenerError, SettingsError, TopicNotFound
 from tests.support import processes
 
 TOPIC = "Worked"
@@ -180,3 +181,32 @@ def test_messages_wait_while_no_process_can_be_started(
             what="the other messages",
         )
     assert dead_letters(nameserver.address) == 0
+
+
+@pytest.mark.parametrize("is_orderly", [False, True], ids=["concurrent", "orderly"])
+def test_processes_closed_before_their_consumer_stop_it_and_lose_no_message(
+    nameserver, broker, is_orderly
+):
+    with Producer(nameserver.address) as producer:
+        producer.send_many(Message(TOPIC, b"%d" % number) for number in range(COUNT))
+    settings = replace(STRICT, orderly=True, concurrency=20) if is_orderly else STRICT
+    listener = InProcesses(own_pid, processes=1)
+    consumer = PushConsumer(
+        nameserver.address, group=GROUP, listener=listener, settings=settings
+    )
+    consumer.subscribe(TOPIC)
+    with consumer:
+        listener.close()
+        with pytest.raises(ListenerError, match="were closed before the consumer"):
+            consumer.wait()
+    assert dead_letters(nameserver.address) == 0
+    taken = set[bytes]()
+    again = PushConsumer(
+        nameserver.address,
+        group=GROUP,
+        listener=lambda message: taken.add(message.body),
+        settings=STRICT,
+    )
+    again.subscribe(TOPIC)
+    with again:
+        processes.wait_until(lambda: len(taken) == COUNT, seconds=30, what="all messages")

@@ -97,6 +97,10 @@ class RetryLater(Exception):
         self.delay_ms = delay // timedelta(milliseconds=1)
 
 
+class ListenerClosed(ListenerError):
+    """Raised by a listener that can handle no further message, such as `InProcesses` after its `close`."""
+
+
 class ListenerVerdict(NamedTuple):
     """The outcome of one listener call.
 
@@ -105,7 +109,8 @@ class ListenerVerdict(NamedTuple):
         status: The `OrderlyStatus` that the listener returned, or None.
         delay_ms: Delay before the retry that the listener chose, ms, or None.
         dead: Returns whether a refused message becomes a dead letter immediately.
-        fault: Error because the listener returned an invalid result, after which consumption must stop, or None.
+        fault: Error because the listener returned an invalid result or was closed, after which consumption must stop, or
+            None.
         error: Exception that the listener raised, or None.
     """
 
@@ -217,6 +222,9 @@ def _is_for_the_worker(error: BaseException) -> bool:
 def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> ListenerVerdict:
     if isinstance(error, RetryLater):
         return ListenerVerdict(is_consumed=False, delay_ms=error.delay_ms, error=error)
+    if isinstance(error, ListenerClosed):
+        _log.error("%s", error)
+        return ListenerVerdict(is_consumed=False, fault=error)
     if isinstance(error, DeadLetter | BodyError):
         dead: Collection[StoredMessage] = getattr(error, "messages", ()) or messages
         offsets = {(each.queue, each.queue_offset) for each in dead}

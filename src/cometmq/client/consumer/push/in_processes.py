@@ -23,8 +23,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Self, cast
 
-from cometmq.client.consumer.listeners import OrderlyStatus, Said, is_async_listener
-from cometmq.model.errors import ClientClosed, SettingsError
+from cometmq.client.consumer.listeners import (
+    ListenerClosed,
+    OrderlyStatus,
+    Said,
+    is_async_listener,
+)
+from cometmq.model.errors import SettingsError
 from cometmq.model.text import as_given
 
 _log = logging.getLogger(__name__)
@@ -109,6 +114,8 @@ class InProcesses:
             except BrokenProcessPool:  # The process had died before: this message was in none.
                 self._renew(pool)
                 continue
+            except RuntimeError as error:  # The pool, or the interpreter, is shut down.
+                raise _closed() from error
             try:
                 said: Said = running.result()
             except BrokenProcessPool:
@@ -117,14 +124,12 @@ class InProcesses:
             return said
 
     def _renew(self, broken: ProcessPoolExecutor) -> None:
-        """Replace a broken pool unless that was done; retry until it works, or raise ClientClosed after `close`."""
+        """Replace a broken pool unless that was done; retry until it works, or raise ListenerClosed after `close`."""
         with self._lock:
             pause = _PAUSE_SECONDS
             while self._pool is broken:
                 if self._closed.is_set():
-                    raise ClientClosed(
-                        "the processes of the listener were closed; start the consumer again"
-                    )
+                    raise _closed()
                 try:
                     self._pool = self._make_pool()
                 except Exception as error:  # noqa: BLE001  Whatever prevents processes from starting.
@@ -138,7 +143,10 @@ class InProcesses:
             self.is_broken = False
 
     def close(self) -> None:
-        """Wait, without a timeout, for the calls in progress and end the processes; close the consumer first."""
+        """Wait, without a timeout, for the calls in progress and end the processes; close the consumer first.
+
+        A consumer that is still open stops at its next message, which stays unconsumed.
+        """
         self._closed.set()
         self._pool.shutdown()
         self._close_pipe()
@@ -152,6 +160,13 @@ class InProcesses:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+def _closed() -> ListenerClosed:
+    return ListenerClosed(
+        "the processes of the listener were closed before the consumer, which stops; after a restart it gets the message "
+        "again. Close the consumer first"
+    )
 
 
 def _run(listener: Callable[[Any], Said], given: Any) -> Said:
