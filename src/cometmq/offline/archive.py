@@ -40,7 +40,7 @@ from cometmq.offline.folder_disk import disk_of
 from cometmq.offline.folder_queues import known_queues_in
 from cometmq.offline.known_queues import KnownQueues
 from cometmq.offline.log_end import check_has_records, damage_behind, present_end, used_files
-from cometmq.offline.plan import LogRange, plan_tasks
+from cometmq.offline.plan import LogRange, end_before, plan_tasks
 from cometmq.offline.rebuild import found_settings
 from cometmq.offline.rows import RowRules, message_batches
 from cometmq.offline.splits import Split
@@ -98,11 +98,13 @@ def plan_archive(
 ) -> list[Split]:
     """Return the splits (ranges of the log) to archive: the wanted range without what the place already holds.
 
-    Records after the log's present end are left to later runs. For wanted times, only whole log files are left out.
+    Records after the log's present end are left to later runs, and so is the log from the first record on that was
+    stored at or after the wanted time's end.
 
     Args:
         folder: The store.
-        wanted: A range of the log; without a start, it begins with the oldest log file.
+        wanted: A range of the log; without a start, it begins with the oldest log file. A time at which it starts leaves
+            out only whole log files.
         rules: The archive; None for what follows the archives recorded in a local store, or all of a remote one.
         split_bytes: Largest size of a split in bytes.
 
@@ -114,6 +116,8 @@ def plan_archive(
     check_has_records(folder, files)
     present = present_end(folder, files)
     end = present if wanted.end is None else min(present, wanted.end)
+    if wanted.end_ms is not None:
+        end = min(end, end_before(folder, files, wanted.end_ms))
     start = files[0].start if wanted.start is None else max(wanted.start, files[0].start)
     held: list[tuple[int, int]] = []
     if rules is None and folder.is_local:

@@ -16,9 +16,9 @@ from cometmq.offline.archive_read import coverage_of_archive, file_batches, mess
 from cometmq.offline.columns.schema import stored_schema
 from cometmq.offline.coverage import Coverage, coverage_of_store
 from cometmq.offline.digests import COMPARED, Block
-from cometmq.offline.findings import Finding, OnFinding
+from cometmq.offline.findings import OnFinding
 from cometmq.offline.folder import StoreFolder
-from cometmq.offline.log_end import check_has_records, damage_behind, is_open, used_files
+from cometmq.offline.log_end import check_has_records, is_open, used_files
 from cometmq.offline.place import same_place
 from cometmq.offline.plan import by_name, log_size, plan_tasks
 from cometmq.offline.rows import RowRules, message_batches
@@ -41,9 +41,6 @@ class MessageCopy(Protocol):
 
     def read(self, part: Any, on_finding: OnFinding) -> Iterator[pa.RecordBatch]:
         """Yield Arrow batches of a part's messages with the compared columns; may call `on_finding` for damage."""
-
-    def damage_behind(self) -> Finding | None:
-        """Return the damage after the last message; None if there is none, or if `is_live`."""
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Return whether a part can have messages of some blocks (1,024 offsets of a queue each)."""
@@ -85,11 +82,6 @@ class StoreCopy:
         schema = stored_schema(self.columns)
         return message_batches(self._folder, part, schema, rules, on_finding=on_finding)
 
-    def damage_behind(self) -> Finding | None:
-        """Return the damage after the last record; None without any, or if `is_live`."""
-        behind = damage_behind(self._folder)
-        return behind.finding() if behind is not None else None
-
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Return True: any part of a log can have messages of any block."""
         return True
@@ -128,10 +120,6 @@ class ArchiveCopy:
         manifest = read_manifest(self.name)
         is_raw = manifest is not None and manifest.is_raw
         return file_batches(self.name, part, stored_schema(self.columns), is_raw=is_raw)
-
-    def damage_behind(self) -> Finding | None:
-        """Return None: an archive reports no damage after its last message."""
-        return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Return whether the file belongs to one of the blocks' topics."""

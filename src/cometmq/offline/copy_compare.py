@@ -231,9 +231,6 @@ def compare(reading: CopyReading, runner: PartRunner) -> CopyComparison:
             "compared in detail"
         )
     queues = {each[:3] for side in digests.of for each in side}
-    for side, copy in enumerate(reading.copies):
-        if (behind := copy.damage_behind()) is not None:
-            damages.of[side].append(str(behind))
     return CopyComparison(
         rows=(seen.rows[0], seen.rows[1]),
         queues=len(queues),

@@ -134,7 +134,7 @@ def durable_end(folder: StoreFolder, start: int) -> int:
     flushed = flushed_offset(folder)
     if flushed is not None:
         return max(flushed, start)
-    return _end_by_time(folder, files, start, _times(folder).log_timestamp)
+    return end_by_time(folder, files, start, _times(folder).log_timestamp)
 
 
 def flushed_offset(folder: StoreFolder) -> int | None:
@@ -151,10 +151,10 @@ def _times(folder: StoreFolder) -> Checkpoint:
     return Checkpoint()
 
 
-def _end_by_time(
-    folder: StoreFolder, files: Sequence[ListedFile], start: int, flushed_ms: int
+def end_by_time(
+    folder: StoreFolder, files: Sequence[ListedFile], start: int, time_ms: int
 ) -> int:
-    """Return the offset of the first record from `start` on that was stored after `flushed_ms`, or the log's end."""
+    """Return the offset of the first record from `start` on that was stored after `time_ms`, or the log's end."""
     end = start
     for file in files:
         if file.end <= start:
@@ -163,7 +163,7 @@ def _end_by_time(
             if isinstance(found, Damage):
                 continue
             window = found.window
-            later = (window.stored_ms() > flushed_ms).nonzero()[0]
+            later = (window.stored_ms() > time_ms).nonzero()[0]
             if len(later):
                 return max(start, found.base + int(window.starts[later[0]]))
             end = found.base + int(window.starts[-1] + window.int32(0)[-1])

@@ -8,7 +8,7 @@ from cometmq.offline.choices import SPLIT_BYTES
 from cometmq.offline.conditions import STORE_TIME_MARGIN_MS
 from cometmq.offline.damage import Damage
 from cometmq.offline.folder import ListedFile, StoreFolder
-from cometmq.offline.log_end import fixed_end, present_end, used_files
+from cometmq.offline.log_end import end_by_time, fixed_end, present_end, used_files
 from cometmq.offline.scan import scan
 from cometmq.offline.splits import Split, between, cut, joined
 
@@ -58,6 +58,12 @@ def plan_tasks(
         end = wanted.end if end is None else min(end, wanted.end)
     splits = between(cut(_in_time(folder, files, wanted), split_bytes), wanted.start, end)
     return joined(splits, split_bytes)
+
+
+def end_before(folder: StoreFolder, files: Sequence[ListedFile], time_ms: int) -> int:
+    """Return the physical offset of the first record stored at or after a time, or the log's end."""
+    start = _in_time(folder, files, LogRange(start_ms=time_ms))[0].start
+    return end_by_time(folder, files, start, time_ms - 1)
 
 
 def by_name(tasks: Sequence[Task]) -> dict[str, Task]:

@@ -53,10 +53,11 @@ def run(
     is_raw: bool = True,
     topics: tuple[str, ...] = (),
     kill_after: int | None = None,
+    until_ms: int | None = None,
 ) -> tuple[int, list[Finding]]:
     """One run of the archive; gives the rows that it wrote, and what it says that the archive lacks."""
     folder, rules = StoreFolder(str(root)), ArchiveRules(str(place), is_raw, topics)
-    splits = archive.plan_archive(folder, LogRange(), rules, split_bytes=SPLIT)
+    splits = archive.plan_archive(folder, LogRange(end_ms=until_ms), rules, split_bytes=SPLIT)
     archive.begin_archive(splits, rules)
     written = 0
     for number, split in enumerate(splits):
@@ -507,3 +508,27 @@ def test_an_archive_of_a_topic_is_compared_with_its_store(tmp_path: Path):
 def test_a_damaged_mark_claims_nothing(tmp_path: Path, content: str, places: list[str]):
     (tmp_path / "archived.json").write_text(content)
     assert [*archive_marks(RealDisk(), str(tmp_path))] == places
+
+
+# --- until a time
+
+
+@pytest.mark.parametrize("count", [3, 100], ids=["in one log file", "over several"])
+def test_an_archive_until_a_time_has_exactly_what_was_stored_before_it(tmp_path, count):
+    """Later runs add what was left out."""
+    clock, root, place = HandClock(), tmp_path / "store", tmp_path / "place"
+    store, begins = open_store(root, clock=clock), []
+    for number in range(3 * count):
+        if number % count == 0:
+            clock.turn(90)
+            begins.append(clock.now_ms())
+        put(store, b"%d " % number + b"x" * 200)
+    run_jobs(store)
+    store.close()
+    _, second, third = begins
+    rows = [
+        run(root, place, until_ms=until_ms)[0]
+        for until_ms in (second, second + 1, third, third, None)
+    ]
+    assert rows == [count, count, 0, 0, count]
+    assert bodies(restored(place, tmp_path / "to")[0]) == bodies(root)

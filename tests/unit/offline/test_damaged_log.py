@@ -212,6 +212,9 @@ def test_bytes_behind_the_end_are_found_where_no_start_cuts_them(root, tmp_path,
     assert len(findings) == is_closed
     assert all(f"{last} at byte " in each for each in findings)
     assert len(rebuilt(root).findings) == is_closed
+    damages = compare_folders(str(root), str(root), clock=CLOCK).damages
+    assert [each[:2] for each in damages] == ["A:", "B:"] * is_closed
+    assert {each[3:] for each in damages} == set(findings)
 
 
 def test_a_body_that_is_not_what_its_record_says_is_a_finding_of_an_archive(root, tmp_path):

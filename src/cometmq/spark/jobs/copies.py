@@ -12,7 +12,7 @@ from cometmq.model.errors import SettingsError
 from cometmq.offline.copies import MessageCopy, folder_copy
 from cometmq.offline.coverage import Coverage
 from cometmq.offline.digests import BLOCK_OFFSETS, COMPARED, Block
-from cometmq.offline.findings import Finding, OnFinding
+from cometmq.offline.findings import OnFinding
 from cometmq.spark.options import words
 from cometmq.spark.schema import arrow_schema, message_schema
 from cometmq.spark.source import planning
@@ -68,10 +68,6 @@ class TopicCopy:
         """Iterate over the messages of a range of a queue as Arrow batches, with the columns that are compared."""
         settings = self._settings()
         return RangePuller(source_cluster(settings), settings, _SCHEMA).batches([part])
-
-    def damage_behind(self) -> Finding | None:
-        """Return None: a broker returns only messages, so a topic has no damage to report."""
-        return None
 
     def may_have(self, part: Any, blocks: AbstractSet[Block]) -> bool:
         """Return whether a range overlaps any of the blocks (1,024 offsets of a queue), whatever the block's broker."""
