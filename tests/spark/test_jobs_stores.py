@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cometmq.client import Message, Producer
+from cometmq.client import Admin, Message, Producer
 from cometmq.embedded import Embedded
 from cometmq.model.errors import SettingsError, StoreDamaged
 from cometmq.model.exit_status import ExitStatus
@@ -211,6 +211,32 @@ def test_a_mirror_keeps_queues_in_order_and_maps_their_offsets(spark, cluster, t
             (queue, last) for queue in range(3) for last in (19, 29)
         }
         assert all(row.sourceOffset == row.targetOffset for row in offsets)
+
+
+def test_a_mirror_keeps_the_queue_to_which_it_copies_one_when_the_target_gets_more(
+    cluster, topic
+):
+    with (
+        Embedded() as other,
+        Admin(other.nameserver) as there,
+        Admin(cluster.nameserver) as here,
+    ):
+        here.create_topic(topic, queues=4)
+        there.create_topic(topic, queues=2)
+        names = cluster.nameserver, other.nameserver, [topic]
+        first = mirror.prepare(*names, {})
+        there.create_topic(topic, queues=3)
+        again = mirror.prepare(*names, first)
+        assert again == first != mirror.prepare(*names, {})
+        there.create_topic(topic, queues=1)
+        assert {queue.queue_id for queue in mirror.prepare(*names, first).values()} == {0}
+
+
+def test_a_mirror_of_a_cluster_to_itself_is_refused_by_its_brokers(cluster, topic):
+    with Admin(cluster.nameserver) as here:
+        here.create_topic(topic)
+    with pytest.raises(SettingsError, match="are the same cluster"):
+        mirror.prepare(cluster.nameserver, f"x.invalid:1;{cluster.nameserver}", [topic], {})
 
 
 def test_kafka_without_its_jar_says_which_package_it_needs(spark, cluster, topic, tmp_path):

@@ -1,11 +1,12 @@
 """Job "mirror": copies topics of one cluster to another, and records a map of the offsets.
 
-In a run, a queue that the source has at its start is copied to one queue of the target, in order.
+A queue that the source has at a run's start is copied to one queue of the target, in order; later runs keep it.
 The map in `offsets/` tells where a consumer group that moves to the target has to start.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -13,12 +14,13 @@ from pyspark.sql import functions as f
 from cometmq.client import Admin
 from cometmq.model.errors import SettingsError, TopicNotFound
 from cometmq.model.queue import MessageQueue
+from cometmq.model.route import TopicRoute
 from cometmq.model.text import in_quotes
 from cometmq.offline.place import hadoop_place
 from cometmq.spark.jobs.connect_session import check_has_driver
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
-from cometmq.spark.jobs.options import JobOptions
+from cometmq.spark.jobs.options import JobOptions, cluster_addresses
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.replay import STATE_DEFAULT
 from cometmq.spark.jobs.run import Run, read_before, running
@@ -32,6 +34,7 @@ _MAP_COLUMNS = (
     "targetBroker", "targetQueue", "targetOffset",
 )  # fmt: skip
 
+_SAME_CLUSTER = "--source and --target are the same cluster: the job would read what it writes; name two clusters"
 Places = Mapping[tuple[str, str, int], MessageQueue]
 """Where the queue of a topic, broker and number goes."""
 
@@ -51,22 +54,25 @@ class MirrorOptions(FlowOptions, JobOptions):
 def run(spark: SparkSession, options: MirrorOptions) -> Report:
     """Copy topics of one cluster to another, and record a map of their offsets.
 
-    Message ids are kept and, in a run, the order of each queue that exists at its start. The next run continues a killed one.
+    Message ids are kept, and the order of each queue that exists at a run's start. The next run continues a killed one.
 
     Raises:
-        SettingsError: Source and target are the same text, an option is invalid, or `prepare` finds unusable queues.
+        SettingsError: Source and target share a nameserver or a broker, an option is invalid, or `prepare` finds
+            unusable queues.
     """
     check_has_driver(spark, options, "mirror")
-    if options.source == options.target:
-        raise SettingsError(
-            "--source and --target are the same cluster: the job would read what it writes; name two clusters"
-        )
+    if cluster_addresses(options.source) & cluster_addresses(options.target):
+        raise SettingsError(_SAME_CLUSTER)
     messages = FromOptions(nameserver=options.source, topic=options.topics)
     if options.dry_run:
         return plan(messages, read_before("mirror", options, options.state))
     topics = words(options.topics)
     with running("mirror", options, place=options.state) as this:
-        places = prepare(options.source, options.target, topics)
+        places = prepare(options.source, options.target, topics, _kept(this.manifest.ranges))
+        this.manifest.ranges = [
+            [*key, goal.broker_name, goal.queue_id] for key, goal in places.items()
+        ]
+        this.save()
         target = SendTarget(this, options.target, topics)
         columns = ",".join(SENT_COLUMNS)
         stream = read_stream(spark, messages, rows_max=options.rows_max, columns=columns)
@@ -81,17 +87,32 @@ def run(spark: SparkSession, options: MirrorOptions) -> Report:
     return this.report(notes=[note])
 
 
-def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
+def _kept(ranges: Sequence[Sequence[Any]]) -> Places:
+    """Return the places that earlier runs have recorded in the manifest."""
+    return {
+        (topic, broker, number): MessageQueue(topic, goal_broker, goal_number)
+        for topic, broker, number, goal_broker, goal_number in ranges
+    }
+
+
+def prepare(source: str, target: str, topics: Sequence[str], kept: Places) -> Places:
     """Create the topics that the target cluster lacks, and return a target queue for each readable source queue.
 
+    Args:
+        source: Nameservers of the source cluster.
+        target: Nameservers of the target cluster.
+        topics: Topics to copy.
+        kept: The places of earlier runs; they remain while the target has the queue, so that the order does.
+
     Raises:
-        SettingsError: A topic has no readable queue in the source, or no readable and writable one in the target.
+        SettingsError: The clusters share a broker, or a topic has no readable queue in the source, or no readable and writable one in the target.
         CometError: The source has no such topic (TopicNotFound), or a server does not answer or refuses.
     """
     places: dict[tuple[str, str, int], MessageQueue] = {}
     with Admin(source) as here, Admin(target) as there:
         for topic in topics:
-            queues = here.route(topic).read_queues(topic)
+            origin = here.route(topic)
+            queues = origin.read_queues(topic)
             if not queues:
                 raise SettingsError(
                     f"--source {source}: topic {in_quotes(topic)} has no readable queue there; give it read queues and "
@@ -104,6 +125,8 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
                 there.create_topic(topic, queues=most)
                 route = there.route(topic)
             # Sent messages are read again, for the map and for a repeated batch.
+            if _brokers(origin) & _brokers(route):
+                raise SettingsError(_SAME_CLUSTER)
             goals = sorted({*route.write_queues(topic)} & {*route.read_queues(topic)})
             if not goals:
                 raise SettingsError(
@@ -112,8 +135,14 @@ def prepare(source: str, target: str, topics: Sequence[str]) -> Places:
                 )
             for place, queue in enumerate(queues):
                 key = queue.topic, queue.broker_name, queue.queue_id
-                places[key] = goals[place % len(goals)]
+                goal = kept.get(key)
+                places[key] = goal if goal in goals else goals[place % len(goals)]
     return places
+
+
+def _brokers(route: TopicRoute) -> set[str]:
+    """Return the addresses of the brokers that have a topic."""
+    return {address for broker in route.brokers for address in broker.addresses.values()}
 
 
 def note_offsets(run: Run, target: SendTarget, spark: SparkSession, number: int) -> None:

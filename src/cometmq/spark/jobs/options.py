@@ -3,12 +3,16 @@
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
+from cometmq.model.address import split_address
 from cometmq.model.errors import SettingsError
 from cometmq.offline.place import same_place
 from cometmq.spark.jobs.field import option
+from cometmq.spark.options import name_servers, words
 
-# Options that name a folder or a URI.
+# Options that name a folder or a URI, that name nameservers, and that list topics.
 _PLACES = frozenset({"store", "archive", "to", "out"})
+_CLUSTERS = frozenset({"nameserver", "to_nameserver", "source", "target"})
+_TOPICS = frozenset({"topic", "topics", "from_topic"})
 
 ProgressStyle = Literal["auto", "json", "none"]
 
@@ -34,19 +38,41 @@ class JobOptions:
                 raise SettingsError(f"{name} is empty: {each.metadata['help']}")
 
     def what(self) -> dict[str, Any]:
-        """Return the values of options that determine what is done, by name, to tell runs apart; places in canonical form."""
+        """Return the values of options that determine what is done, by name, to tell runs apart.
+
+        Places, nameservers and lists of topics have a canonical form.
+        """
         return {
-            each.name: _as_one(getattr(self, each.name), is_place=each.name in _PLACES)
+            each.name: _as_one(each.name, getattr(self, each.name))
             for each in fields(self)
             if each.metadata.get("is_what", True)
         }
 
 
-def _as_one(value: Any, *, is_place: bool) -> Any:
-    """Return a place, or a text with "://", in canonical form, as part of a run's id; any other value unchanged.
+def _as_one(name: str, value: Any) -> Any:
+    """Return the canonical form of a place, of nameservers or topics, or of any text with "://"; other values unchanged.
 
-    Paths become absolute: the same relative path is another folder in another working directory, and must not resume the
-    run there. URIs are unified: a run to `s3a://` is the run to `s3://`.
+    It is a part of a run's id. Paths become absolute: the same relative path is another folder in another working
+    directory, and must not resume the run there. URIs are unified: a run to `s3a://` is the run to `s3://`. Nameservers
+    and topics are sorted: a run that names them in another order or with blanks must not send or add its messages again.
     """
-    is_one = isinstance(value, str) and (("://" in value) or (is_place and value))
-    return same_place(value) if is_one else value
+    if not isinstance(value, str) or not value:
+        return value
+    if name in _CLUSTERS:
+        return ";".join(sorted(cluster_addresses(value)))
+    if name in _TOPICS:
+        return ",".join(sorted({*words(value)}))
+    return same_place(value) if "://" in value or name in _PLACES else value
+
+
+def cluster_addresses(nameservers: str) -> set[str]:
+    """Return the addresses in a list of nameservers, in one form each: two lists that share one are of the same cluster.
+
+    An invalid list is returned as it is: its error is reported where it is used.
+    """
+    try:
+        addresses = [split_address(each) for each in name_servers(nameservers)]
+    except ValueError:
+        return {nameservers}
+    hosts = [(host.lower(), port) for host, port in addresses]
+    return {f"{'127.0.0.1' if host == 'localhost' else host}:{port}" for host, port in hosts}

@@ -17,6 +17,7 @@ from cometmq.spark.jobs.decoding import BodyOptions, DecodedBody, decoded, typed
 from cometmq.spark.jobs.field import option
 from cometmq.spark.jobs.job import Job, Report
 from cometmq.spark.jobs.manifest import JobFolder, manifest_id
+from cometmq.spark.jobs.options import cluster_addresses
 from cometmq.spark.jobs.origin import FromOptions, plan, read_stream
 from cometmq.spark.jobs.run import Run, read_before, running
 from cometmq.spark.jobs.streaming import counted, drain
@@ -34,7 +35,7 @@ BAD_COLUMNS = (
     "topic", "brokerName", "queueId", "queueOffset", "msgId", "storeTimestamp", "body", "reason",
 )  # fmt: skip
 _READ = "_read"
-_SOURCES = ("nameserver", "store", "archive")
+_FOLDERS = ("store", "archive")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +89,16 @@ def _check_none_twice(options: TableOptions) -> None:
 
 
 def _may_share(options: TableOptions, other: dict[str, Any]) -> bool:
-    """Return whether two runs can read the same message, by the texts of their options; SQL conditions do not count."""
-    if any(other.get(name, "") != options.what()[name] for name in _SOURCES):
+    """Return whether two runs can read the same message, by their options; SQL conditions do not count.
+
+    Runs from clusters can if their lists of nameservers share an address.
+    """
+    if any(other.get(name, "") != options.what()[name] for name in _FOLDERS):
         return False
+    if not any(getattr(options, name) for name in _FOLDERS):
+        clusters = (options.nameserver, other.get("nameserver", ""))
+        if cluster_addresses(clusters[0]).isdisjoint(cluster_addresses(clusters[1])):
+            return False
     for name, of_all, mark in (("topic", "", ","), ("tag", "*", "||")):
         texts = (getattr(options, name), other.get(name, of_all))
         one, two = ({each.strip() for each in text.split(mark)} for text in texts)
