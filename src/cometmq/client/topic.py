@@ -24,8 +24,8 @@ from cometmq.client.consumer.listeners import (
     DeadLetter,
     Listener,
     Said,
-    is_async_listener,
 )
+from cometmq.client.user_calls import is_async_function
 from cometmq.model.errors import BodyError, MessageError, SettingsError
 from cometmq.model.message import Message, StoredMessage, message_name
 from cometmq.model.text import as_given, in_quotes
@@ -174,7 +174,7 @@ class Topic(Generic[Value]):
         A message that cannot be decoded becomes a dead letter of the group, as soon as a broker accepts it as one (with
         broadcasting, it is dropped); a warning is logged.
         """
-        if not is_async_listener(function):
+        if not is_async_function(function):
             return lambda message: function(self.received(message))
 
         async def call(message: StoredMessage) -> Said:
@@ -190,7 +190,7 @@ class Topic(Generic[Value]):
         If messages of a batch cannot be decoded, the function is not called, and a warning is logged: these messages become
         dead letters as soon as a broker accepts them, and the others count as refused (broadcasting: all are dropped).
         """
-        if not is_async_listener(function):
+        if not is_async_function(function):
             return lambda messages: function(self._all_received(messages))
 
         async def call(messages: list[StoredMessage]) -> Said:

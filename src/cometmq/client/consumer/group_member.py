@@ -28,6 +28,7 @@ from cometmq.client.consumer.send_back import SendBack
 from cometmq.client.consumer.start_offset import StartOffset
 from cometmq.client.periodic import repeat
 from cometmq.client.settings import ConsumerSettings, PushSettings
+from cometmq.client.user_calls import must_end_task
 from cometmq.codec.bodies.heartbeat import (
     BROADCASTING,
     CLUSTERING,
@@ -301,7 +302,10 @@ class GroupMember:
             self._wake.clear()
             try:
                 await self.rebalance()
-            except Exception:  # noqa: BLE001  Even a bug must not end the loop.
+            except BaseException as error:
+                if must_end_task(error):
+                    raise
+                # Even a bug must not end the loop, nor whatever the user's `allocation` raises.
                 _log.exception(
                     "The queues of group %s could not be allocated; the next attempt follows",
                     self.group,

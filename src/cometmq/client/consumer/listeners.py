@@ -10,10 +10,8 @@ except with broadcasting. An exception can choose the delay, or prevent retries:
     raise DeadLetter("no such customer")
 """
 
-import asyncio
 import inspect
 import logging
-import threading
 import types
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Collection, Generator
@@ -22,6 +20,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
+from cometmq.client.user_calls import is_async_function, must_end_task
 from cometmq.model.delay_levels import (
     BROKERS_CHOICE,
     DEAD_LETTER,
@@ -176,7 +175,7 @@ class ListenerCall(NamedTuple):
                 return verdict_of(await _run_in_own_context(self.function, messages))
             return verdict_of(copy_context().run(self.function, messages))
         except BaseException as error:
-            if _is_for_the_worker(error):
+            if must_end_task(error):
                 raise
             return _verdict_of_error(error, messages)
 
@@ -206,17 +205,6 @@ def _run_in_own_context(
 
 def _throw(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
     return steps.throw(error)
-
-
-def _is_for_the_worker(error: BaseException) -> bool:
-    """Return whether an error must end the worker's task, and not only the listener's call."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        return task is None or task.cancelling() > 0
-    is_main = threading.current_thread() is threading.main_thread()
-    return isinstance(error, GeneratorExit) or (
-        isinstance(error, KeyboardInterrupt) and is_main
-    )
 
 
 def _verdict_of_error(error: BaseException, messages: list[StoredMessage]) -> ListenerVerdict:
@@ -266,7 +254,7 @@ def listener_call(
         assert batch_listener is not None, "one of them is given"
         _check("batch_listener", batch_listener, "a list of messages")
         count = BATCH_COUNT if batch_count is None else batch_count
-        is_async = is_async_listener(batch_listener)
+        is_async = is_async_function(batch_listener)
         return ListenerCall(_of_copy(batch_listener), is_async, count, batch_listener)
     _check("listener", listener, "a message")
     if batch_count is not None:
@@ -274,7 +262,7 @@ def listener_call(
             f"batch_count={batch_count} sets the number of messages for a batch_listener; a listener gets one "
             "message per call. Use batch_listener=, or leave out batch_count"
         )
-    return ListenerCall(_of_one(listener), is_async_listener(listener), 1, listener)
+    return ListenerCall(_of_one(listener), is_async_function(listener), 1, listener)
 
 
 def _check(name: str, listener: object, given: str) -> None:
@@ -291,13 +279,6 @@ def _of_copy(listener: BatchListener) -> Callable[[list[StoredMessage]], Any]:
 
 def _of_one(listener: Listener) -> Callable[[list[StoredMessage]], Any]:
     return lambda messages: listener(messages[0])
-
-
-def is_async_listener(listener: Callable[..., Any]) -> bool:
-    """Return whether a listener is an `async` function or has an `async` `__call__`, so that its result is awaited."""
-    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
-        getattr(listener, "__call__", None)  # noqa: B004  Objects with an async __call__.
-    )
 
 
 def is_consuming(answer: object) -> bool:

@@ -148,7 +148,7 @@ class PendingSend:
             channel.send(pieces, body, self, self._attempt_deadline(self._began))
         except CometError as error:
             self.failed(error)
-        except Exception as error:  # noqa: BLE001  The user's selector failed.
+        except BaseException as error:  # noqa: BLE001  The user's selector may raise anything.
             self._settle(error)
 
     def _failed_brokers(self) -> list[str]:
@@ -307,6 +307,8 @@ class PendingSend:
     def _settle(self, error: BaseException) -> None:
         self._sender.ended(len(self.encoded.body))
         if not self._result.done():
+            if isinstance(error, StopIteration):  # Refused by futures.
+                error = RuntimeError(f"the queue selector raised {error!r}")
             self._result.set_exception(error)
 
 

@@ -11,7 +11,6 @@ its group that died. Most follows DefaultMQProducerImpl of RocketMQ 5.3.3.
 
 import asyncio
 import contextlib
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from cometmq.client.tracing.interceptors import (
     TransactionEnd,
     watched,
 )
+from cometmq.client.user_calls import call_user, must_end_task
 from cometmq.codec.fields import decode_fields
 from cometmq.codec.headers.transaction import CheckTransaction
 from cometmq.codec.record import decode_record
@@ -227,11 +227,16 @@ class ProducerTransactions:
     ) -> TransactionState:
         """Run the listener's work, report a commit or rollback to the broker, and return the outcome.
 
-        After an exception of the listener the outcome is UNKNOWN. Raises the errors of `end`.
+        After an exception of the listener the outcome is UNKNOWN. Raises the errors of `end`, and what the listener raises
+        that is no Exception.
         """
         try:
             state = await _run(self.check_listener().execute, message, argument)
-        except Exception:  # noqa: BLE001  A listener may raise anything.
+        except BaseException as error:
+            # The listener answers when the broker checks the transaction.
+            self._known.pop(half.message_id, None)
+            if not isinstance(error, Exception):
+                raise
             _log.exception(
                 "The work of transaction %s failed; its broker will check the transaction",
                 half.message_id,
@@ -328,7 +333,9 @@ class ProducerTransactions:
             return TransactionState.UNKNOWN, "the producer does not know this transaction"
         try:
             return await _run(self._listener.check, message), ""
-        except Exception as error:  # noqa: BLE001  A listener may raise anything.
+        except BaseException as error:
+            if must_end_task(error):
+                raise
             _log.exception(
                 "The transaction_listener failed on the check of transaction %s",
                 message.message_id,
@@ -439,10 +446,7 @@ def _end_of_check(
 
 async def _run(function: Callable[..., Any], *args: Any) -> TransactionState:
     """Call a listener's method, in a thread if it is a `def`; raise TypeError if it returns no `TransactionState`."""
-    if inspect.iscoroutinefunction(function):
-        state = await function(*args)
-    else:
-        state = await asyncio.to_thread(function, *args)
+    state = await call_user(function, *args)
     if not isinstance(state, TransactionState):
         raise TypeError(f"the listener must return a TransactionState, not {as_given(state)}")
     return state

@@ -72,13 +72,13 @@ class PushConsumer(BlockingGroupClient[AsyncPushConsumer]):
         self._portal.call(self._client.unsubscribe, topic)
 
     def wait(self) -> None:
-        """Wait until this consumer is closed, its listener returns an invalid result, or SIGTERM or SIGINT arrives.
+        """Wait until this consumer is closed, its listener fails for good (ListenerError), or SIGTERM or SIGINT arrives.
 
         Signals (SIGINT is Ctrl-C) are only handled in the main thread of a program that does not handle them itself.
         Leave the `with` block afterwards: it closes the consumer. A second signal has its usual effect.
 
         Raises:
-            ListenerError: The listener returned an invalid result; no further call starts.
+            ListenerError: The listener returned an invalid result or was closed; no further call starts.
             ClientClosed: The consumer was not started.
         """
         self._portal.wait(self._client.wait)

@@ -17,6 +17,7 @@ from cometmq.client.consumer.order.held_queues import HeldQueues
 from cometmq.client.consumer.pull.pull_loop import PullLoop
 from cometmq.client.consumer.push.concurrent import ListenerJob
 from cometmq.client.settings import PushSettings
+from cometmq.client.user_calls import must_end_task
 from cometmq.model.clock import Clock
 from cometmq.model.errors import ListenerError
 from cometmq.model.message import StoredMessage, message_name
@@ -285,7 +286,10 @@ def _by_key(
     for message in messages:
         try:
             key = order_key(message)
-        except Exception:  # noqa: BLE001  The user's function may raise anything.
+            hash(key)
+        except BaseException as error:
+            if must_end_task(error):
+                raise
             _log.exception(
                 "order_key failed on %s; the message is ordered together with all others on which it failed",
                 message_name(message),

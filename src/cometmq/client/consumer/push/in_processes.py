@@ -27,8 +27,8 @@ from cometmq.client.consumer.listeners import (
     ListenerClosed,
     OrderlyStatus,
     Said,
-    is_async_listener,
 )
+from cometmq.client.user_calls import is_async_function
 from cometmq.model.errors import SettingsError
 from cometmq.model.text import as_given
 
@@ -65,7 +65,7 @@ class InProcesses:
     ) -> None:
         if not callable(listener):
             raise SettingsError(f"listener is {as_given(listener)}; it must be a function")
-        if is_async_listener(listener):
+        if is_async_function(listener):
             raise SettingsError(
                 "InProcesses needs a `def` listener; pass an `async def` listener to the consumer directly, "
                 "because it does not block"
