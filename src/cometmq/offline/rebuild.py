@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -82,18 +82,22 @@ class WrittenRun:
         return asdict(self)
 
 
-def found_settings(root: str, settings: StoreSettings | None = None) -> StoreSettings:
+def found_settings(
+    root: str, settings: StoreSettings | None = None, log_paths: tuple[str, ...] = ()
+) -> StoreSettings:
     """Return the settings (or RocketMQ's defaults) with a local store's actual file sizes.
 
-    Without `settings`, delay levels are also found in the files, unless the store is damaged.
+    Without `settings`, delay levels are also found in the files, unless the store is damaged, and the log is in `log_paths`
+    (empty: in `commitlog`).
 
     Raises:
         StoreDamaged: There is no log file.
     """
     disk = RealDisk()
     try:
-        found = find_store(root, settings, disk)
+        found = find_store(root, settings, disk, log_paths=log_paths)
     except StoreDamaged:
+        settings = settings or replace(StoreSettings(), commitlog_paths=log_paths)
         return with_found_sizes(root, settings, disk)
     found.close()
     return found.settings

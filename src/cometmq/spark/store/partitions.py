@@ -108,4 +108,8 @@ def _delay_levels_ms(folder: StoreFolder) -> tuple[int, ...]:
     from cometmq.offline.delay_levels import USUAL_LEVELS_MS
     from cometmq.offline.rebuild import found_settings
 
-    return found_settings(folder.root).delay_levels_ms if folder.is_local else USUAL_LEVELS_MS
+    return (
+        found_settings(folder.root, log_paths=folder.log_paths).delay_levels_ms
+        if folder.is_local
+        else USUAL_LEVELS_MS
+    )
