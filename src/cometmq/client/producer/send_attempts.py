@@ -308,7 +308,7 @@ class PendingSend:
         self._sender.ended(len(self.encoded.body))
         if not self._result.done():
             if isinstance(error, StopIteration):  # Refused by futures.
-                error = RuntimeError(f"the queue selector raised {error!r}")
+                error = RuntimeError("the queue selector raised StopIteration")
             self._result.set_exception(error)
 
 
