@@ -54,11 +54,27 @@ def test_a_version_with_a_known_hole_could_be_installed(library):
 
 @pytest.mark.parametrize("requirement", FLOORS)
 def test_the_locked_version_is_not_below_its_floor(requirement):
-    locked = {
-        _name(line): _version(line.partition("==")[2])
-        for line in (PROJECT / "requirements.lock").read_text().splitlines()
-        if "==" in line and not line.startswith("#")
-    }
+    locked = _locked("requirements.lock")
     name = _name(requirement)
     assert name in locked
-    assert locked[name] >= _floor(requirement)
+    assert _version(locked[name]) >= _floor(requirement)
+
+
+def _locked(name: str) -> dict[str, str]:
+    """Return the version of each package that a lock file pins."""
+    return {
+        _name(line): line.partition("==")[2]
+        for line in (PROJECT / name).read_text().splitlines()
+        if "==" in line and not line.startswith("#")
+    }
+
+
+def test_what_a_target_installs_besides_changes_no_other_package_of_the_environment():
+    """`make docs`, `make build`, `make wheels` and `make audit` install into the environment that `make setup` made."""
+    own, docs, release = (
+        _locked(f"requirements{kind}.lock") for kind in ("", "-docs", "-release")
+    )
+    assert docs and release
+    assert set(own) & (set(docs) | set(release)) == set()
+    both = set(docs) & set(release)
+    assert {name: docs[name] for name in both} == {name: release[name] for name in both}
