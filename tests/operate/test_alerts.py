@@ -51,8 +51,13 @@ from tests.support.processes import Program, wait_until
 
 # A topic of the one broker, and two of the other.
 AT_A, AT_B, MAILS = "of-a", "of-b", "mails"
-STOP_SECONDS, GO_SECONDS = 0.35, 0.25
+# A stalled broker must answer most scrapes within their second, also where it takes a good part of it to run.
+STOP_SECONDS, GO_SECONDS = 0.35, 1.6
 FAST = PushSettings(consume_from=ConsumeFrom.FIRST, close_timeout_ms=1_000)
+# A machine may be many times slower than ours: a wait ends when its cause is there.
+PATIENCE_SECONDS = 150
+
+pytestmark = pytest.mark.timeout(600)
 
 
 def create_topic(broker: Program, topic: str) -> int:
@@ -96,7 +101,8 @@ def traffic(world: Watched) -> Iterator[None]:
         for topic in (AT_A, AT_B):
             producer = stack.enter_context(Producer(names, settings=settings))
             batch = [Message(topic, b"x" * 100) for _ in range(50)]
-            wait_until(lambda: _sent(producer, batch), seconds=30, what=f"a route of {topic}")  # noqa: B023
+            what = f"a route of {topic}"
+            wait_until(lambda: _sent(producer, batch), seconds=PATIENCE_SECONDS, what=what)  # noqa: B023
             stack.enter_context(repeated(lambda p=producer, b=batch: p.send_many(b), 0.1))  # type: ignore[misc]
         stack.enter_context(
             PushConsumer(
@@ -123,7 +129,7 @@ def busy(world: Watched) -> Iterator[Watched]:
         yield world
 
 
-def fires(world: Watched, *names: str, seconds: float = 40) -> None:
+def fires(world: Watched, *names: str) -> None:
     """Wait until all of these alerts have fired.
 
     Raises:
@@ -136,9 +142,31 @@ def fires(world: Watched, *names: str, seconds: float = 40) -> None:
         return wanted <= world.prometheus.seen
 
     try:
-        wait_until(have_fired, seconds=seconds, what="alerts")
+        wait_until(have_fired, seconds=PATIENCE_SECONDS, what="alerts")
     except TimeoutError:
         raise TimeoutError(f"not fired: {wanted - world.prometheus.seen}") from None
+
+
+def resolve(world: Watched) -> None:
+    """Wait until no alert fires; those that a busy machine causes may come again, but each must have resolved once.
+
+    Raises:
+        TimeoutError: some fire all the time.
+    """
+    left: set[str] = set()
+    of_machine = set(OF_MACHINE)
+
+    def have_resolved() -> bool:
+        nonlocal left
+        firing = world.prometheus.firing()
+        of_machine.intersection_update(firing)
+        left = (firing - OF_MACHINE) | of_machine
+        return not left
+
+    try:
+        wait_until(have_resolved, seconds=PATIENCE_SECONDS, what="an end of all alerts")
+    except TimeoutError:
+        raise TimeoutError(f"not resolved: {left}") from None
 
 
 def test_the_rules_are_valid_and_only_their_times_differ_here(tmp_path: Path) -> None:
@@ -168,13 +196,13 @@ def test_a_cluster_that_is_well_has_no_alert(busy: Watched) -> None:
     watching = busy.prometheus
     wait_until(
         lambda: watching.series("cometmq-broker") == 4 and watching.series("cometmq-nameserver") == 2,
-        seconds=30, what="all targets",
+        seconds=PATIENCE_SECONDS, what="all targets",
     )  # fmt: skip
     wait_until(
         lambda: watching.ask('cometmq_replication_connected{role="slave"} == 1'),
-        seconds=30, what="a copy",
+        seconds=PATIENCE_SECONDS, what="a copy",
     )  # fmt: skip
-    wait_until(lambda: watching.firing() <= OF_MACHINE, seconds=30, what="peace")
+    wait_until(lambda: watching.firing() <= OF_MACHINE, seconds=PATIENCE_SECONDS, what="peace")
     deadline = time.monotonic() + 3
     while time.monotonic() < deadline:
         assert watching.firing() <= OF_MACHINE
@@ -206,7 +234,7 @@ def test_each_query_of_the_board_has_an_answer(busy: Watched) -> None:
         return not left
 
     with contextlib.suppress(TimeoutError):
-        wait_until(all_answered, seconds=20, what="answers")
+        wait_until(all_answered, seconds=PATIENCE_SECONDS, what="answers")
     assert left == set()
 
 
@@ -291,6 +319,13 @@ def broken_settings(world: Watched) -> Mapping[str, object]:
     }  # fmt: skip
 
 
+def leave_few_descriptors(program: Program) -> None:
+    """Set the limit of descriptors to a little more than a program has open now; that number still changes after a start."""
+    fds = sum(1 for _ in Path(f"/proc/{program.pid}/fd").iterdir())
+    hard = resource.prlimit(program.pid, resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (int(fds / 0.85), hard))
+
+
 def broker_d_is_run_badly(world: Watched) -> None:
     """It dies, and comes back with another version, bad settings and only one nameserver; then the other nameserver dies."""
     world.brokers["d"].kill()
@@ -298,10 +333,10 @@ def broker_d_is_run_badly(world: Watched) -> None:
     bad = world.broker_d(world.names[0].address, **broken_settings(world))
     bad.env |= other_version(world.folder / "other", "0.0.1")
     world.brokers["d"] = bad.start()
-    fds = sum(1 for _ in Path(f"/proc/{bad.pid}/fd").iterdir())
-    hard = resource.prlimit(bad.pid, resource.RLIMIT_NOFILE)[1]
-    resource.prlimit(bad.pid, resource.RLIMIT_NOFILE, (int(fds / 0.85), hard))
-    with repeated(lambda: [create_topic(bad, f"many-{number}") for number in range(3)], 0.5):
+    with (
+        repeated(lambda: leave_few_descriptors(bad), 0.5),
+        repeated(lambda: [create_topic(bad, f"many-{number}") for number in range(3)], 0.5),
+    ):
         fires(
             world, "NameserversDisagree", "VersionsDiffer", "DiskNearlyFull", "StoreRefusesWrites",
             "BrokerPermission", "DescriptorsNearlyUsed", "LimitReached", "CertificateExpires",
@@ -333,7 +368,4 @@ def test_each_alert_fires_and_resolves(busy: Watched) -> None:
         admin.delete_topic("%DLQ%mailing")
         admin.delete_group("fraud-check")
         admin.delete_group("mailing")
-    wait_until(
-        lambda: not busy.prometheus.firing(),
-        seconds=60, what=f"an end of all alerts; {busy.prometheus.firing()}",
-    )  # fmt: skip
+    resolve(busy)
