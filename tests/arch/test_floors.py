@@ -74,7 +74,8 @@ def test_what_a_target_installs_besides_changes_no_other_package_of_the_environm
     own, docs, release = (
         _locked(f"requirements{kind}.lock") for kind in ("", "-docs", "-release")
     )
-    assert docs and release
+    assert docs
+    assert release
     assert set(own) & (set(docs) | set(release)) == set()
     both = set(docs) & set(release)
     assert {name: docs[name] for name in both} == {name: release[name] for name in both}
