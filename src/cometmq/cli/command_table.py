@@ -66,6 +66,12 @@ def _doctor(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
+def _kv(app: typer.Typer) -> None:
+    from cometmq.cli.kv import kv
+
+    app.add_typer(kv, name="kv")
+
+
 def _acl(app: typer.Typer) -> None:
     from cometmq.cli.accounts import acl
     from cometmq.cli.user_copies import copy_users
@@ -185,6 +191,7 @@ TABLE: dict[str, Entry] = {
         "Serve web pages to look after a cluster: topics, groups, messages, brokers. A login is always required.",
     ),
     "cluster": Entry(_cluster, PROGRAMS, "Show and change the brokers of a cluster."),
+    "kv": Entry(_kv, PROGRAMS, "Show and change the key-value configuration of nameservers."),
     "acl": Entry(_acl, PROGRAMS, "Users and their permissions (Auth 2.0)."),
     "send": Entry(_send, MESSAGES, "Send one message, or many."),
     "tail": Entry(_tail, MESSAGES, "Show messages as they arrive."),

@@ -1,4 +1,4 @@
-"""Shell completion of topic, group and broker names (TAB), queried from the cluster.
+"""Shell completion of the names of topics, groups, brokers and keys (TAB), queried from the cluster.
 
 The nameserver is that of the command line, of NAMESRV_ADDR, or of this machine; no answer in 2 s: no completion.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cometmq.model.errors import CometError
+from cometmq.model.names import ORDER_NAMESPACE
 
 if TYPE_CHECKING:
     from cometmq.client import AsyncAdmin
@@ -35,6 +36,17 @@ def brokers(context: typer.Context, incomplete: str) -> list[str]:
         return (await admin.cluster()).brokers
 
     return _offered(context, incomplete, names)
+
+
+def kv_namespaces(incomplete: str) -> list[str]:
+    """Return the known namespaces of the key-value configuration that begin with the incomplete word."""
+    return [name for name in (ORDER_NAMESPACE,) if name.startswith(incomplete)]
+
+
+def kv_keys(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the printable keys of a namespace that begin with the incomplete word; none if the query fails or lasts 2 s."""
+    namespace = context.params.get("namespace") or ""
+    return _offered(context, incomplete, lambda admin: admin.kv_values(namespace))
 
 
 def _offered(

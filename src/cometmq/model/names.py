@@ -35,6 +35,8 @@ TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 WHEEL_TIMER_TOPIC = "rmq_sys_wheel_timer"
 REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
+# Namespace of the key-value configuration with "broker-a:4;broker-b:4" by topic (NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG).
+ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 
 # Clients and brokers reject longer topics; a retry topic adds its prefix to a group of up to 255.
 TOPIC_LENGTH_MAX = 127

@@ -16,9 +16,6 @@ from cometmq.steps.shared import SharedSteps
 from cometmq.steps.steps import Steps, elsewhere
 from cometmq.store.config_file import ConfigFile
 
-# NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG: "broker-a:4;broker-b:4" by topic.
-ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
-
 Tables = Mapping[str, Mapping[str, str]]
 # Returns the tables after a change.
 _Change = Callable[[Tables], Tables]

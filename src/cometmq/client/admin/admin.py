@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from cometmq.client.admin.absent import missing_brokers
 from cometmq.client.admin.copies import ask_replicas
 from cometmq.client.admin.group_offsets import GroupOffsetAdmin
+from cometmq.client.admin.kv import check_kv_value
 from cometmq.client.admin.queries import MessageQueries
 from cometmq.client.admin.roles import Promotion, Roles
 from cometmq.client.admin.states import group_not_found
@@ -146,6 +147,25 @@ class AsyncAdmin(AsyncClient):
         """Make all of a broker's routes readable and writable; return the number of its topics, or raise BrokerNotFound."""
         await self._live.nameserver_api.member(broker_name)
         return await self._live.nameserver_api.add_write_perm(broker_name)
+
+    async def kv_values(self, namespace: str) -> dict[str, str]:
+        """Return the values of a namespace of the nameservers' key-value configuration by key; empty if it is unknown."""
+        return await self._live.nameserver_api.kv_values(namespace)
+
+    async def set_kv_value(self, namespace: str, key: str, value: str) -> None:
+        """Set a value of the key-value configuration at every nameserver.
+
+        Raises:
+            SettingsError: The namespace or the key is empty; or the namespace is ORDER_TOPIC_CONFIG, and the value is not
+                "broker-a:4;broker-b:4".
+            NetError: A nameserver did not answer; others may have the value.
+        """
+        check_kv_value(namespace, key, value)
+        await self._live.nameserver_api.set_kv_value(namespace, key, value)
+
+    async def delete_kv_value(self, namespace: str, key: str) -> None:
+        """Delete a value of the key-value configuration, if there is one, at every nameserver."""
+        await self._live.nameserver_api.delete_kv_value(namespace, key)
 
     async def promotion(
         self, broker_name: str, broker_id: int | None = None, *, role: str | None = None

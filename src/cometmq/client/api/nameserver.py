@@ -1,10 +1,11 @@
-"""Requests to nameservers: routes, clusters, topics, missing brokers, write permission."""
+"""Requests to nameservers: routes, clusters, topics, missing brokers, write permission, key-value configuration."""
 
 from cometmq.client.answer_bodies import OWN_SIZE_MAX, read_body
 from cometmq.client.api.asking import read_fields
 from cometmq.client.connection.nameservers import Nameservers
 from cometmq.client.connection.routes import check_route
 from cometmq.codec.bodies.cluster import ClusterInfo, decode_cluster_info
+from cometmq.codec.bodies.kv import decode_kv_table
 from cometmq.codec.bodies.missing_brokers import (
     MissingBroker,
     decode_missing_brokers,
@@ -17,6 +18,9 @@ from cometmq.codec.headers.nameserver import (
     AddWritePermResponse,
     BrokerNameRequest,
     DeleteTopicInNameserver,
+    KvConfigRequest,
+    KvNamespaceRequest,
+    PutKvConfig,
     RouteRequest,
     WipeWritePermResponse,
 )
@@ -178,6 +182,28 @@ class NameserverApi:
         header = DeleteTopicInNameserver(topic, cluster)
         command = Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, fields=encode_fields(header))
         await self._nameservers.ask_all(command)
+
+    async def kv_values(self, namespace: str) -> dict[str, str]:
+        """Return the values of a namespace of the key-value configuration by key; empty if the nameserver has none."""
+        fields = encode_fields(KvNamespaceRequest(namespace))
+        command = Command(RequestCode.GET_KVLIST_BY_NAMESPACE, fields=fields)
+        answer = await self._nameservers.call(command)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return {}
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or "", self._nameservers.current)
+        what = f"the key-value configuration of namespace {in_quotes(namespace)}"
+        return await read_body(decode_kv_table, answer.body, what)
+
+    async def set_kv_value(self, namespace: str, key: str, value: str) -> None:
+        """Set a value of the key-value configuration at every nameserver."""
+        fields = encode_fields(PutKvConfig(namespace, key, value))
+        await self._nameservers.ask_all(Command(RequestCode.PUT_KV_CONFIG, fields=fields))
+
+    async def delete_kv_value(self, namespace: str, key: str) -> None:
+        """Delete a value of the key-value configuration, if there is one, at every nameserver."""
+        fields = encode_fields(KvConfigRequest(namespace, key))
+        await self._nameservers.ask_all(Command(RequestCode.DELETE_KV_CONFIG, fields=fields))
 
     async def wipe_write_perm(self, broker_name: str) -> int:
         """Remove write permission from a broker's routes at every nameserver; return the number of its topics.

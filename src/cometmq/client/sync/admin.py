@@ -76,6 +76,25 @@ class Admin(BlockingClient[AsyncAdmin]):
         result: int = self._portal.call(self._client.undrain, broker_name)
         return result
 
+    def kv_values(self, namespace: str) -> dict[str, str]:
+        """Return the values of a namespace of the nameservers' key-value configuration by key; empty if it is unknown."""
+        result: dict[str, str] = self._portal.call(self._client.kv_values, namespace)
+        return result
+
+    def set_kv_value(self, namespace: str, key: str, value: str) -> None:
+        """Set a value of the key-value configuration at every nameserver.
+
+        Raises:
+            SettingsError: The namespace or the key is empty; or the namespace is ORDER_TOPIC_CONFIG, and the value is not
+                "broker-a:4;broker-b:4".
+            NetError: A nameserver did not answer; others may have the value.
+        """
+        self._portal.call(self._client.set_kv_value, namespace, key, value)
+
+    def delete_kv_value(self, namespace: str, key: str) -> None:
+        """Delete a value of the key-value configuration, if there is one, at every nameserver."""
+        self._portal.call(self._client.delete_kv_value, namespace, key)
+
     def promotion(
         self, broker_name: str, broker_id: int | None = None, *, role: str | None = None
     ) -> Promotion:

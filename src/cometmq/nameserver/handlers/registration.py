@@ -30,10 +30,11 @@ from cometmq.codec.headers.topic import TopicRequest
 from cometmq.codec.remoting import Command
 from cometmq.model.codes import RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
+from cometmq.model.names import ORDER_NAMESPACE
 from cometmq.model.route import QueueData
 from cometmq.model.settings import SettingsInForce
 from cometmq.nameserver.expiry import Expiry
-from cometmq.nameserver.kv import ORDER_NAMESPACE, KvConfig
+from cometmq.nameserver.kv import KvConfig
 from cometmq.nameserver.lookup import member_group
 from cometmq.nameserver.owners import (
     OwnerLives,

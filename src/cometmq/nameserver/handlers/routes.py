@@ -16,10 +16,11 @@ from cometmq.model.clock import Clock
 from cometmq.model.codes import VERSION_STANDARD_JSON, RequestCode, ResponseCode
 from cometmq.model.errors import RequestError
 from cometmq.model.flags import TOPIC_UNIT, TOPIC_UNIT_SUB
+from cometmq.model.names import ORDER_NAMESPACE
 from cometmq.model.route import TopicRoute
 from cometmq.model.settings import SettingsInForce
 from cometmq.nameserver import lookup
-from cometmq.nameserver.kv import ORDER_NAMESPACE, KvConfig
+from cometmq.nameserver.kv import KvConfig
 from cometmq.nameserver.routes import RouteTable
 from cometmq.nameserver.settings import NameServerSettings
 from cometmq.net.answer import Answer
