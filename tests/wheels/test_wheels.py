@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wheels.conftest import STRICT, run
+from tests.wheels.conftest import SECONDS_MAX, STRICT, run
 from tests.wheels.pythons import ROOT
 
 ONE_MESSAGE = ROOT / "tests" / "wheels" / "one_message.py"
@@ -23,7 +23,9 @@ TOOLS = [
 # As in the Makefile: some tests measure the memory of their process.
 OPTIONS = ["-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider"]
 
-pytestmark = pytest.mark.timeout(900)  # The first builds the source distribution and a wheel.
+pytestmark = pytest.mark.timeout(
+    3 * SECONDS_MAX
+)  # The first builds the source distribution and a wheel.
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,7 @@ def test_a_wheel_has_each_part_of_the_compiled_kernel(wheel) -> None:
 
 def test_it_takes_a_message_from_a_client_to_another(clean, tmp_path) -> None:
     python, environment = clean
-    said = run([python, ONE_MESSAGE], env=environment, cwd=tmp_path, seconds=180)
+    said = run([python, ONE_MESSAGE], env=environment, cwd=tmp_path)
     version = run([python, "-c", "import platform; print(platform.python_version())"])
     last = said.splitlines()[-1]
     assert last.endswith(f"(kernel compiled, Python {version.strip()})")
@@ -92,7 +94,7 @@ def test_a_release_that_lost_its_compiled_kernel_is_none(sdist, tmp_path) -> Non
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", out, tree]
     broken = {**STRICT, "CC": "/bin/false"}
     done = subprocess.run(
-        command, env=broken, capture_output=True, text=True, check=False, timeout=600
+        command, env=broken, capture_output=True, text=True, check=False, timeout=SECONDS_MAX
     )
     assert done.returncode != 0
     assert "/bin/false" in done.stdout + done.stderr
