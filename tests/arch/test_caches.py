@@ -34,6 +34,7 @@ BY_HAND = {
     "nameserver/handlers/registration.py:_by_broker": "_KNOWN_BYTES_MAX, by topic_size",
     "nameserver/rivals.py:_claims": "names of NAMES_SIZE_MAX characters together",
     "store/queue_files.py:_open": "paths of the store",
+    "store/read_side.py:known": "a queue of the store and an offset",
     "store/queue_files.py:kept": "parts of files of the store",
 }
 

@@ -111,7 +111,10 @@ def labels_text(labels: Mapping[str, str]) -> str:
 def _lines(name: str, metric: Metric, common: str, samples: Sequence[Sample]) -> str:
     begin, gaps = _begin_and_gaps(metric, common)
     begin, rest = f"{name}{{{begin}", f"{gaps}}} %s\n"
-    texts = [rest % (*_safe(values), value) for values, value in samples]
+    # One look at all label values of a piece, because hardly any value needs to be escaped.
+    if _needs_escapes("".join([text for values, _ in samples for text in values])):
+        samples = [(_safe(values), value) for values, value in samples]
+    texts = [rest % (*values, value) for values, value in samples]
     return begin + begin.join(texts)
 
 
@@ -142,10 +145,11 @@ def _begin_and_gaps(metric: Metric, common: str) -> tuple[str, str]:
 
 def _safe(values: tuple[str, ...]) -> tuple[str, ...]:
     """Escape label values for use between quotes; hardly any value needs it."""
-    together = "".join(values)
-    if '"' in together or "\\" in together or "\n" in together:
-        return tuple(map(label_value, values))
-    return values
+    return tuple(map(label_value, values)) if _needs_escapes("".join(values)) else values
+
+
+def _needs_escapes(text: str) -> bool:
+    return '"' in text or "\\" in text or "\n" in text
 
 
 def sum_of(values: list[float | Buckets]) -> float | Buckets:

@@ -18,6 +18,9 @@ from cometmq.store.reader import GetResult, Match, Reader
 from cometmq.store.settings import StoreSettings
 from cometmq.store.time_search import TimeSearch, offset_by_time
 
+# Store times in memory, of some 180 bytes each.
+KNOWN_TIMES_MAX = 32_768
+
 
 class ReadSide:
     """Reads the queues of one store, their messages, and the times at which these were stored."""
@@ -33,6 +36,9 @@ class ReadSide:
         self._reader = Reader(log, queues.files, settings, self._mending)
         self.pull = self._reader.pull
         self._times = TimeSearch(log, queues.files)
+        # Lists of groups and metrics ask again and again for the same: a queue's first message, and the next one of a
+        # group that has stopped. Each costs the open, the read and the close of a queue file, and a read of the log.
+        self._known_ms: dict[tuple[ConsumeQueue, int], int] = {}
 
     def queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Return a queue of any kind; None if it does not exist."""
@@ -106,8 +112,9 @@ class ReadSide:
         return self._mending.entry(queue, offset)
 
     def truncated(self, _end: int) -> None:
-        """Prevent reads that began before a truncation from writing repaired queue entries after it."""
+        """Forget the known store times, and prevent reads that began before a truncation from keeping what they find."""
         self._mending.truncated()
+        self._known_ms = {}
 
     def change_limits(self, settings: StoreSettings) -> None:
         """Apply the limits of these settings for pulls and other reads from now on; other settings are ignored."""
@@ -144,8 +151,25 @@ class ReadSide:
     def store_time_at(self, queue: ConsumeQueue, offset: int, *, may_wait: bool = True) -> int:
         """Return the store time of a message, or of the next after a gap, in ms; -1 (batch queues: also 0) if none is found.
 
-        Without `may_wait`, raises BlockingIOError if that may block, as for each batch queue.
+        Without `may_wait`, raises BlockingIOError if that may block, as mostly for a batch queue. Any thread may call it
+        with `may_wait`. The results of up to KNOWN_TIMES_MAX calls are kept in memory.
         """
+        # A truncation hides the removed messages, and then replaces this dict; so a time that a reader adds to the
+        # old one is not found any more, and a reader of the new one finds no removed message.
+        known = self._known_ms
+        if not queue.min_offset <= offset < queue.max_offset:
+            return -1
+        found = known.get((queue, offset))
+        if found is not None:
+            return found
+        found = self._found_time(queue, offset, may_wait=may_wait)
+        if found > 0:
+            if len(known) >= KNOWN_TIMES_MAX:
+                known.clear()
+            known[queue, offset] = found
+        return found
+
+    def _found_time(self, queue: ConsumeQueue, offset: int, *, may_wait: bool) -> int:
         if not isinstance(queue, BatchQueue):
             return self._times.store_time_at(queue, offset, may_wait=may_wait)
         if not may_wait:
@@ -168,5 +192,6 @@ class ReadSide:
 
         With `upper`, return that of the last message stored at or before the time. For `may_wait` see `store_time_at`.
         """
-        time_at = partial(self.store_time_at, may_wait=may_wait)
+        # The times that a bisection passes are not kept.
+        time_at = partial(self._found_time, may_wait=may_wait)
         return offset_by_time(queue, timestamp_ms, upper=upper, time_at=time_at)

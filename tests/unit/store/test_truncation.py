@@ -94,6 +94,34 @@ def counted(disk: FakeDisk) -> dict[str, int]:
     return {name: count for name, count in disk.calls.items() if name != "space"}
 
 
+def test_after_a_truncation_a_message_has_its_own_store_time_and_not_that_of_the_removed_one():
+    store, _, clock, starts = filled()
+    queue = store.queue("orders", 0)
+    assert queue is not None
+    last = queue.max_offset - 1
+    before_ms = store.store_time_at(queue, last)
+    assert before_ms > 0
+    store.truncate(record_start(starts, 33, store))
+    assert store.store_time_at(queue, last) == -1
+    clock.turn(11)
+    while queue.max_offset <= last:
+        keyed(store, 0)
+    assert store.store_time_at(queue, last) > before_ms
+
+
+def test_the_store_time_of_a_message_in_a_file_is_read_once():
+    store, disk, _, _ = filled()
+    places = [
+        (queue, offset)
+        for queue in store.queues_of("orders")
+        for offset in range(queue.min_offset, queue.max_offset)
+    ]
+    times = [store.store_time_at(*place) for place in places]
+    before = counted(disk)
+    assert [store.store_time_at(*place) for place in places] == times
+    assert counted(disk) == before
+
+
 def test_between_the_steps_of_a_truncation_the_disk_is_left_alone():
     store, disk, clock, starts = filled()
     end = record_start(starts, 33, store)

@@ -90,15 +90,13 @@ class Lags:
             if config is None
             else range(config.read_queues)
         )
-        for queue_id in ids:
-            position = self._parts.positions.of(group, topic, queue_id, in_flight)
-            queue, held = position.queue, held + position.in_flight
-            consumed += position.next - position.in_flight
-            if queue is not None and position.lag > 0:
-                messages += position.lag
-                oldest.append(
-                    (queue, max(position.next - position.in_flight, queue.min_offset))
-                )
+        for position in self._parts.positions.of(group, topic, ids, in_flight):
+            queue, start = position.queue, position.next - position.in_flight
+            held += position.in_flight
+            consumed += start
+            if queue is not None and (lag := position.lag) > 0:
+                messages += lag
+                oldest.append((queue, max(start, queue.min_offset)))
         return Lag(labels, messages, held, consumed, oldest)
 
     def _ages(self, lags: list[Lag]) -> dict[tuple[str, str, str, str], int]:

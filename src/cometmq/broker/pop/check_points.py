@@ -470,6 +470,11 @@ class CheckPointTable:
 
     # --- output: offsets of groups
 
+    @property
+    def has_unsaid(self) -> bool:
+        """Whether any group has offsets that are not committed yet (see `next_offset`)."""
+        return bool(self._unsaid)
+
     def next_offset(self, place: Place) -> int | None:
         """Return the offset after what a group popped or skipped in a queue, if it is not committed yet, else None."""
         unsaid = self._unsaid.get(place)

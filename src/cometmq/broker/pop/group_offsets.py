@@ -31,6 +31,11 @@ class GroupOffsets:
         self._store = store
         self._check_points = check_points
 
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether any group has popped messages to an offset that is not committed yet."""
+        return self._check_points.has_unsaid
+
     def next_offset(self, place: Place) -> int | None:
         """Return the offset that a group's pops have reached in a queue, committed or not; None if it has none."""
         group, topic, queue_id = place

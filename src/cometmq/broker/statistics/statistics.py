@@ -30,9 +30,6 @@ from cometmq.store.message_store import MessageStore
 # A group, one of its topics, and the group's position in each queue of the topic.
 _Work = tuple[str, str, dict[MessageQueue, Position]]
 
-# Store times by queue and offset, ms since 1970; groups that are at the same offset share one.
-_Times = dict[tuple[ConsumeQueue, int], int]
-
 # Number of queues that are looked up per loop iteration: some 3 ms.
 QUEUES_IN_A_TURN = 1_000
 
@@ -93,7 +90,7 @@ class ProgressStatistics:
         if topics is None:
             topics = self._positions.topics_of(group, self._offsets.topics_of(group))
         work = self._work(group, topics, in_flight, only_ordered=only_ordered)
-        return (yield from elsewhere(lambda: [self._progress(*each, {}) for each in work]))
+        return (yield from elsewhere(lambda: [self._progress(*each) for each in work]))
 
     def of_groups(
         self, groups: Sequence[str], *, only_ordered: bool
@@ -103,7 +100,6 @@ class ProgressStatistics:
         offsets = self._offsets.places()
         topics = yield from elsewhere(lambda: topics_by_group(key for key, _ in offsets))
         stats: dict[str, list[ConsumeStats]] = {group: [] for group in groups}
-        times: _Times = {}
         work: list[_Work] = []
         count = 0
         for group in groups:
@@ -112,15 +108,13 @@ class ProgressStatistics:
             work += added
             count += sum(len(queues) for _, _, queues in added)
             if count >= QUEUES_IN_A_TURN:
-                yield from self._add(stats, work, times)
+                yield from self._add(stats, work)
                 work, count = [], 0
-        yield from self._add(stats, work, times)
+        yield from self._add(stats, work)
         return stats
 
-    def _add(
-        self, stats: dict[str, list[ConsumeStats]], work: list[_Work], times: _Times
-    ) -> Steps[None]:
-        found = yield from elsewhere(lambda: [self._progress(*each, times) for each in work])
+    def _add(self, stats: dict[str, list[ConsumeStats]], work: list[_Work]) -> Steps[None]:
+        found = yield from elsewhere(lambda: [self._progress(*each) for each in work])
         for (group, _, _), each in zip(work, found, strict=True):
             stats[group].append(each)
 
@@ -139,27 +133,29 @@ class ProgressStatistics:
             if (config := self._topics.get(name)) is not None
             and (config.ordered or not only_ordered)
         ]
-        position = self._positions.of
         return [
-            (group, each.name, {
-                name: position(group, each.name, name.queue_id, in_flight)
-                for name in self._names(each, each.read_queues)
-            })
+            (group, each.name, self._positions_in(group, each, each.read_queues, in_flight))
             for each in configs
-        ]  # fmt: skip
+        ]
+
+    def _positions_in(
+        self, group: str, config: TopicConfig, count: int, in_flight: Mapping[Place, int]
+    ) -> dict[MessageQueue, Position]:
+        positions = self._positions.of(group, config.name, range(count), in_flight)
+        return dict(zip(self._names(config, count), positions, strict=True))
 
     def _progress(
-        self, group: str, topic: str, positions: dict[MessageQueue, Position], times: _Times
+        self, group: str, topic: str, positions: dict[MessageQueue, Position]
     ) -> ConsumeStats:
-        table = {}
+        table, time_at = {}, self._store.store_time_at
         for name, position in positions.items():
             # Tools subtract: end minus consumer offset is the lag, pull offset minus consumer offset is in flight.
             offset = position.next - position.in_flight
             queue, consumed_ms, oldest_ms = position.queue, 0, 0
             if queue is not None and position.is_committed and offset > 0:
-                consumed_ms = self._time(queue, offset - 1, times)
+                consumed_ms = max(time_at(queue, offset - 1), 0)
             if queue is not None and position.lag > 0:
-                oldest_ms = self._time(queue, max(offset, queue.min_offset), times)
+                oldest_ms = max(time_at(queue, max(offset, queue.min_offset)), 0)
             table[name] = QueueProgress(
                 position.end,
                 offset,
@@ -170,13 +166,6 @@ class ProgressStatistics:
             )
         return ConsumeStats(table, self._rates.rate(group, topic))
 
-    def _time(self, queue: ConsumeQueue, offset: int, times: _Times) -> int:
-        """Return the store time of a message, ms since 1970, or 0 if unknown; from `times`, or adding it there."""
-        found = times.get((queue, offset))
-        if found is None:
-            found = times[queue, offset] = max(self._store.store_time_at(queue, offset), 0)
-        return found
-
     def time_spans(self, topic: str, group: str) -> Steps[list[TimeSpan]]:
         """Return the time span of the messages of each queue, and the age of a group's next one.
 
@@ -184,10 +173,7 @@ class ProgressStatistics:
             RequestError: TOPIC_NOT_EXIST: There is no such topic.
         """
         config = self._topic(topic)
-        positions = {
-            name: self._positions.of(group, topic, name.queue_id, {})
-            for name in self._names(config, config.write_queues)
-        }
+        positions = self._positions_in(group, config, config.write_queues, {})
         return (
             yield from elsewhere(
                 lambda: [self._span(name, each) for name, each in positions.items()]

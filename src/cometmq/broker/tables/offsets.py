@@ -293,6 +293,10 @@ class Offsets:
         """Return a list of each "topic@group" with its live dict of offsets by queue; callers must not change it."""
         return list(self._offsets.items())
 
+    def live(self, group: str, topic: str) -> Mapping[int, int]:
+        """Return the live mapping of a group's offsets in a topic by queue; an empty one if it has none."""
+        return self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {})
+
     def of(self, group: str, topic: str) -> dict[int, int]:
         """Return a copy of all offsets of a group in a topic, by queue; empty if it has none."""
         return dict(self._offsets.get(topic + TOPIC_GROUP_SEPARATOR + group, {}))

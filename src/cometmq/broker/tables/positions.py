@@ -5,7 +5,7 @@ first offset that the group's members are known to have pulled, or else at the q
 popped, except by pops in order, and neither acknowledged nor delivered again count, too, although the offset passed them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from cometmq.broker.tables.members import Members
@@ -46,6 +46,11 @@ class Position(NamedTuple):
 
 class Pops(Protocol):
     """The positions of groups that pop, as the pop feature knows them."""
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether any group has popped messages to an offset that is not committed yet."""
+        ...
 
     def next_offset(self, place: Place) -> int | None:
         """Return the offset at which the next pop begins, or None if the group has no offset there."""
@@ -149,25 +154,39 @@ class GroupPositions:
         self,
         group: str,
         topic: str,
-        queue_id: int,
+        queue_ids: Iterable[int],
         in_flight: Mapping[Place, int],
-    ) -> Position:
-        """Return the position of a group in a queue; `in_flight` is the result of the method of that name."""
-        place = group, topic, queue_id
-        committed = self._offsets.get(*place)
-        offset = committed
-        if self.pops is not None and (popped := self.pops.next_offset(place)) is not None:
-            offset = popped
-        queue = self._store.queue(topic, queue_id)
-        first, end = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
-        if offset is None:
-            offset = self._members.first_pull(*place)
-        if offset is None or (offset < first and not self._is_slave):
-            offset = first
-        return Position(
-            queue,
-            offset,
-            end,
-            in_flight.get(place, 0),
-            committed is not None,
-        )
+    ) -> list[Position]:
+        """Return the positions of a group in queues of a topic, in the order of `queue_ids`.
+
+        A page of metrics has 72,000 of them for 300 groups in 30 topics each, so what the queues share is looked up once.
+
+        Args:
+            group: Name of the group.
+            topic: Name of the topic.
+            queue_ids: Ids of the queues.
+            in_flight: The result of the method of that name.
+        """
+        committed = self._offsets.live(group, topic)
+        members = self._members.consumer_group(group)
+        pulled = members.first_pulls if members is not None else {}
+        pops = self.pops if self.pops is not None and self.pops.has_uncommitted else None
+        queues = self._store.queues_by_number(topic) or {}
+        found = []
+        for queue_id in queue_ids:
+            known = offset = committed.get(queue_id)
+            if (
+                pops is not None
+                and (popped := pops.next_offset((group, topic, queue_id))) is not None
+            ):
+                offset = popped
+            first, end, queue = 0, 0, queues.get(queue_id)
+            if queue is not None:
+                first, end = queue.min_offset, queue.max_offset
+            if offset is None and pulled:
+                offset = pulled.get((topic, queue_id))
+            if offset is None or (offset < first and not self._is_slave):
+                offset = first
+            held = in_flight.get((group, topic, queue_id), 0) if in_flight else 0
+            found.append(Position(queue, offset, end, held, known is not None))
+        return found
