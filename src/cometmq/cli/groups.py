@@ -322,14 +322,14 @@ def behind_s(state: "GroupState", now_ms: int) -> int | None:
 
 def group_line(state: "GroupState", now_ms: int) -> GroupLine:
     """Return the row of a group in the list of groups."""
-    ours = retry_topic(state.name)
+    ours, lag = retry_topic(state.name), state.lag
     return GroupLine(
         state.name,
         [topic for topic in state.topics if topic != ours],
         len(state.members),
         state.model,
-        state.lag.known,
-        list(state.lag.unknown),
+        lag.known,
+        list(lag.unknown),
         behind_s(state, now_ms),
         round(state.rate, 3),
         not state.stopped_at,

@@ -20,7 +20,7 @@ from cometmq.cli.output import (
     print_lines,
     print_totals,
 )
-from cometmq.model.errors import BrokerNotFound, BrokerRefused, GroupNotFound
+from cometmq.model.errors import BrokerNotFound, BrokerRefused, CometError, GroupNotFound
 from cometmq.model.flags import PERM_READ, PERM_WRITE, is_readable, is_writable
 from cometmq.model.text import in_quotes
 
@@ -212,11 +212,13 @@ async def _stats(
     brokers = sorted({queue.broker_name for queue in held.queues})
     windows = [await _put(clients, broker, topic) for broker in brokers]
     groups, now_ms = [], clients.instance.clock.now_ms()
-    for name in await clients.inspector.groups_of_topic(topic):
-        try:
-            state = await clients.inspector.group(name)
-        except GroupNotFound:  # The group was deleted meanwhile.
+    names = await clients.inspector.groups_of_topic(topic)
+    states = await clients.inspector.some_groups(names) if names else []
+    for name, state in zip(names, states, strict=True):
+        if isinstance(state, GroupNotFound):  # The group was deleted meanwhile.
             continue
+        if isinstance(state, CometError):
+            raise state
         there = state.in_topic(topic)
         groups.append(
             ReaderLine(

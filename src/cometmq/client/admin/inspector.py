@@ -31,7 +31,7 @@ from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import StatsWindows
 from cometmq.codec.host import decode_host
 from cometmq.codec.message_id import decode_message_id
-from cometmq.model.errors import BrokerNotFound, SettingsError
+from cometmq.model.errors import BrokerNotFound, CometError, SettingsError
 from cometmq.model.message import StoredMessage
 from cometmq.model.namespace import namespace_of
 from cometmq.model.queue import MessageQueue
@@ -166,6 +166,19 @@ class AsyncInspector(AsyncClient):
         if not state.is_known:
             raise group_not_found(group, state.absent)
         return state
+
+    async def some_groups(self, groups: Sequence[str]) -> list[GroupState | CometError]:
+        """Return the state of some consumer groups, in their order, or the error that `group` would raise for one.
+
+        It takes fewer requests than `group` for each, and fewer bytes than `groups`. Raises the error of the nameserver,
+        or of a broker that refuses to list its groups.
+        """
+        return [
+            group_not_found(name, state.absent)
+            if isinstance(state, GroupState) and not state.is_known
+            else state
+            for name, state in zip(groups, await self._states.some_groups(groups), strict=True)
+        ]
 
     async def producers(self) -> ClusterProducers:
         """Return the connected members of all producer groups; requires an administrator's rights.

@@ -6,6 +6,7 @@ Most results name the brokers that do not answer, with the reasons; other method
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from cometmq.client.admin.absent import (
@@ -42,6 +43,9 @@ from cometmq.model.text import in_quotes, plural
 from cometmq.model.total import Total
 
 Value = TypeVar("Value")
+
+# The order of queues, without a call of their own comparison for each pair.
+_IN_ORDER = attrgetter("topic", "broker_name", "queue_id")
 
 
 class BrokerState(NamedTuple):
@@ -109,7 +113,7 @@ class GroupState:
         reasons = (*self.uncounted, *map(str, self.absent))
         if self.model == BROADCASTING:
             return Total(0, ("each member of a broadcasting group keeps its own offsets",))
-        if not (reasons or self.topics):
+        if not (reasons or self.subscriptions or self.progress):
             reasons = ("the group has no offsets and no members, so its topics are not known",)
         return Total(sum(each.lag for each in self.progress.values()), reasons)
 
@@ -199,6 +203,20 @@ def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNot
         f"no broker has the consumer group {in_quotes(group)}: create it (cometmq group create, Admin.create_group), "
         f"or start a member{unasked}"
     )
+
+
+class _AskedBrokers(NamedTuple):
+    """What all queries for groups begin with.
+
+    Attributes:
+        addresses: Addresses of the brokers to query, by broker name.
+        configs: Settings of all groups at each of them that answers, by broker name and group.
+        absent: Brokers that cannot be queried, by name.
+    """
+
+    addresses: Mapping[str, str]
+    configs: Mapping[str, Mapping[str, GroupConfig]]
+    absent: Mapping[str, AbsentBroker]
 
 
 class States:
@@ -334,16 +352,25 @@ class States:
         Args:
             brokers: Addresses of the brokers to query, by broker name; None: of each registered group the master or a slave.
         """
-        return await self._groups(brokers, None)
+        return await self._groups(await self._asked_brokers(brokers), None)
 
     async def group(self, group: str) -> GroupState:
         """Return the state of one consumer group; its `is_known` is False if no broker that answers knows the group."""
-        [state] = await self._groups(None, group)
+        return await self._group(await self._asked_brokers(None), group)
+
+    async def some_groups(self, groups: Collection[str]) -> list[GroupState | CometError]:
+        """Return the state of some groups, as of `group`, or why it is unknown, in their order.
+
+        What a broker tells of all groups is queried once; raises the error if that is impossible.
+        """
+        asked = await self._asked_brokers(None)
+        return await side_by_side(lambda group: self._group(asked, group), groups)
+
+    async def _group(self, asked: _AskedBrokers, group: str) -> GroupState:
+        [state] = await self._groups(asked, group)
         return state
 
-    async def _groups(
-        self, addresses: Mapping[str, str] | None, only: str | None
-    ) -> list[GroupState]:
+    async def _asked_brokers(self, addresses: Mapping[str, str] | None) -> _AskedBrokers:
         absent = {each.name: each for each in await self.missing()}
         if addresses is None:
             api = self._instance.nameserver_api
@@ -352,14 +379,18 @@ class States:
                 addresses = await api.masters()  # Raises an error that no broker is registered.
         answers = await side_by_side(self._api.groups, addresses.values())
         configs = those_that_answer(addresses, answers, absent)
+        return _AskedBrokers(addresses, configs, absent)
+
+    async def _groups(self, asked: _AskedBrokers, only: str | None) -> list[GroupState]:
+        addresses, configs, absent = asked.addresses, asked.configs, dict(asked.absent)
         stats = await self._stats({name: addresses[name] for name in configs}, only, absent)
         names = {only} if only else {*chain(*configs.values(), *stats.values())}
-        asked = [(broker, name) for name in sorted(names) for broker in stats]
+        pairs = [(broker, name) for name in sorted(names) for broker in stats]
         members = await side_by_side(
-            lambda pair: self._api.consumer_connections(addresses[pair[0]], pair[1]), asked
+            lambda pair: self._api.consumer_connections(addresses[pair[0]], pair[1]), pairs
         )
         there: dict[str, list[ConsumerConnections]] = {}
-        for (broker, name), answer in zip(asked, members, strict=True):
+        for (broker, name), answer in zip(pairs, members, strict=True):
             if isinstance(answer, NetError):
                 absent[broker] = silent_broker(broker, answer)
             elif isinstance(answer, CometError):
@@ -375,7 +406,10 @@ class States:
             )
             for name in sorted(names)
         ]
-        states = [replace(each, absent=_absent_of(each, absent.values())) for each in states]
+        if absent:
+            states = [
+                replace(each, absent=_absent_of(each, absent.values())) for each in states
+            ]
         return await self._uncounted(states, set(stats))
 
     async def _stats(
@@ -537,7 +571,7 @@ def _left_out(group: GroupState, brokers: Collection[str]) -> list[str]:
     said = {(queue.topic, queue.broker_name) for queue in group.progress}
     return [
         topic
-        for topic in group.topics
+        for topic in {*group.subscriptions, *(topic for topic, _ in said)}
         if not (is_retry_topic(topic) or all((topic, name) in said for name in brokers))
     ]
 
@@ -559,7 +593,11 @@ def _group_state(
     return GroupState(
         name,
         configs,
-        {queue: each for part in stats for queue, each in sorted(part.queues.items())},
+        {
+            queue: part.queues[queue]
+            for part in stats
+            for queue in sorted(part.queues, key=_IN_ORDER)
+        },
         sum((part.rate for part in stats), 0.0),
         tuple(members[key] for key in sorted(members)),
         {topic: each for part in parts for topic, each in sorted(part.subscriptions.items())},

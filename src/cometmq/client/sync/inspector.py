@@ -14,6 +14,7 @@ from cometmq.client.sync.client import BlockingClient
 from cometmq.codec.bodies.conflicts import Conflict
 from cometmq.codec.bodies.running import RunningState
 from cometmq.codec.bodies.stats import StatsWindows
+from cometmq.model.errors import CometError
 from cometmq.model.message import StoredMessage
 from cometmq.model.queue import MessageQueue
 from cometmq.model.route import MASTER_ID
@@ -119,6 +120,17 @@ class Inspector(BlockingClient[AsyncInspector]):
     def group(self, group: str) -> GroupState:
         """Return one consumer group, with members and lag by queue; raise GroupNotFound if no broker that answers knows it."""
         result: GroupState = self._portal.call(self._client.group, group)
+        return result
+
+    def some_groups(self, groups: Sequence[str]) -> list[GroupState | CometError]:
+        """Return the state of some consumer groups, in their order, or the error that `group` would raise for one.
+
+        It takes fewer requests than `group` for each, and fewer bytes than `groups`. Raises the error of the nameserver,
+        or of a broker that refuses to list its groups.
+        """
+        result: list[GroupState | CometError] = self._portal.call(
+            self._client.some_groups, groups
+        )
         return result
 
     def producers(self) -> ClusterProducers:

@@ -29,8 +29,8 @@ class JsonObject:
 
     __slots__ = ("_above", "_name", "_values")
 
-    def __init__(self, values: Any, name: str, above: "JsonObject | None" = None) -> None:
-        """Wrap `values`, called `name` within the object `above`. Raises CodecError if `values` is no object."""
+    def __init__(self, values: Any, name: object, above: "JsonObject | None" = None) -> None:
+        """Wrap `values`, called `name` (as text) within the object `above`. Raises CodecError if `values` is no object."""
         self._name = name
         self._above = above
         if not isinstance(values, dict):
@@ -39,7 +39,7 @@ class JsonObject:
 
     def __str__(self) -> str:
         # Built only for errors, because a registration has thousands of objects.
-        return self._name if self._above is None else f"{self._above}.{self._name}"
+        return str(self._name) if self._above is None else f"{self._above}.{self._name}"
 
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None

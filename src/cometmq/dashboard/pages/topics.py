@@ -206,24 +206,24 @@ async def show_topic(request: PageRequest) -> Response:
 async def _groups(request: PageRequest, topic: str) -> list[GroupState] | str:
     """Return the state of up to 50 groups that consume the topic, in that topic, or the reason why they are unknown."""
     try:
-        names = await request.inspector.groups_of_topic(topic)
+        names = (await request.inspector.groups_of_topic(topic))[:_GROUPS_MAX]
     except CometError as error:
         return str(error)
-    found = await asyncio.gather(
-        *(_group_in(request, name, topic) for name in names[:_GROUPS_MAX])
-    )
-    there = [each for each in found if each is not None]
+    states: Sequence[GroupState | CometError] = []
+    if names:
+        try:
+            states = await request.inspector.some_groups(names)
+        except CometError as error:
+            states = [error] * len(names)
+    there = [
+        # A user may read a topic but not each of its groups.
+        GroupState(name, uncounted=(str(state),))
+        if isinstance(state, CometError)
+        else state.in_topic(topic)
+        for name, state in zip(names, states, strict=True)
+        if not isinstance(state, GroupNotFound)  # It was deleted.
+    ]
     return sorted(there, key=lambda each: (-each.lag.known, each.name))
-
-
-async def _group_in(request: PageRequest, group: str, topic: str) -> GroupState | None:
-    """Return the state of a group in one topic, with an unknown lag if the query fails; None if the group is deleted."""
-    try:
-        return (await request.inspector.group(group)).in_topic(topic)
-    except GroupNotFound:
-        return None
-    except CometError as error:  # A user may read a topic but not each of its groups.
-        return GroupState(group, uncounted=(str(error),))
 
 
 # --- actions
