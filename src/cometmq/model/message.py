@@ -57,17 +57,11 @@ class Message:
     deliver: timedelta | datetime | None = None
 
     def __init__(
-        self,
-        topic: str,
-        body: bytes,
-        tag: str | None = None,
-        keys: tuple[str, ...] | str = (),
-        properties: Mapping[str, str] | None = None,
-        flag: int = 0,
-        delay_level: int = 0,
+        self, topic: str, body: bytes, tag: str | None = None, keys: tuple[str, ...] | str = (),
+        properties: Mapping[str, str] | None = None, flag: int = 0, delay_level: int = 0,
         wait_store_ok: bool = True,  # noqa: FBT001, FBT002  As the attribute.
         deliver: timedelta | datetime | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         own = {} if properties is None else properties
         if self.__class__ is Message:
             # Faster than the setters of a frozen dataclass, which take three times as long.
@@ -90,10 +84,8 @@ class Message:
         # Inline, because most messages pass with one comparison for each argument.
         if topic.__class__ is not str or topic not in _legal:
             _check_topic(topic)
-        if body.__class__ is not bytes and not isinstance(body, _BODY_TYPES):
-            raise MessageError(
-                f"body must be bytes, not {type(body).__name__}; encode text, e.g. text.encode()"
-            )
+        if body.__class__ is not bytes:
+            _check_body(body)
         if own or own.__class__ is not dict:
             _check_properties(own)
         if tag is not None or keys is not _NO_KEYS:
@@ -101,9 +93,7 @@ class Message:
         if flag is not _NONE or delay_level is not _NONE or wait_store_ok is not True:
             self._check_numbers()
         if deliver is not None:
-            if delay_level:
-                raise MessageError("a message can have delay_level or deliver, not both")
-            _delivery_property(deliver)
+            _check_delivery(deliver, delay_level)
 
     def _check_words(self) -> None:
         for text in (self._checked_tag(), *self._checked_keys()):
@@ -194,6 +184,13 @@ def _check_topic(topic: object) -> None:
     _legal.add(topic)
 
 
+def _check_body(body: object) -> None:
+    if not isinstance(body, _BODY_TYPES):
+        raise MessageError(
+            f"body must be bytes, not {type(body).__name__}; encode text, e.g. text.encode()"
+        )
+
+
 def _check_number(name: str, number: object, low: int, high: int, more: str = "") -> None:
     if not isinstance(number, int) or isinstance(number, bool):
         raise MessageError(f"{name} must be a whole number, not {type(number).__name__}")
@@ -210,6 +207,12 @@ def _check_properties(properties: object) -> None:
         )
     for name, value in properties.items():
         check_property(name, value)
+
+
+def _check_delivery(deliver: timedelta | datetime, delay_level: int) -> None:
+    if delay_level:
+        raise MessageError("a message can have delay_level or deliver, not both")
+    _delivery_property(deliver)
 
 
 def _delivery_property(deliver: timedelta | datetime) -> tuple[str, str]:

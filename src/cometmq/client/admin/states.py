@@ -206,7 +206,7 @@ def group_not_found(group: str, absent: Iterable[AbsentBroker] = ()) -> GroupNot
 
 
 class _AskedBrokers(NamedTuple):
-    """What all queries for groups begin with.
+    """Brokers and settings of groups, which every query for groups needs first.
 
     Attributes:
         addresses: Addresses of the brokers to query, by broker name.
