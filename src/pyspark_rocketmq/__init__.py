@@ -21,7 +21,7 @@ class DefaultSource(DataSource):
         """Create the source for these options.
 
         Raises:
-            ImportError: A package that the format needs, such as pyarrow, is missing.
+            ImportError: A package that the format needs, such as orjson, is missing; pyarrow and numpy are needed by readers and writers.
         """
         from cometmq.spark.format import RocketMQSource
 

@@ -45,7 +45,8 @@ def test_what_nobody_set_is_not_called_set(tmp_path: Path) -> None:
         done = run("cluster", "config", "plain", "--json", nameserver=names.address)
     assert {line["key"]: line["source"] for line in orjson.loads(done.stdout)} == dict.fromkeys(
         (
-            *("brokerName", "fileReservedTime", "listenPort", "mappedFileSizeCommitLog"),
+            *("bindAddress", "brokerName", "fileReservedTime", "listenPort"),
+            *("mappedFileSizeCommitLog",),
             *("metricsPromExporterPort", "namesrvAddr", "osPageCacheBusyTimeOutMills"),
             *("storePathCommitLog", "storePathRootDir"),
         ),

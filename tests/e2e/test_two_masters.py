@@ -51,8 +51,11 @@ def send_to(address: str, body: bytes = b"x") -> tuple[int, str]:
 
 
 def copied(folder: Path) -> bool:
-    path = folder / "slave" / "store" / "config" / "topics.json"
-    if not path.exists() or TOPIC not in path.read_text():
+    config = folder / "slave" / "store" / "config"
+    mark, topics = config / "slaveMark.json", config / "topics.json"  # In the opposite order of writing.
+    if not mark.exists() or not json.loads(mark.read_text())["logEnd"]:
+        return False
+    if TOPIC not in topics.read_text():
         return False
     logs = [
         (folder / name / "store/commitlog/00000000000000000000").read_bytes().rstrip(b"\0")

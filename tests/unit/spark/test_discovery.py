@@ -12,7 +12,7 @@ print(*(source.name() for source in sources))
 print([name for name in sys.modules if name.split(".")[0] == "cometmq"])
 for source in sources:
     try:
-        source({})
+        source({}).reader(None)
     except ImportError as error:
         print(error)
 """
